@@ -308,3 +308,16 @@ def test_crossbar_and_l2_follow_the_clock_and_dram_does_not():
 def test_a_wrong_setting_is_refused(setting, message):
     with pytest.raises(SpecError, match=message):
         override_gpu(load_gpu("h200"), [setting])
+
+
+@pytest.mark.parametrize(
+    ("gpu", "setting", "message"),
+    [
+        ("a100_40gb", "tma.queue_entries=4", "a100_40gb has no tensor memory accelerator; .* e.g. h200"),
+        ("h200", "tensor_memory.columns_per_cycle=2.0", "h200 has no tensor memory; .* e.g. b200"),
+    ],
+)
+def test_a_unit_that_a_gpu_lacks_cannot_be_set(gpu, setting, message):
+    with pytest.raises(SpecError, match=message):
+        override_gpu(load_gpu(gpu), [setting])
+    assert override_gpu(load_gpu("b200"), [setting]).name.startswith("b200[")

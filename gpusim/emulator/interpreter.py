@@ -185,7 +185,7 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 if op == ops.BULK:
                     on = told_lanes(state, row, registers, base + shift, on)
                 elif uniform and op == ops.ATOMIC and on:  # once a warp, or for each block of the cluster that is named
-                    on = np.int64(registers[y + shift]) & 0xFFFF if row[at.F3] else on & -on
+                    on = np.int64(registers[y + shift]) & 0xFFFF if row[at.F3] & ops.EACH_NAMED else on & -on
                 if track:
                     signalled = state.used[at.SIGNALS]
                     shown = before_access(

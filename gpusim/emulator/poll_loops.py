@@ -319,6 +319,8 @@ def poll_columns(matrix: np.ndarray, strong: np.ndarray) -> np.ndarray:
     matrix[(op == ops.STORE) & here & ~strong, at.ORDERED] |= at.TRACK_ONE_LANE
     matrix[(op == ops.STORE) & here & strong, at.ORDERED] |= at.TRACK_WRITE
     matrix[np.isin(op, (ops.ATOMIC, ops.ASYNC_STORE, ops.BULK, ops.NEXT_WORK)) & here, at.ORDERED] |= at.TRACK_WRITE
+    later = (op == ops.BULK) | (op == ops.ATOMIC) & (matrix[:, at.F3] & ops.WHEN_DONE != 0)
+    matrix[later, at.ORDERED] |= at.WRITES_LATER
     matrix[loads, at.ORDERED] |= at.TRACK_POLL | at.ORDER_SHOWS
     known = {load for d in decisions if d.kind in (at.POLL_EXACT, at.POLL_GIVES_UP) for load in d.loads}
     matrix[[load for load in loads if load not in known], at.ORDERED] |= at.TRACK_PERHAPS

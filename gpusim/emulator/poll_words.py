@@ -278,8 +278,8 @@ def _note_writes(state, row, allocations, hint, words, signals, history, touched
                 continue
             words[found, at.WORD_VALUE] = value
             words[found, at.WORD_COUNT] += 1
-            # A bulk copy writes when it is done: whoever asked for it waits as others do.
-            if (words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me) or row[at.OP] == ops.BULK:
+            other = words[found, at.WORD_WRITER] >= 0 and words[found, at.WORD_WRITER] != me
+            if other or row[at.ORDERED] & at.WRITES_LATER:
                 words[found, at.WORD_SHARED] = 1
             words[found, at.WORD_WRITER] = me
             if words[found, at.WORD_POLLED]:

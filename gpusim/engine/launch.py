@@ -140,6 +140,10 @@ class RunningLaunch:
             cycle = tick // TICKS_PER_CYCLE
             self._watch(cycle - self._cycle, self._executions, lambda _cycle: self._counters.read(cycle))
 
+    def waiting(self) -> str:
+        """Warps that wait for words which have not been written; empty if none does."""
+        return self._polling.waiting()
+
     def _executions(self) -> np.ndarray:
         return np.sum([group.state.stalls[:, SELECTED] for group in self._device.groups], axis=0)
 

@@ -168,7 +168,8 @@ class Machine:
         self.windows += scheduler.windows
         stuck = [launch.kernel for number, launch in running.items() if not self.devices[number].dispatcher.done]
         if stuck:
-            waiting = "; ".join(scheduler.waiting())
+            warps = [running[number].waiting() for number in running if not self.devices[number].dispatcher.done]
+            waiting = "; ".join(filter(None, [*warps, *scheduler.waiting()]))
             raise DeadlockError(f"{', '.join(stuck)}: nothing can move any more; {waiting}")
 
 

@@ -13,7 +13,7 @@ from gpusim.engine.arena import Arena
 from gpusim.engine.device import Device
 from gpusim.errors import DeadlockError
 from gpusim.model import counters as count
-from gpusim.model.residency import ACCESS, BLOCK, BLOCK_NUMBER, POLL_ACCESS, POLL_END
+from gpusim.model.residency import ACCESS, BLOCK, BLOCK_NUMBER, POLL_ACCESS, POLL_END, SUSPENDED
 from gpusim.model.scheduler import AGE
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
@@ -26,6 +26,10 @@ PATIENCE_CYCLES = 1 << 18
 _INTERVAL_CYCLES = 1 << 15
 #: Warps that are named.
 _NAMED = 3
+
+
+def _some(waiting: list[str]) -> str:
+    return "; ".join(waiting[:_NAMED]) + (f"; and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else "")
 
 
 class PollWatch:
@@ -47,13 +51,14 @@ class PollWatch:
         if progress != self._progress:
             self._progress, self._since = progress, cycle
         elif cycle - self._since >= PATIENCE_CYCLES and (waiting := self._waiting()):
-            shown = "; ".join(waiting[:_NAMED]) + (
-                f"; and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
-            )
             raise DeadlockError(
                 f"{self._device.dispatcher.kernel}: deadlock: for {cycle - self._since} cycles all warps on the GPU have"
-                f" only polled or waited; {shown}"
+                f" only polled or waited; {_some(waiting)}"
             )
+
+    def waiting(self) -> str:
+        """Who polls or is suspended, and for what, in a few words; empty if nobody is."""
+        return _some(self._waiting())
 
     def _waiting(self) -> list[str]:
         """A line for each warp that polls and has not seen what it waits for."""
@@ -62,34 +67,41 @@ class PollWatch:
             warps, slots, timing = group.state.resident.warps, group.state.resident.slots, group.state.timing
             per_sub, subs = int(timing[WARPS_PER_SUB_CORE]), int(timing[SUB_CORES])
             for warp in range(len(warps)):
-                if not slots[warp, AGE] or not warps[warp, POLL_END]:
+                suspended = int(warps[warp, SUSPENDED])
+                if not slots[warp, AGE] or not (suspended or warps[warp, POLL_END]):
                     continue
                 sm, sub, place = warp // (per_sub * subs), warp // per_sub % subs, warp % per_sub
                 slot = int(warps[warp, BLOCK]) - sm * int(timing[MAX_BLOCKS])
                 number = place * subs + sub - slot * int(timing[WARPS_PER_BLOCK])
                 block = int(group.state.resident.blocks[warps[warp, BLOCK], BLOCK_NUMBER])
-                awaited = self._awaited(int(warps[warp, POLL_ACCESS]), int(warps[warp, ACCESS]), group.state.written)
+                if suspended:
+                    awaited = self._unwritten(suspended - 1, group.state.written)
+                else:
+                    awaited = self._awaited(
+                        int(warps[warp, POLL_ACCESS]), int(warps[warp, ACCESS]), group.state.written
+                    )
                 if awaited:
-                    lines.append(f"block {block} warp {number} polls {awaited}")
+                    lines.append(f"block {block} warp {number} {'waits for' if suspended else 'polls'} {awaited}")
         return lines
 
     def _awaited(self, first: int, end: int, shared: np.ndarray) -> str:
         """What the accesses ``first`` to ``end`` of a round poll and have not seen."""
+        rows = (int(self._arena.tables.accesses[access, A_SIGNAL]) - 1 for access in range(first, end + 1))
+        return next(filter(None, (self._unwritten(row, shared) for row in rows)), "")
+
+    def _unwritten(self, row: int, shared: np.ndarray) -> str:
+        """The first word of an access, of the signals from ``row`` on (-1: none), that it polls and has not seen."""
         tables, dispatcher = self._arena.tables, self._device.dispatcher
-        for access in range(first, end + 1):
-            row = int(tables.accesses[access, A_SIGNAL]) - 1
-            while row >= 0:
-                signal = tables.signals[row]
-                word = int(signal[G_WORD])
-                have = max(self._device.l2.written(word), int(shared[word]) if word < len(shared) else 0)
-                if signal[G_POLLS] and have < signal[G_COUNT]:
-                    block = int(signal[G_BLOCK])
-                    where = (
-                        "" if block < dispatcher.next_block else ", which is not resident: the GPU holds no more blocks"
-                    )
-                    return (
-                        f"0x{int(signal[G_ADDRESS]):x}, written {have} of {int(signal[G_COUNT])} times, for"
-                        f" block {block} warp {int(signal[G_WARP])}{where}"
-                    )
-                row = row + 1 if signal[G_MORE] else -1
+        while row >= 0:
+            signal = tables.signals[row]
+            word = int(signal[G_WORD])
+            have = max(self._device.l2.written(word), int(shared[word]) if word < len(shared) else 0)
+            if signal[G_POLLS] and have < signal[G_COUNT]:
+                block = int(signal[G_BLOCK])
+                where = "" if block < dispatcher.next_block else ", which is not resident: the GPU holds no more blocks"
+                return (
+                    f"0x{int(signal[G_ADDRESS]):x}, written {have} of {int(signal[G_COUNT])} times, for"
+                    f" block {block} warp {int(signal[G_WARP])}{where}"
+                )
+            row = row + 1 if signal[G_MORE] else -1
         return ""

@@ -247,7 +247,7 @@ def advance_sm(state, tables, sm, until):
         if sms[sm, START_NEXT] <= now:
             start_blocks(state, tables, sm, now)
         if sms[sm, PEER_NEXT] <= now:
-            take_messages(state.peers, sms, resident, program, timing, tables.signals, state.written, sm, now)
+            take_messages(state.peers, sms, resident, program, timing, tables.signals, state.written, counters, sm, now)
         if sms[sm, QUEUE_NEXT] <= now:
             if not lsu[sm, LSU_BUSY] and dequeue(state, sm, now):
                 take_instruction(state, tables, sm)

@@ -25,7 +25,7 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
     where no setting, in whatever order, says otherwise.
 
     The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
-    :func:`load_gpu` does, and for a text that is no setting or sets what another has set.
+    :func:`load_gpu` does, and for a text that is no setting, sets what another has set, or a unit that the GPU does not have.
     """
     seen = set()
     for setting in sorted(settings, key=lambda text: _key(text) != "clock_hz"):  # the others as they are given
@@ -39,6 +39,7 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
         known = known_keys()
         if key not in known:
             raise SpecError(f"{where}: unknown key; {hint(key, known, ALL_KEYS)}")
+        _check_unit(spec, where, key)
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
@@ -49,6 +50,22 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
         spec = changed
     check_consistency(spec, spec.name)
     return spec
+
+
+#: Sections of what not every GPU has: the key that is 0 where it has none, its name, one that has it.
+_UNITS = {
+    "tma": ("queue_entries", "tensor memory accelerator", "h200"),
+    "tensor_memory": ("columns_per_cycle", "tensor memory", "b200"),
+}
+
+
+def _check_unit(spec: GpuSpec, where: str, key: str) -> None:
+    """Raise SpecError for a key of a unit that the GPU does not have: no figure makes it one that has."""
+    section = key.partition(".")[0]
+    if section in _UNITS:
+        presence, unit, example = _UNITS[section]
+        if not getattr(getattr(spec, section), presence):
+            raise SpecError(f"{where}: {spec.name} has no {unit}; take a GPU that has one, e.g. {example}")
 
 
 def _key(setting: str) -> str:

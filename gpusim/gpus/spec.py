@@ -211,10 +211,10 @@ class TmaSpec:
 
     queue_entries: int = 0
     request_entries: int = 512
-    setup_cycles: int = 13
+    setup_cycles: int = 30
     map_cycles: int = 60
     request_interval_cycles: int = 2
-    completion_cycles: int = 15
+    completion_cycles: int = 33
 
 
 @dataclass(frozen=True)
@@ -222,11 +222,13 @@ class TensorMemorySpec:
     """The SM's tensor core as it works on tensor memory (tcgen05): none where ``columns_per_cycle`` is 0.
 
     A product keeps it for its columns over ``columns_per_cycle`` (of up to 128 rows and 32 bytes of a row of A), or for as long as its
-    operands in shared memory take at ``shared_bytes_per_cycle``; it is done ``latency_cycles`` later."""
+    operands in shared memory take at ``shared_bytes_per_cycle``; it is done ``latency_cycles`` later, that of a pair of blocks
+    ``pair_latency_cycles`` more."""
 
     columns_per_cycle: float = 0.0
     shared_bytes_per_cycle: int = 128
     latency_cycles: int = 0
+    pair_latency_cycles: int = 0
 
 
 @dataclass(frozen=True)

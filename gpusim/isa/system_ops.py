@@ -86,6 +86,8 @@ ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE, 
 DROP, EXPECT, COMPLETE, EXPECT_ARRIVE, EXPECT_DROP = range(15, 20)
 # Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
 SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
+# Bits of flags[3] of ATOMIC: at the mbarrier of each block of the cluster that a mask names; done when earlier asynchronous work is.
+EACH_NAMED, WHEN_DONE = 1, 2
 # Atomic operand types.
 U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ, F32X2_FTZ = range(11)
 # Several words, each an operation of its own.

@@ -75,7 +75,7 @@ SECOND = CODE_TABLE.column(
 ORDERED = CODE_TABLE.column(
     "code",
     "bits ORDER_SHOWS, DECIDES, and for what polling warps may wait for and polls TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, "
-    "_PERHAPS; AWAITS_TIME, WAITS_FOR_TIME",
+    "_PERHAPS; AWAITS_TIME, WAITS_FOR_TIME, WRITES_LATER",
 )
 #: Four cache lines of the host: an instruction's row begins at one.
 COLUMNS = CODE_TABLE.width
@@ -87,6 +87,8 @@ TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE, TRACK_PERHAPS = 4, 8, 16, 
 AWAITS_TIME = 128
 #: The branch at which it is decided whether such a loop goes on, where a trace says for how long (emulator/clock_waits.py).
 WAITS_FOR_TIME = 256
+#: What it writes is written when the asynchronous work is done that it asks for or tells of: its own warp waits for that as others do.
+WRITES_LATER = 512
 TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
 
 #: Runs of the longest way from one decision of a polling loop to the next.

@@ -17,6 +17,7 @@ from gpusim.model.messages import (
     PLACE_SHIFT,
     TICKS_PER_CYCLE,
 )
+from gpusim.model.phase_waits import resume
 from gpusim.model.residency import (
     AT_BARRIER,
     AT_CLUSTER,
@@ -50,6 +51,7 @@ from gpusim.model.sm_tables import (
     S_CLUSTER_BLOCKS,
     S_PEERS,
     S_RANK,
+    SUSPENDED_WARPS,
 )
 from gpusim.model.timing import CLUSTER_BARRIER_LATENCY, CLUSTER_LATENCY, MAX_BLOCKS, WARPS_PER_BLOCK
 from gpusim.model.trace_tables import G_ADDRESS, G_MORE, G_POLLS
@@ -150,7 +152,7 @@ def write_to_peers(sent, report, blocks, signals, written, timing, block, first,
 
 
 @inner
-def take_messages(peers, sms, resident, program, timing, signals, written, sm, now):
+def take_messages(peers, sms, resident, program, timing, signals, written, totals, sm, now):
     """What other blocks have told has come by cycle ``now``."""
     blocks = resident.blocks
     following, kept = NEVER, 0
@@ -162,12 +164,13 @@ def take_messages(peers, sms, resident, program, timing, signals, written, sm, n
                 peers[sm, kept, column] = peers[sm, i, column]
             kept += 1
             continue
-        kind, value = peers[sm, i, P_KIND], peers[sm, i, P_VALUE]
+        kind, value, slot = peers[sm, i, P_KIND], peers[sm, i, P_VALUE], peers[sm, i, P_SLOT]
+        block = sm * timing[MAX_BLOCKS] + slot
         if kind == PEER_WROTE:
             count_one(signals, written, value)
+            if sms[sm, SUSPENDED_WARPS]:
+                resume(resident, program, timing, sms, signals, written, totals, sm, block, now)
             continue
-        slot = peers[sm, i, P_SLOT]
-        block = sm * timing[MAX_BLOCKS] + slot
         if blocks[block, CLUSTER_BLOCKS] == 0 or blocks[block, CLUSTER] != peers[sm, i, P_CLUSTER]:
             continue
         blocks[block, CLUSTER_CAME if kind == PEER_ARRIVED else CLUSTER_ENDED] |= 1 << value

@@ -22,6 +22,7 @@ from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, 
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
+from gpusim.model.phase_waits import resume, suspend
 from gpusim.model.residency import BLOCK, COPIES_DONE, COPIES_OPEN, STORES, UNSEEN
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
@@ -45,6 +46,7 @@ from gpusim.model.sm_tables import (
     PENDING_OUT,
     QUEUE_NEXT,
     READS_OUT,
+    SUSPENDED_WARPS,
     TARGETS_OUT,
     USED_ENTRY,
     USED_PENDING,
@@ -71,7 +73,7 @@ from gpusim.trace.record import NO_BARRIER, Flag, MemoryKind
 TICKS = message.TICKS_PER_CYCLE
 STORE, ATOMIC = int(MemoryKind.STORE), int(MemoryKind.ATOMIC)
 REDUCTION = int(MemoryKind.REDUCTION)
-BYPASS = int(Flag.BYPASS_L1)
+BYPASS, PHASE_WAIT = int(Flag.BYPASS_L1), int(Flag.PHASE_WAIT)
 #: Entries of the pending request table and targets of MSHRs that an SM can hold; far above what the counters allow to overlap.
 PENDING_LIMIT, TARGET_LIMIT = 2048, 4096
 
@@ -142,8 +144,16 @@ def enter(state, tables, sm, now):
             )  # fmt: skip
         elif signal:
             if not has_seen(tables.signals, state.written, signal, ANY_LINE):
+                if program[pc, op.FLAGS] & PHASE_WAIT and counter != NO_BARRIER:
+                    suspend(warps, sms, sm, warp, signal, counter, now)
+                    return warp if reader != NO_BARRIER else -1
                 warps[warp, UNSEEN] += 1
             count_writes(tables.signals, state.written, signal, ANY_LINE)
+        if signal and sms[sm, SUSPENDED_WARPS]:
+            resume(
+                state.resident, program, timing, sms, tables.signals, state.written, state.counters, sm,
+                warps[warp, BLOCK], now,
+            )  # fmt: skip
     elif n and kind != 0:
         leave = (tag_start - timing[ADDRESS_LATENCY] + timing[HIT_LATENCY] // 2) * TICKS
         entry = 0

@@ -66,10 +66,10 @@ from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_SIGNAL, A_STRIDE, LAN
 from gpusim.trace.record import Flag, MemoryKind, Space
 
 LOAD, STORE = int(MemoryKind.LOAD), int(MemoryKind.STORE)
-PHASE_CHECK = int(Flag.PHASE_CHECK)
 ATOMIC, REDUCTION, ASYNC_COPY = int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION), int(MemoryKind.ASYNC_COPY)
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
 CLUSTER = int(Space.CLUSTER)
+PHASE_LOOK = int(Flag.PHASE_LOOK)
 WINDOW_SHIFT = 24  # generic windows are 16 MiB
 ALL_LANES = 0xFFFFFFFF
 
@@ -242,7 +242,7 @@ def _work_out(state, tables, sm):
         block = state.resident.warps[warp, BLOCK]
         if blocks[block, CLUSTER_BLOCKS] > 1:
             lsu[sm, LSU_REMOTE] = reaches_others(addresses, mask, named, blocks[block, RANK])
-        if (kind == ATOMIC or kind == REDUCTION) and not program[pc, op.FLAGS] & PHASE_CHECK:
+        if (kind == ATOMIC or kind == REDUCTION) and not program[pc, op.FLAGS] & PHASE_LOOK:
             lsu[sm, LSU_DATA_CYCLES] = atomic_wavefronts(addresses, mask, width, banks, scratch[3])
         else:
             lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, banks, scratch)

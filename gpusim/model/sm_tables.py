@@ -51,6 +51,7 @@ TMA_OUT = SM_TABLE.column("count", "its unanswered requests")
 TENSOR_UNIT_FREE = SM_TABLE.column("tick", "from which the tensor core that works on tensor memory is free")
 TENSOR_DONE_TICK = SM_TABLE.column("tick", "at which the latest of what it was asked for is done")
 COMMITS_OUT = SM_TABLE.column("count", "commits that wait for that")
+SUSPENDED_WARPS = SM_TABLE.column("count", "warps that wait for a phase of an mbarrier")
 PEERS_OUT = SM_TABLE.column("count", "messages of other blocks of clusters in ``peers``")
 PEER_NEXT = SM_TABLE.column("cycle", "of the first of them")
 

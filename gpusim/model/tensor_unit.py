@@ -2,7 +2,7 @@
 
 Mental model: a queue whose entries need no state but two times: from when on the core is free, and when the latest of them is done. A product
 of N columns keeps it for N over its rate, or for as long as shared memory takes to give A (where it lies there) and B, whichever is more; a pair
-of blocks shares both, and computes 128 rows at twice the rate. A commit's mbarrier is written when all that came before is done.
+of blocks shares both, and computes 128 rows at twice the rate. It is done when A has been read and N columns have been computed. A commit's mbarrier is written when all that came before is done.
 
 Source of the two rules: initiation intervals and latencies of 264 shapes on a B200 (github.com/lookup1980/microbench-blackwell).
 """
@@ -23,7 +23,7 @@ from gpusim.model.sm_tables import (
     TENSOR_UNIT_FREE,
     USED_REQUEST,
 )
-from gpusim.model.timing import TENSOR_COLUMN_TICKS, TENSOR_LATENCY, TENSOR_SHARED_BYTES
+from gpusim.model.timing import TENSOR_COLUMN_TICKS, TENSOR_LATENCY, TENSOR_PAIR_LATENCY, TENSOR_SHARED_BYTES
 from gpusim.model.trace_tables import A_BULK, B_BLOCKS, B_BYTES, B_COUNT, B_KIND, B_ROW_BYTES
 from gpusim.trace.record import MemoryKind, PipeClass
 
@@ -49,19 +49,20 @@ def take_work(state, tables, sm, sub, access, now):
     row = tables.bulks[box - 1]
     sharers = 2 if row[B_BLOCKS] else 1
     rate = timing[TENSOR_SHARED_BYTES] * sharers
-    ticks = row[B_BYTES] * TICKS_PER_CYCLE // rate
-    lead = 0
+    reads = row[B_BYTES] * TICKS_PER_CYCLE // rate
+    works, lead = reads, 0
     if row[B_KIND] == PRODUCT:
         columns = row[B_COUNT + 1]
         of_a = max(0, row[B_BYTES] - columns * row[B_ROW_BYTES])
         lead = of_a * TICKS_PER_CYCLE // rate
-        busy = columns * timing[TENSOR_COLUMN_TICKS] * max(1, row[B_ROW_BYTES] // _STEP_BYTES)
+        works = columns * timing[TENSOR_COLUMN_TICKS] * max(1, row[B_ROW_BYTES] // _STEP_BYTES)
         if sharers == 2 and row[B_COUNT] <= _HALF_ROWS:
-            busy //= 2
-        ticks = max(ticks, busy)
+            works //= 2
     start = max(now * TICKS_PER_CYCLE, sms[sm, TENSOR_UNIT_FREE])
+    ticks = max(reads, works)
     sms[sm, TENSOR_UNIT_FREE] = start + ticks
-    done = start + ticks + lead + timing[TENSOR_LATENCY] * TICKS_PER_CYCLE
+    latency = timing[TENSOR_LATENCY] + (timing[TENSOR_PAIR_LATENCY] if sharers == 2 else 0)
+    done = start + lead + works + latency * TICKS_PER_CYCLE
     sms[sm, TENSOR_DONE_TICK] = max(sms[sm, TENSOR_DONE_TICK], done)
     waits = (start + ticks) // TICKS_PER_CYCLE - QUEUE_CYCLES
     ports = state.resident.ports

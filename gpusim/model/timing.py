@@ -79,6 +79,7 @@ TENSOR_COLUMN_TICKS = TIMING_TABLE.column(
 )
 TENSOR_SHARED_BYTES = TIMING_TABLE.column("bytes", "that shared memory gives the tensor core a cycle")
 TENSOR_LATENCY = TIMING_TABLE.column("cycles", "from a product's end to its result's, as a commit tells it")
+TENSOR_PAIR_LATENCY = TIMING_TABLE.column("cycles", "more, of a product of a pair of blocks")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
@@ -154,6 +155,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     core = spec.tensor_memory
     timing[TENSOR_COLUMN_TICKS] = round(TICKS_PER_CYCLE / core.columns_per_cycle) if core.columns_per_cycle else 0
     timing[TENSOR_SHARED_BYTES], timing[TENSOR_LATENCY] = max(1, core.shared_bytes_per_cycle), core.latency_cycles
+    timing[TENSOR_PAIR_LATENCY] = core.pair_latency_cycles
     timing[FENCE_LATENCY] = fence_cycles(spec)
     timing[CODE_L0_MISS] = spec.instruction_cache.l0_miss_cycles
     timing[CODE_L1_MISS] = spec.instruction_cache.l1_miss_cycles

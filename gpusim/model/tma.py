@@ -19,6 +19,7 @@ from gpusim.model.cluster import write_to_peers
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.messages import NEVER
+from gpusim.model.phase_waits import resume
 from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, wake
 from gpusim.model.scheduler import AGE, FREE
 from gpusim.model.scoreboard import resolve
@@ -28,6 +29,7 @@ from gpusim.model.sm_tables import (
     ARRIVALS,
     FILL_FREE_TICK,
     FREE_REQUEST,
+    SUSPENDED_WARPS,
     TMA_COUNT,
     TMA_FED,
     TMA_HEAD,
@@ -258,6 +260,10 @@ def write_words(state, tables, sm, warp, signal, now):
         )  # fmt: skip
     else:
         count_writes(tables.signals, state.written, signal, ANY_LINE)
+    if state.sms[sm, SUSPENDED_WARPS]:
+        resume(
+            resident, state.program, state.timing, state.sms, tables.signals, state.written, state.counters, sm, block, now
+        )  # fmt: skip
 
 
 @inner

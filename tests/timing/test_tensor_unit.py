@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hand_traces import Asm, build, run_cycles, small_gpu
 
+import gpusim
 from gpusim.engine.gpu import simulate
 from gpusim.errors import UnsupportedOpcodeError
 from gpusim.gpus.load import load_gpu
@@ -76,6 +79,46 @@ def test_a_commit_tells_of_what_came_before_it() -> None:
     one, four = (run_cycles(simulate(products(n, 128, 256), GPU)) for n in (1, 4))
     assert four - one == pytest.approx(3 * 128, abs=60)  # a round of polling more or less
     assert one > 128 + GPU.tensor_memory.latency_cycles
+
+
+PROBE = Path(__file__).parents[2] / "tools" / "asynchronous" / "tensor_products.cu"
+
+
+@cache
+def round_cycles(columns: int, *, in_memory: bool = False, pair: bool = False) -> float:
+    """Cycles of a round of one product, its commit and the wait of the warp that asked for both, of 128 or a pair's 256 rows."""
+    rows, group = (256, 2) if pair else (128, 1)
+    idesc = 1 << 4 | 1 << 7 | 1 << 10 | columns >> 3 << 17 | rows >> 4 << 24
+    options = [
+        "-arch=sm_100a",
+        f"-DGROUP={group}",
+        '-DKIND="f16"',
+        f"-DROWS={rows}",
+        f"-DCOLUMNS={columns}",
+        f"-DIDESC={idesc}",
+    ]
+    kernel, cycles = gpusim.cuda_cpp(PROBE, "latency", options + ["-DA_IN_MEMORY"] * in_memory), []
+    for rounds in (2, 6):
+        args = np.zeros(1, np.uint64), np.int32(rounds)
+        trace = gpusim.capture(kernel, group, 128, args, gpu="b200", shared_bytes=32 * (128 + columns))
+        cycles.append(simulate(trace, replace(B200, sm_count=2)).cycles)
+    return (cycles[1] - cycles[0]) / 4
+
+
+#: Columns, A in tensor memory, a pair of blocks, cycles: the same source, the latency and what a round of its loop takes beyond it.
+ROUNDS = [(64, False, False, 180), (256, False, False, 276), (128, True, False, 180), (256, False, True, 310)]
+
+
+@pytest.mark.parametrize(("columns", "in_memory", "pair", "cycles"), ROUNDS)
+def test_a_round_of_one_product_takes_what_it_takes_on_a_b200(
+    columns: int, in_memory: bool, pair: bool, cycles: float
+) -> None:
+    assert round_cycles(columns, in_memory=in_memory, pair=pair) == pytest.approx(cycles, rel=0.06)
+
+
+def test_who_commits_waits_for_its_own_products() -> None:
+    """128 columns more take 64 cycles more, though the emulator has long done them when the warp looks."""
+    assert round_cycles(256) - round_cycles(64) == pytest.approx(96, abs=2)
 
 
 def test_who_issues_far_ahead_waits() -> None:

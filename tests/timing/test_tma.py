@@ -11,7 +11,7 @@ from hand_traces import Asm, build, run_cycles, small_gpu
 
 import gpusim
 from gpusim.engine.gpu import simulate
-from gpusim.errors import UnsupportedOpcodeError
+from gpusim.errors import DeadlockError, UnsupportedOpcodeError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import BULK, POLL, RUN, SIGNAL, Flag, MemoryKind, PipeClass, Space, Trace
 
@@ -26,8 +26,9 @@ def box(
     return address, row_bytes, counts, strides, mapped
 
 
-def loads(boxes: list[list[tuple]], waits: int = 1, blocks: int = 1) -> Trace:
-    """One warp a block that issues a bulk load for each list of boxes, then polls the mbarrier until ``waits`` of them are there."""
+def loads(boxes: list[list[tuple]], waits: int = 1, blocks: int = 1, flags: int = 0) -> Trace:
+    """One warp a block that issues a bulk load for each list of boxes, then polls the mbarrier until ``waits`` of them are there, by
+    instructions with ``flags``."""
     asm = Asm()
     for _ in boxes:
         asm.op(
@@ -36,7 +37,7 @@ def loads(boxes: list[list[tuple]], waits: int = 1, blocks: int = 1) -> Trace:
         asm.addresses.append((len(asm.rows) - 1, lambda b, w: (BASE, 0), 1))
     first = len(asm.rows)
     for _ in range(2):
-        asm.memory(MemoryKind.ATOMIC, Space.SHARED, 8, lambda b, w: (0, 0), mask=1, write_barrier=0)
+        asm.memory(MemoryKind.ATOMIC, Space.SHARED, 8, lambda b, w: (0, 0), mask=1, write_barrier=0, flags=flags)
         asm.op(PipeClass.BRANCH, 5, flags=int(Flag.BRANCH), wait_mask=1)
     asm.exit()
     trace = build(asm, blocks=blocks, shared_bytes=1024)
@@ -109,6 +110,25 @@ def test_a_warp_waits_for_as_many_copies_as_it_asks_for() -> None:
     far = [[box(BASE + (i << 20), 16384)] for i in range(4)]
     first, last = (simulate(loads(far, waits=n), GPU).counters["sm__warp_cycles_polling.sum"] for n in (1, 4))
     assert last > first + 2.5 * 16384 // 64  # what comes in takes the port from the crossbar
+
+
+def test_a_wait_for_a_phase_looks_once_and_is_answered_by_the_write() -> None:
+    """As long as the copies take, to a cycle, whatever a round of polling takes; a look that is not one to wait goes round."""
+    far = [[box(BASE + (i << 20), 16384)] for i in range(4)]
+    suspended = loads(far, waits=4, flags=int(Flag.PHASE_LOOK | Flag.PHASE_WAIT))
+    looks, rounds = simulate(suspended, GPU).counters, simulate(loads(far, waits=4), GPU).counters
+    assert looks["smsp__inst_executed.sum"] == 4 + 2 + 1 < rounds["smsp__inst_executed.sum"]
+    assert looks["sm__warp_cycles_polling.sum"] > 3 * 16384 // 64
+    slower = replace(GPU, tma=replace(GPU.tma, completion_cycles=GPU.tma.completion_cycles + 7))
+    assert cycles(suspended, slower) - cycles(suspended) == 7
+    assert 0 <= cycles(loads(far, waits=4)) - cycles(suspended) < 2 * ROUND
+
+
+def test_who_waits_for_a_phase_that_nobody_ends_is_told_of() -> None:
+    """Of two copies one was asked for: the second write of the word never comes."""
+    trace = loads([[box(BASE, 128)]], waits=2, flags=int(Flag.PHASE_LOOK | Flag.PHASE_WAIT))
+    with pytest.raises(DeadlockError, match=r"block 0 warp 0 waits for 0x0, written 1 of 2 times"):
+        simulate(trace, GPU)
 
 
 def test_an_empty_box_is_there_at_once_and_several_boxes_are_one_copy() -> None:

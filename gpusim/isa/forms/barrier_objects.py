@@ -25,6 +25,10 @@ _BARRIER_FORMS = {
     ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
     ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
 }
+_LOOKS = {
+    ("PHASECHK", "TRANS64"): int(Flag.PHASE_LOOK),
+    ("PHASECHK", "TRANS64", "TRYWAIT"): int(Flag.PHASE_LOOK | Flag.PHASE_WAIT),
+}
 
 
 def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
@@ -65,7 +69,7 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
         memory_kind=MemoryKind.REDUCTION if remote else MemoryKind.ATOMIC,
         space=Space.CLUSTER if remote else Space.SHARED,
         access_bytes=8,
-        trace_flags=int(Flag.PHASE_CHECK) if asks else 0,
+        trace_flags=_LOOKS.get(instruction.modifiers, 0),
         extra={"address": recipe},
     )
 

@@ -17,7 +17,7 @@ from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source
 from gpusim.isa.forms.memory import NO_REGISTER, address_recipe, memory_operand
 from gpusim.isa.lowering import Modifiers
 from gpusim.isa.opcode import NO_FLOPS, Opcode
-from gpusim.isa.system_ops import ARRIVE, ATOMIC, EACH_BLOCK, NOP, SERVED_ALL, TENSOR_MEMORY, U64
+from gpusim.isa.system_ops import ARRIVE, ATOMIC, EACH_BLOCK, EACH_NAMED, NOP, SERVED_ALL, TENSOR_MEMORY, U64, WHEN_DONE
 from gpusim.trace.record import Flag, MemoryKind, PipeClass, Space
 
 _PLACE = re.compile(r"^(gdesc|tmem|idesc)\[UR(\d+)(?:\+(-?)0x([0-9a-f]+))?\]((?:\.[A-Za-z0-9_]+)*)$")
@@ -297,7 +297,7 @@ def lower_commit(instruction: Instruction) -> MicroOp | None:
             None,
         ),
         words=2,
-        flags=(ARRIVE, U64, SERVED_ALL, int(each)),
+        flags=(ARRIVE, U64, SERVED_ALL, WHEN_DONE | (EACH_NAMED if each else 0)),
         uniform=True,
         memory_kind=MemoryKind.REDUCTION,
         space=Space.CLUSTER,
