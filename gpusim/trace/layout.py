@@ -144,9 +144,7 @@ class Flag(IntEnum):
     PRODUCT_GROUP = 131072  # and closes a group of them
     COMMIT = 524288  # UTCBAR: the writes of its access are made when the products into tensor memory so far are done
     PRODUCT_WAIT = 262144  # waits until at most ``depbar_level`` groups are under way
-    PHASE_LOOK = (
-        1048576  # SYNCS.PHASECHK: looks at an mbarrier and changes nothing: lanes that look at one word share a read
-    )
+    PHASE_LOOK = 1048576  # SYNCS.PHASECHK looks at an mbarrier: lanes that look at one word share a read
     PHASE_WAIT = 2097152  # and (TRYWAIT) is answered when what it polls has been written, not before
 
 
