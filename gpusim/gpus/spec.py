@@ -166,7 +166,8 @@ class L1Spec:
     false, and every access takes the least passes over the banks that its bytes need. ``tag_conflicts``
     likewise: false, and all lines of an access are looked up in one cycle.
     ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster, on another
-    SM; ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
+    SM, on average over pairs of SMs; each of the two adds its own way to the middle of the network, and the ways of the SMs differ by up to
+    ``cluster_shared_spread_cycles``; ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
     """
 
@@ -190,6 +191,7 @@ class L1Spec:
     store_bytes_per_cycle: int  # SM output port of the crossbar
     store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
     cluster_shared_latency_cycles: int = 190
+    cluster_shared_spread_cycles: int = 0
     cluster_barrier_latency_cycles: int = 190
     bank_conflicts: bool = True
     reserved_bytes: int = 0

@@ -53,11 +53,30 @@ from gpusim.model.sm_tables import (
     S_RANK,
     SUSPENDED_WARPS,
 )
-from gpusim.model.timing import CLUSTER_BARRIER_LATENCY, CLUSTER_LATENCY, MAX_BLOCKS, WARPS_PER_BLOCK
+from gpusim.model.timing import CLUSTER_BARRIER_LATENCY, CLUSTER_LATENCY, CLUSTER_SPREAD, MAX_BLOCKS, WARPS_PER_BLOCK
 from gpusim.model.trace_tables import G_ADDRESS, G_MORE, G_POLLS
 from gpusim.trace.layout import RANK_SHIFT
 
 _SLOTS = (1 << PLACE_SHIFT) - 1
+
+
+#: Ways of different length of the TPCs, two SMs each, and a step that has no factor in common with them: neighbours differ.
+_WAYS, _STEP = 9, 5
+
+
+@inner
+def _way(timing, sm):
+    """Cycles by which the way of an SM to the network's middle is longer than the mean. Which TPC is how far is a guess."""
+    return ((sm >> 1) * _STEP % _WAYS * timing[CLUSTER_SPREAD]) // (_WAYS - 1) - timing[CLUSTER_SPREAD] // 2
+
+
+@inner
+def shared_latency(blocks, timing, block, rank):
+    """Cycles from issue to data of the shared memory of the block with rank ``rank`` in the cluster of ``block``."""
+    if rank >= blocks[block, CLUSTER_BLOCKS]:
+        return timing[CLUSTER_LATENCY]
+    own = blocks[block, PEERS + blocks[block, RANK]] >> PLACE_SHIFT
+    return timing[CLUSTER_LATENCY] + _way(timing, own) + _way(timing, blocks[block, PEERS + rank] >> PLACE_SHIFT)
 
 
 @inner

@@ -17,7 +17,7 @@ from gpusim.model import counters as count
 from gpusim.model import messages as message
 from gpusim.model import mshr as table
 from gpusim.model import program as op
-from gpusim.model.cluster import write_to_peers
+from gpusim.model.cluster import shared_latency, write_to_peers
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
@@ -57,7 +57,6 @@ from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor_unit import is_commit, put_off
 from gpusim.model.timing import (
     ADDRESS_LATENCY,
-    CLUSTER_LATENCY,
     HIT_LATENCY,
     L1_SETS,
     L1_WAYS,
@@ -127,7 +126,11 @@ def enter(state, tables, sm, now):
     elif space == SHARED:
         reason = SHORT_SCOREBOARD
         done = data_end - timing[ADDRESS_LATENCY]
-        done += timing[CLUSTER_LATENCY] if lsu[sm, LSU_REMOTE] else timing[SHARED_LATENCY]
+        other = lsu[sm, LSU_REMOTE]
+        if other:
+            done += shared_latency(state.resident.blocks, timing, warps[warp, BLOCK], other - 1)
+        else:
+            done += timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
         row[count.SHARED_CONFLICTS] += max(0, lsu[sm, LSU_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
         if kind == STORE:

@@ -169,11 +169,13 @@ def _passes(memo, tables, access, mask, width, banks, scratch):
 
 @inner
 def reaches_others(addresses, mask, space, rank):
-    """Whether a lane's address, of the space CLUSTER or a generic one of shared memory, is another block's than that of ``rank``."""
+    """1 + rank of the first block other than that of ``rank`` that a lane's address, of the space CLUSTER or a generic one of shared
+    memory, lies in; 0: there is none."""
     if space == CLUSTER or space == GENERIC:
         for lane in range(LANES):
-            if (mask >> lane) & 1 and (addresses[lane] >> WINDOW_SHIFT) & 0xFF != rank:
-                return 1
+            other = (addresses[lane] >> WINDOW_SHIFT) & 0xFF
+            if (mask >> lane) & 1 and other != rank:
+                return other + 1
     return 0
 
 

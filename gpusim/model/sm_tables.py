@@ -67,7 +67,9 @@ LSU_SPACE = LSU_TABLE.column("code", "memory space, resolved: GENERIC never stan
 LSU_ACCESS = LSU_TABLE.column("index", "its first access record")
 LSU_SIGNAL = LSU_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")
 LSU_GROUP = LSU_TABLE.column("index", "asynchronous copies: 1 + the copy group's entry")
-LSU_REMOTE = LSU_TABLE.column("flag", "it reaches shared memory of another block of the cluster")
+LSU_REMOTE = LSU_TABLE.column(
+    "index", "1 + rank of the other block of the cluster whose shared memory it reaches; 0: of none"
+)
 
 QUEUE_TABLE = Table(__name__, "queue", "an entry of a sub-core's memory queue", "A memory instruction that has issued.")
 Q_WARP = QUEUE_TABLE.column("index", "that issued it")

@@ -72,6 +72,7 @@ TMA_MAP = TIMING_TABLE.column("cycles", "more where a tensor map says what to mo
 TMA_INTERVAL = TIMING_TABLE.column("cycles", "from one of its requests to the next")
 TMA_COMPLETION = TIMING_TABLE.column("cycles", "last data or acknowledgement to what waits for it")
 CLUSTER_LATENCY = TIMING_TABLE.column("cycles", "issue to data of another SM's shared memory")
+CLUSTER_SPREAD = TIMING_TABLE.column("cycles", "by which the ways of SMs to each other's shared memory differ at most")
 CLUSTER_BARRIER_LATENCY = TIMING_TABLE.column("cycles", "last arrival to the opening of the barrier of a cluster")
 CLUSTER_SIZE = TIMING_TABLE.column("count", "blocks of a cluster, of the launch")
 TENSOR_COLUMN_TICKS = TIMING_TABLE.column(
@@ -130,6 +131,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[BARRIER_LATENCY] = l1.barrier_latency_cycles
     timing[OPERAND_READ] = l1.operand_read_cycles
     timing[CLUSTER_LATENCY] = l1.cluster_shared_latency_cycles
+    timing[CLUSTER_SPREAD] = l1.cluster_shared_spread_cycles
     timing[CLUSTER_BARRIER_LATENCY] = l1.cluster_barrier_latency_cycles
     timing[CLUSTER_SIZE] = 1
     timing[TAG_BANKS] = l1.tag_banks

@@ -91,13 +91,14 @@ def round_cycles(columns: int, *, in_memory: bool = False, pair: bool = False) -
     idesc = 1 << 4 | 1 << 7 | 1 << 10 | columns >> 3 << 17 | rows >> 4 << 24
     options = [
         "-arch=sm_100a",
+        "-DDEPTH=1",
         f"-DGROUP={group}",
         '-DKIND="f16"',
         f"-DROWS={rows}",
         f"-DCOLUMNS={columns}",
         f"-DIDESC={idesc}",
     ]
-    kernel, cycles = gpusim.cuda_cpp(PROBE, "latency", options + ["-DA_IN_MEMORY"] * in_memory), []
+    kernel, cycles = gpusim.cuda_cpp(PROBE, "multiply_rounds", options + ["-DA_IN_MEMORY"] * in_memory), []
     for rounds in (2, 6):
         args = np.zeros(1, np.uint64), np.int32(rounds)
         trace = gpusim.capture(kernel, group, 128, args, gpu="b200", shared_bytes=32 * (128 + columns))

@@ -1,5 +1,5 @@
 // Products into tensor memory, as lookup1980/microbench-blackwell describes its measurements, written anew. The host sets GROUP (blocks that
-// work together), KIND (of tcgen05.mma), ROWS and COLUMNS of D, IDESC (the instruction descriptor), and, where it has them, A_IN_MEMORY and SCALED.
+// work together), DEPTH, KIND (of tcgen05.mma), ROWS and COLUMNS of D, IDESC (the instruction descriptor), and, where it has them, A_IN_MEMORY and SCALED.
 typedef unsigned long long u64;
 typedef unsigned u32;
 #define TEXT_OF(...) #__VA_ARGS__
@@ -60,9 +60,9 @@ __device__ bool elected() {
     return is;
 }
 
-// `rounds` times: `depth` products of the same operands into the same D, a commit, and a wait, of the warp that issues them. (The measured
+// `rounds` times: DEPTH products of the same operands into the same D, a commit, and a wait, of the warp that issues them. (The measured
 // kernel lets all warps wait, of both blocks, which hangs if one falls two rounds behind.) The first product of a round overwrites D, where `fresh`.
-__device__ void measure(u64 *out, int rounds, int depth, bool fresh) {
+__device__ void measure(u64 *out, int rounds, bool fresh) {
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ u32 memory;
     __shared__ u64 bar;
@@ -82,8 +82,8 @@ __device__ void measure(u64 *out, int rounds, int depth, bool fresh) {
 #pragma unroll 1
         for (int i = 0; i < rounds; i++) {
             if (elected()) {
-#pragma unroll 8
-                for (int k = 0; k < depth; k++) multiply(d, a, b, k > 0 || !fresh);
+#pragma unroll 16
+                for (int k = 0; k < DEPTH; k++) multiply(d, a, b, k > 0 || !fresh);
                 commit(&bar);
             }
             __syncwarp();
@@ -102,5 +102,4 @@ __device__ void measure(u64 *out, int rounds, int depth, bool fresh) {
 #else
 #define PAIR
 #endif
-extern "C" __global__ void __launch_bounds__(128) PAIR throughput(u64 *out, int rounds, int depth) { measure(out, rounds, depth, true); }
-extern "C" __global__ void __launch_bounds__(128) PAIR latency(u64 *out, int rounds) { measure(out, rounds, 1, false); }
+extern "C" __global__ void __launch_bounds__(128) PAIR multiply_rounds(u64 *out, int rounds) { measure(out, rounds, DEPTH > 1); }

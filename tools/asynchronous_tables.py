@@ -1,0 +1,165 @@
+"""Tables of Hopper's and Blackwell's asynchronous units beside what GPUs were measured at, each re-created as a kernel.
+
+    python tools/asynchronous_tables.py                        all tables, every 8th row of the long one
+    python tools/asynchronous_tables.py tensor --every 1       one table, all of it (minutes)
+    python tools/asynchronous_tables.py products shared --format csv
+
+Mental model: a table is a generator of rows (what, measured, simulated); a time is what a longer launch takes more, over its rounds.
+
+tensor    products into tensor memory (tcgen05) on a B200: a round of one product with its commit and wait, and rounds of 16 and 64 products
+products  a chain of mma.sync of two warps a sub-core on an RTX 5090
+shared    loads of another block's shared memory on an H800: mean, least and most over the pairs of a cluster of 16
+copies    bulk copies on an H800 by size and blocks an SM, and a hop of a chase (tools/bulk_copies.py)
+
+Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (shared, copies). Of
+`tensor` the source fits cycles a product = interval + b / depth; the table has the interval and a round of depth 1. Of `products` the source's throughput
+figures are an eighth of its latencies, eight times the datasheet's peak; one product of the loop is what counts here.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import bulk_copies
+
+import gpusim
+from gpusim.gpus.load import load_gpu
+from gpusim.io.progress import shown, task
+from gpusim.report.tables import FORMATS, format_records
+
+FOLDER = Path(__file__).parent / "asynchronous"
+#: What is compared, measured and simulated cycles.
+Row = tuple[str, float, float]
+
+
+def _longer(kernel, grid: int, block: int, rounds: tuple[int, int], spec, args, **options) -> float:
+    """Cycles a round: of launches of two numbers of ``rounds``, for each of which ``args`` gives the arguments."""
+    cycles = [gpusim.simulate(gpusim.capture(kernel, grid, block, args(n), **options), spec).cycles for n in rounds]
+    return (cycles[1] - cycles[0]) / (rounds[1] - rounds[0])
+
+
+#: Kind of the instruction, and the bits of its descriptor that say what is multiplied, by the name of a format.
+_FORMATS = {
+    "BF16": ("f16", 1 << 7 | 1 << 10 | 1 << 4), "E4M3": ("f8f6f4", 1 << 4), "F4": ("f8f6f4", 1 << 4 | 5 << 7 | 5 << 10),
+    "S8": ("i8", 2 << 4 | 1 << 7 | 1 << 10), "MXF8": ("mxf8f6f4", 1 << 23), "MXF4": ("mxf8f6f4", 1 << 23 | 5 << 7 | 5 << 10),
+}  # fmt: skip
+_DEPTHS = (16, 64)
+
+
+def tensor_rows(every: int) -> Iterator[Row]:
+    spec = replace(load_gpu("b200"), sm_count=2)
+    with open(FOLDER / "tensor_products.csv", newline="") as file:
+        measured = list(csv.DictReader(file))[::every]
+    for row in measured:
+        group, rows, columns = int(row["group"]), int(row["rows"]), int(row["columns"])
+        kind, descriptor = _FORMATS[row["format"]]
+        options = [
+            "-arch=sm_100a", f"-DGROUP={group}", f'-DKIND="{kind}"', f"-DROWS={rows}", f"-DCOLUMNS={columns}",
+            f"-DIDESC={descriptor | columns >> 3 << 17 | rows >> 4 << 24}",
+        ]  # fmt: skip
+        options += ["-DA_IN_MEMORY"] * (row["operands"] == "TS") + ["-DSCALED"] * row["format"].startswith("MX")
+        what = f"{row['format']} {row['operands']} {rows} x {columns}, {group} block{'s'[: group - 1]}"
+        rest = {"gpu": "b200", "shared_bytes": 32 * (rows // group + columns)}
+        interval, once = float(row["interval_cycles"]), float(row["round_cycles"])
+        for depth in (1, *_DEPTHS):
+            kernel = gpusim.cuda_cpp(FOLDER / "tensor_products.cu", "multiply_rounds", [*options, f"-DDEPTH={depth}"])
+            cycles = _longer(
+                kernel, group, 128, (2, 4), spec, lambda n: (np.zeros(1, np.uint64), np.int32(n)), **rest
+            )  # fmt: skip
+            yield f"{what}, {depth} a round", once + (depth - 1) * interval, cycles
+
+
+#: Name -> shape of the dense product, its types, type of D's registers, measured cycles a product of each of two warps of a sub-core.
+_PRODUCTS = {
+    "f16": ("m16n8k", 16, "f32.f16.f16.f32", "float", 64.06), "f16f16": ("m16n8k", 16, "f16.f16.f16.f16", "unsigned", 32.02),
+    "bf16": ("m16n8k", 16, "f32.bf16.bf16.f32", "float", 64.06), "tf32": ("m16n8k", 8, "f32.tf32.tf32.f32", "float", 64.06),
+    "e4m3": ("m16n8k", 32, "f32.e4m3.e4m3.f32", "float", 64.06), "e5m2": ("m16n8k", 32, "f32.e5m2.e5m2.f32", "float", 64.06),
+    "u8": ("m16n8k", 32, "s32.u8.u8.s32", "unsigned", 34.02), "s8": ("m16n8k", 32, "s32.s8.s8.s32", "unsigned", 34.02),
+}  # fmt: skip
+
+
+def product_rows(_every: int) -> Iterator[Row]:
+    spec = replace(load_gpu("rtx5090"), sm_count=1)
+    for name, (shape, depth, types, kept, measured) in _PRODUCTS.items():
+        for sparse in (False, True):
+            instruction = f"mma{'.sp::ordered_metadata' * sparse}.sync.aligned.{shape}{depth << sparse}.row.col.{types}"
+            options = [
+                "-arch=sm_120a", f'-DNAME="{instruction}"', f"-DB_WORDS={2 << sparse}", f"-DTYPE_D={kept}",
+                f"-DD_WORDS={2 if name == 'f16f16' else 4}", f'-DOF_D="{"f" if kept == "float" else "r"}"',
+            ]  # fmt: skip
+            kernel = gpusim.cuda_cpp(FOLDER / "warp_products.cu", "chain", options)
+            out = np.zeros(256, np.float32 if kept == "float" else np.uint32)
+            cycles = _longer(kernel, 1, 256, (4, 12), spec, lambda n, out=out: (out, np.int32(n)), gpu="rtx5090") / 4
+            yield f"{name}, {'sparse' if sparse else 'dense'}", measured, cycles
+
+
+#: An own load through the cluster's address; others: mean, least and most of all pairs (whole cycles, half a one added).
+_SHARED = {"own block": 33.5, "mean of pairs": 199.6, "nearest pair": 180.5, "farthest pair": 213.5}
+_CLUSTER = 16
+
+
+def shared_rows(_every: int) -> Iterator[Row]:
+    spec = replace(load_gpu("h100_pcie"), sm_count=_CLUSTER)
+    kernel = gpusim.cuda_cpp(FOLDER / "shared_chase.cu", "chase")
+    times = {
+        (start, to): _longer(
+            kernel, _CLUSTER, 1, (32, 96), spec,
+            lambda n, start=start, to=to: (np.zeros(1, np.int32), np.int32(start), np.int32(to), np.int32(n)),
+            gpu="h100_pcie", cluster=_CLUSTER,
+        )
+        for start in range(0, _CLUSTER, 3) for to in range(_CLUSTER)
+    }  # fmt: skip
+    others = np.array([cycles for (start, to), cycles in times.items() if start != to])
+    simulated = (times[0, 0], float(others.mean()), float(others.min()), float(others.max()))
+    for (what, measured), cycles in zip(_SHARED.items(), simulated, strict=True):
+        yield what, measured, cycles
+
+
+def copy_rows(_every: int) -> Iterator[Row]:
+    for (size, blocks), measured in bulk_copies.MEASURED.items():
+        yield f"{size} bytes, {blocks} an SM", measured, bulk_copies.copy_cycles(size, blocks)
+    hop = bulk_copies.hop_cycles("chase_bulk") - bulk_copies.hop_cycles("chase_load")
+    yield "a hop beyond a load's", bulk_copies.CHASE_CYCLES, hop
+
+
+TABLES = {"tensor": tensor_rows, "products": product_rows, "shared": shared_rows, "copies": copy_rows}
+
+
+@click.command(help=__doc__)
+@click.argument("tables", nargs=-1, type=click.Choice(list(TABLES)))
+@click.option(
+    "--every", default=8, show_default=True, type=click.IntRange(1), help="Of `tensor`: each so-many-th shape."
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+def main(tables: tuple[str, ...], every: int, form: str) -> None:
+    records, means = [], []
+    with shown():
+        for name in tables or TABLES:
+            rows = []
+            with task(f"simulating the table {name}"):
+                rows.extend(TABLES[name](every))
+            errors = [100 * (simulated / measured - 1) for _, measured, simulated in rows]
+            means.append(f"{name}: mean absolute error {np.mean(np.abs(errors)):.1f} % of {len(rows)} rows")
+            records += [
+                {
+                    "table": name, "what": what, "measured_cycles": round(measured, 1),
+                    "simulated_cycles": round(simulated, 1), "error_percent": round(error, 1),
+                }
+                for (what, measured, simulated), error in zip(rows, errors, strict=True)
+            ]  # fmt: skip
+    click.echo(format_records(records, form))
+    click.echo("\n".join(means), err=True)
+
+
+if __name__ == "__main__":
+    main()
