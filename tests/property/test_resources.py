@@ -38,8 +38,8 @@ def test_every_key_says_which_way_it_is_better(key):
 
 def test_most_keys_can_be_made_better_alone():
     stuck = {key for key in known_keys() if better(key) and resources.improved(H200, key, 2.0) is None}
-    # All others are at their best already, or there is no such unit.
-    assert all(resources._value(H200, key) in (0, 1, False) for key in stuck)
+    # All others are at their best already, or there is no such unit: an H200 has no tensor memory, so none of its keys can be set.
+    assert all(resources._value(H200, key) in (0, 1, False) or key.startswith("tensor_memory.") for key in stuck)
 
 
 def test_better_keys_make_a_small_launch_no_slower():
