@@ -116,15 +116,15 @@ def reset_allocation(state):
     words = state.shared_host - state.shared_base
     for i in range(_NOTES, _NOTES + _NOTES_BYTES, 8):
         store64(words + i, np.int64(0))
-    store64(words + state.pair_barrier, _ONE_TO_COME)
+    store64(words + state.pair_allocation[0], _ONE_TO_COME)
 
 
 def tell_rank(state: np.record, rank: int) -> None:
     """Begin the notes of a block that takes its place in a cluster. Which parity of the mbarrier lets it allocate: of each pair of
     blocks the first may do so at once."""
     place = int(state.shared_host) - int(state.shared_base)
-    ctypes.c_int64.from_address(place + int(state.pair_barrier)).value = int(_ONE_TO_COME)
-    ctypes.c_uint32.from_address(place + int(state.pair_parity)).value = 1 - rank % 2
+    ctypes.c_int64.from_address(place + int(state.pair_allocation[0])).value = int(_ONE_TO_COME)
+    ctypes.c_uint32.from_address(place + int(state.pair_allocation[1])).value = 1 - rank % 2
 
 
 # ---- loads and stores -------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ from gpusim.isa.binary.relocations import (
     RELOCATE_WORD32,
     RELOCATE_WORD64,
 )
+from gpusim.isa.binary.system_memory import PAIR_ALLOCATION, pair_allocation, static_shared
 
 INSTRUCTION_BYTES = 16
 FUNCTION_ALIGNMENT = 128
@@ -73,10 +74,6 @@ _ZEROS = bytes(1 << 20)
 
 #: Stack of a thread when the compiler cannot bound it (recursion): the driver's default limit.
 DEFAULT_STACK_BYTES = 1024
-#: Bytes of a block's shared memory, from sm_90 on, that are the system's; there compiled code keeps the mbarrier and its parity by which two
-#: blocks allocate tensor memory: here, as read off code of CUDA 13, or where symbols say.
-_SYSTEM_SHARED_BYTES, PAIR_BARRIER, PAIR_PARITY = 0x400, 0x48, 0x50
-_PAIR_SYMBOL = "__nv_reservedSMEM_tmem_allocation_pipeline_mbarrier"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +109,7 @@ class KernelImage(KernelCode):
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``pair_allocation``: :meth:`_Loader._pair_allocation`; ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
+    others are zero; ``pair_allocation`` as in :mod:`system_memory`; ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
     """
 
     registers_per_thread: int
@@ -134,7 +131,7 @@ class KernelImage(KernelCode):
     max_cluster: int = 0
     needs_cluster: bool = False
     open_stack: bool = False
-    pair_allocation: tuple[int, int] = (PAIR_BARRIER, PAIR_PARITY)
+    pair_allocation: tuple[int, int] = PAIR_ALLOCATION
 
     @property
     def global_data(self) -> bytes:
@@ -238,7 +235,7 @@ class _Loader:
                 self._relocate(relocation, "globals", global_data, base)
         own = kernel_attributes(elf, self.name)
         registers, local, open_stack = self._resources()
-        shared_base, shared_bytes = self._shared()
+        shared_base, shared_bytes = static_shared(elf, self.name)
         digest = hashlib.sha256()
         for part in (
             str(
@@ -258,7 +255,7 @@ class _Loader:
             registers_per_thread=registers,
             shared_bytes=shared_bytes,
             shared_base=shared_base,
-            pair_allocation=self._pair_allocation(),
+            pair_allocation=pair_allocation(elf),
             local_bytes=local,
             barriers=own.barriers,
             parameter_base=own.parameter_base,
@@ -456,23 +453,6 @@ class _Loader:
             )
         # The linker counts in the kernel's own number what it calls, through pointers the functions of their type.
         return own or registers, local, unbounded
-
-    def _pair_allocation(self) -> tuple[int, int]:
-        """Shared addresses of the mbarrier, and of its parity, by which two blocks allocate tensor memory together: CUDA 12.9's assembler
-        names them, later ones put them elsewhere and do not."""
-        found = {symbol.name: symbol.value for symbol in self.elf.symbols if symbol.name.startswith(_PAIR_SYMBOL)}
-        barrier, parity = found.get(_PAIR_SYMBOL, PAIR_BARRIER), found.get(f"{_PAIR_SYMBOL}_parity", PAIR_PARITY)
-        if barrier % 8 or parity % 4 or max(barrier, parity) > _SYSTEM_SHARED_BYTES - 8:
-            raise CompileError(f"damaged cubin: {_PAIR_SYMBOL} stands at 0x{barrier:x}, its parity at 0x{parity:x}")
-        return barrier, parity
-
-    def _shared(self) -> tuple[int, int]:
-        """(first address, bytes) of static shared memory. From sm_90 on the first KiB is the system's and
-        counts in the section's size."""
-        section = self.elf.named(f".nv.shared.{self.name}")
-        size = section.size if section else 0
-        base = _SYSTEM_SHARED_BYTES if self.elf.architecture >= 90 else 0
-        return base, max(0, size - base)
 
 
 def _lines(tables: CubinTables, code: KernelCode) -> dict[int, tuple[str, int]]:
