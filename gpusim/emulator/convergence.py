@@ -326,8 +326,12 @@ def retire(state, registers, warp, own_base, mask):
 
 @inner
 def arrive(state, warp, mask, barrier, threads, reduction, vote):
-    """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block)."""
+    """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block). Each arrival counts: a warp
+    group that arrives without waiting, then waits there, opens a barrier of two (FlashAttention-3 begins its turns so)."""
     state.arrivals = 1
+    twice = state.arrived[barrier, warp] & mask
+    if twice:
+        state.again[barrier] += count_lanes(twice) if state.live[warp] & ~twice else np.int64(at.LANES)
     state.arrived[barrier, warp] |= mask
     state.vote[barrier, warp] |= vote & mask
     state.expected[barrier] = threads
@@ -342,7 +346,7 @@ def complete_barrier(state, barrier):
     Hardware counts warps times 32, and lanes that have exited count as arrived.
     """
     warps = state.warps
-    threads, somebody = np.int64(0), False
+    threads, somebody = np.int64(state.again[barrier]), False
     for warp in range(warps):
         arrived = state.arrived[barrier, warp]
         complete = (state.live[warp] & ~arrived) == 0
@@ -358,6 +362,7 @@ def complete_barrier(state, barrier):
         return False
     state.one_by_one = 0
     state.turn[barrier] += 1
+    state.again[barrier] = 0
     total, latest = np.int64(0), np.int64(0)
     every = True
     for warp in range(warps):

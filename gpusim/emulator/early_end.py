@@ -36,7 +36,7 @@ def end_block(state: np.record, exit_at: int) -> None:
             state.fragment[warp] = at.FREE
             state.ready[warp] = 0
             _push(state, warp, int(state.live[warp]), exit_at)
-    state.arrived[:], state.vote[:] = 0, 0
+    state.arrived[:], state.again[:], state.vote[:] = 0, 0, 0
     state.at_barrier = 0
 
 

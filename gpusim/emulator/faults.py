@@ -229,7 +229,7 @@ def _standing(state: np.record, program: Program) -> str:
 def _awaited(state: np.record, warp: int, status: int, wait: int, mask: int) -> str:
     """What a fragment waits for, as far as the state says."""
     if status == at.AT_BARRIER:
-        arrived = sum(int(lanes).bit_count() for lanes in state.arrived[wait])
+        arrived = sum(int(lanes).bit_count() for lanes in state.arrived[wait]) + int(state.again[wait])
         expected = int(state.expected[wait]) or sum(int(lanes).bit_count() for lanes in state.live)
         if wait >= at.BLOCK_BARRIERS:
             return f" for the products of its warp group, of which {arrived} of {expected} threads have come"

@@ -19,7 +19,7 @@ import numpy as np
 
 #: Fields of STATE that say where the warps of a block stand and what they wait for.
 _FIELDS = (
-    "pc", "fragment", "mask", "wait", "predicates", "live", "arrived", "vote", "held", "held_pc", "held_mask",
+    "pc", "fragment", "mask", "wait", "predicates", "live", "arrived", "again", "vote", "held", "held_pc", "held_mask",
 )  # fmt: skip
 #: Rounds in which each state is compared with the kept one; the loop must come round to the same place within them.
 WINDOW_ROUNDS = 64

@@ -81,7 +81,7 @@ def start_block(state, registers, linear):
     if state.arrivals:
         state.arrivals = 0
         for barrier in range(at.ALL_BARRIERS):
-            state.turn[barrier] = 0
+            state.turn[barrier] = state.again[barrier] = 0
             for warp in range(state.warps):
                 state.arrived[barrier, warp] = 0
                 state.vote[barrier, warp] = 0

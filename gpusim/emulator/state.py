@@ -121,6 +121,7 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["own_base"] = encoded.shared_rows * at.ROW
     state["own_stride"] = encoded.own_rows * at.ROW
     state["shared_base"] = state["shared_low"] = image.shared_base
+    state["pair_allocation"] = image.pair_allocation
     state["shared_bytes"] = image.shared_bytes + dynamic_shared
     if dynamic_shared:
         # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte

@@ -33,8 +33,8 @@ MEMORY = np.dtype(
         ("unused", "<i8", (6,)),  # what lies behind begins at a cache line of the host
     ]
 )
-#: Where the notes begin, how long they are, and where among them the mbarrier and its parity stand (read off compiled code).
-_NOTES, _NOTES_BYTES, _PAIR_BARRIER, _PAIR_PARITY = 0x40, 0x20, 0x8, 0x10
+#: Where the notes begin, and how long they are (read off compiled code).
+_NOTES, _NOTES_BYTES = 0x40, 0x40
 #: An mbarrier's word for one thread (gpusim/emulator/atomics.py).
 _ONE_TO_COME = np.int64(0xFFFFF << 1 | 0xFFFFF << 43)
 _ALLOCATED = MEMORY.fields["allocated"][1]
@@ -113,18 +113,18 @@ def reset_allocation(state):
     """What compiled code notes of allocations, in the shared memory that the system keeps: nothing yet; of the mbarrier by which two
     blocks tell each other what they have, a phase with one arrival has begun. Who writes that on a GPU is not published; it follows
     from how it is used."""
-    words = state.shared_host - state.shared_base + _NOTES
-    for i in range(0, _NOTES_BYTES, 8):
+    words = state.shared_host - state.shared_base
+    for i in range(_NOTES, _NOTES + _NOTES_BYTES, 8):
         store64(words + i, np.int64(0))
-    store64(words + _PAIR_BARRIER, _ONE_TO_COME)
+    store64(words + state.pair_allocation[0], _ONE_TO_COME)
 
 
 def tell_rank(state: np.record, rank: int) -> None:
     """Begin the notes of a block that takes its place in a cluster. Which parity of the mbarrier lets it allocate: of each pair of
     blocks the first may do so at once."""
-    place = int(state.shared_host) - int(state.shared_base) + _NOTES
-    ctypes.c_int64.from_address(place + _PAIR_BARRIER).value = int(_ONE_TO_COME)
-    ctypes.c_uint32.from_address(place + _PAIR_PARITY).value = 1 - rank % 2
+    place = int(state.shared_host) - int(state.shared_base)
+    ctypes.c_int64.from_address(place + int(state.pair_allocation[0])).value = int(_ONE_TO_COME)
+    ctypes.c_uint32.from_address(place + int(state.pair_allocation[1])).value = 1 - rank % 2
 
 
 # ---- loads and stores -------------------------------------------------------------------------------

@@ -456,11 +456,13 @@ STATE_RECORD = Record(
     Field("free_registers", "<i8", "count", "registers of the block's pool"),
     # block barriers
     Field("arrived", f"({ALL_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes that have arrived"),
+    Field("again", _BY_BARRIER, "count", "arrivals of lanes that had arrived before, without waiting"),
     Field("vote", f"({ALL_BARRIERS},{MAX_WARPS})<i8", "mask", "lanes whose predicate BAR.RED counts"),
     Field("arrivals", "<i8", "flag", "some warp of the block has arrived at one"),
     Field("expected", _BY_BARRIER, "count", "threads that meet there; 0: all of the block"),
     Field("turn", _BY_BARRIER, "count", "how often it has completed"),
     Field("reduction", _BY_BARRIER, "code", "what BAR.RED makes of the votes"),
+    Field("pair_allocation", "(2,)<i8", "address", "shared, of the mbarrier of paired allocations, and of its parity"),
     # bulk copies, by the tensor memory accelerator
     Field("bulk_entry", "<i8", "host address", "its entry point (emulator/bulk_copies.py), 0: not needed"),
     Field("without_data", "<i8", "flag", "paths and addresses alone count: copies move nothing, products are left out"),

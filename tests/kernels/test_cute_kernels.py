@@ -76,6 +76,15 @@ def test_a_product_by_bulk_copies_and_tensor_memory() -> None:
 
 
 @with_dsl
+def test_arrays_lie_in_global_memory_as_a_gpu_s_do(kernels: Any) -> None:
+    from_dlpack = importlib.import_module("cutlass.cute.runtime").from_dlpack
+    for wrap in (lambda array: array, from_dlpack):
+        a, b = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+        trace = gpusim.capture(gpusim.cute(kernels.stage), None, None, (wrap(a), wrap(b)), gpu="a100_80gb")
+        assert (b == a[::-1]).all() and any("LDGSTS" in text for text in trace.program.texts)
+
+
+@with_dsl
 def test_blocks_in_clusters_know_their_rank(kernels: Any) -> None:
     a, b = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
     trace = gpusim.capture(gpusim.cute(kernels.add_ranks), None, None, (a, b), gpu="h200")

@@ -1,10 +1,14 @@
 """Tensor memory: loads, stores, copies, the shift, allocation, and what an instruction may not ask for."""
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 from oracles_tcgen05 import Image, k_major, packed_rows
 from tcgen05_programs import descriptor, mma, run
 
+import gpusim
 from gpusim.errors import AddressError, ExecutionError
 
 THREAD = np.arange(32)
@@ -189,3 +193,47 @@ def test_what_is_not_given_back_is_a_finding():
     (finding,) = run("", release=False, check=("leak",))
     assert finding.what == "Leaked 64 columns of tensor memory" and "UTCATOMSWS" in finding.where
     assert run("", check=("leak",)) == ()
+
+
+PAIR = """
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry pair(.param .u64 out)
+.explicitcluster
+.reqnctapercluster 2, 1, 1
+{
+    .shared .align 16 .b8 kept[16];
+    .reg .b32 at, first, rank;
+    .reg .b64 place, offset;
+    mov.u32 at, kept;
+    tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [at], 64;
+    bar.sync 0;
+    ld.shared.u32 first, [at];
+    tcgen05.dealloc.cta_group::2.sync.aligned.b32 first, 64;
+    mov.u32 rank, %ctaid.x;
+    ld.param.u64 place, [out];
+    mul.wide.u32 offset, rank, 4;
+    add.u64 place, place, offset;
+    st.global.u32 [place], first;
+    barrier.cluster.arrive;
+    barrier.cluster.wait;
+    ret;
+}
+"""
+
+
+def test_two_blocks_allocate_together_in_code_of_an_older_assembler(tmp_path: Path) -> None:
+    """CUDA 12.9's keeps the mbarrier of such allocations elsewhere than later ones: the CuTe DSL and Triton bring it along."""
+    nvidia = pytest.importorskip(
+        "triton.backends.nvidia", reason="Triton is not installed: pip install 'gpusim[triton]'"
+    )
+    assembler = Path(nvidia.__path__[0]) / "bin" / "ptxas"
+    (tmp_path / "pair.ptx").write_text(PAIR)
+    subprocess.run(
+        [assembler, "-arch=sm_100a", tmp_path / "pair.ptx", "-o", tmp_path / "pair.cubin"], check=True, timeout=60
+    )
+    for kernel in (gpusim.cubin(tmp_path / "pair.cubin", "pair"), gpusim.ptx(PAIR, "pair")):
+        out = np.full(4, -1, np.int32)
+        gpusim.capture(kernel, 4, 32, (out,), gpu="b200")
+        assert out[0] == out[1] and out[2] == out[3] and (out >= 0).all()

@@ -95,3 +95,24 @@ def add_ranks_kernel(a: cute.Tensor, b: cute.Tensor):
 @cute.jit
 def add_ranks(a: cute.Tensor, b: cute.Tensor):
     add_ranks_kernel(a, b).launch(grid=[8, 1, 1], block=[TILE, 1, 1], cluster=[4, 1, 1])
+
+
+@cute.kernel
+def stage_kernel(a: cute.Tensor, b: cute.Tensor):
+    thread, _, _ = cute.arch.thread_idx()
+    tile = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(4 * TILE), 16)
+    atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
+    for first in range(0, 4 * TILE, TILE):
+        place = (first + thread,)
+        cute.copy(atom, cute.local_tile(a, (1,), place), cute.local_tile(tile, (1,), place))
+    cute.arch.cp_async_commit_group()
+    cute.arch.cp_async_wait_group(0)
+    cute.arch.barrier()
+    for place in range(thread, 4 * TILE, TILE):
+        b[place] = tile[4 * TILE - 1 - place]
+
+
+@cute.jit
+def stage(a: cute.Tensor, b: cute.Tensor):
+    """B is A, of 128, backwards, through asynchronous copies, which only global memory has."""
+    stage_kernel(a, b).launch(grid=[1, 1, 1], block=[TILE, 1, 1])

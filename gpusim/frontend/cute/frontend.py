@@ -29,6 +29,11 @@ from gpusim.launch.binary import KernelBinary
 INSTALL_HINT = 'pip install "gpusim[cute]"'
 _PREFIX = "gpusim"
 _MOST_LETTERS = 400
+#: Kinds of devices in DLPack (dlpack.h), and the name of its capsules.
+_HOST_DEVICE, _CUDA_DEVICE, _DLTENSOR = 1, 2, b"dltensor"
+_name_of, _capsule_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+_name_of.restype, _name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,17 +159,31 @@ def _run(
 def _argument(value: Any, where: str) -> Any:
     """An argument as the DSL takes it: an array as a tensor of its memory."""
     if not isinstance(value, np.ndarray):
-        return value
+        return _in_global_memory(value) if _is_tensor(value) else value
     runtime, cutlass = _dsl("cutlass.cute.runtime"), _dsl("cutlass")
     small = {"bfloat16": "BFloat16", "float8_e4m3fn": "Float8E4M3FN", "float8_e5m2": "Float8E5M2"}.get(value.dtype.name)
     try:
         if small is None:
-            return runtime.from_dlpack(value)
-        tensor = runtime.from_dlpack(value.view(f"u{value.itemsize}"))
+            return _in_global_memory(runtime.from_dlpack(value))
+        tensor = _in_global_memory(runtime.from_dlpack(value.view(f"u{value.itemsize}")))
         tensor.element_type = getattr(cutlass, small)
         return tensor
     except Exception as error:
         raise UsageError(f"{where}: {_first_line(error)}") from error
+
+
+def _in_global_memory(tensor: Any) -> Any:
+    """``tensor``, which says of itself from now on that it lies in a GPU's memory: of what lies in the host's the DSL makes generic loads, and it
+    refuses copies that only global memory has. In a DLTensor the kind of device follows the address."""
+    capsule = getattr(tensor, "_dlpack_data", None)
+    if _capsule_name(capsule) == _DLTENSOR:
+        kind = ctypes.c_int32.from_address(_capsule_pointer(capsule, _DLTENSOR) + ctypes.sizeof(ctypes.c_void_p))
+        kind.value = _CUDA_DEVICE if kind.value == _HOST_DEVICE else kind.value
+    return tensor
+
+
+def _capsule_name(capsule: Any) -> bytes:
+    return _name_of(capsule) if type(capsule).__name__ == "PyCapsule" else b""
 
 
 def _is_tensor(value: Any) -> bool:

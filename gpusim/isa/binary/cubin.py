@@ -47,6 +47,7 @@ from gpusim.isa.binary.relocations import (
     RELOCATE_WORD32,
     RELOCATE_WORD64,
 )
+from gpusim.isa.binary.system_memory import PAIR_ALLOCATION, pair_allocation, static_shared
 
 INSTRUCTION_BYTES = 16
 FUNCTION_ALIGNMENT = 128
@@ -108,7 +109,7 @@ class KernelImage(KernelCode):
     first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
     without parameters). ``variables`` are the
     module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
+    others are zero; ``pair_allocation`` as in :mod:`system_memory`; ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
     """
 
     registers_per_thread: int
@@ -130,6 +131,7 @@ class KernelImage(KernelCode):
     max_cluster: int = 0
     needs_cluster: bool = False
     open_stack: bool = False
+    pair_allocation: tuple[int, int] = PAIR_ALLOCATION
 
     @property
     def global_data(self) -> bytes:
@@ -233,7 +235,7 @@ class _Loader:
                 self._relocate(relocation, "globals", global_data, base)
         own = kernel_attributes(elf, self.name)
         registers, local, open_stack = self._resources()
-        shared_base, shared_bytes = self._shared()
+        shared_base, shared_bytes = static_shared(elf, self.name)
         digest = hashlib.sha256()
         for part in (
             str(
@@ -253,6 +255,7 @@ class _Loader:
             registers_per_thread=registers,
             shared_bytes=shared_bytes,
             shared_base=shared_base,
+            pair_allocation=pair_allocation(elf),
             local_bytes=local,
             barriers=own.barriers,
             parameter_base=own.parameter_base,
@@ -450,14 +453,6 @@ class _Loader:
             )
         # The linker counts in the kernel's own number what it calls, through pointers the functions of their type.
         return own or registers, local, unbounded
-
-    def _shared(self) -> tuple[int, int]:
-        """(first address, bytes) of static shared memory. From sm_90 on the first KiB is the system's and
-        counts in the section's size."""
-        section = self.elf.named(f".nv.shared.{self.name}")
-        size = section.size if section else 0
-        base = 0x400 if self.elf.architecture >= 90 else 0
-        return base, max(0, size - base)
 
 
 def _lines(tables: CubinTables, code: KernelCode) -> dict[int, tuple[str, int]]:

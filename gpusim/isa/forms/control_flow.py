@@ -218,7 +218,10 @@ def lower_give_way(instruction: Instruction) -> MicroOp | None:
 
 def lower_sleep(instruction: Instruction) -> MicroOp | None:
     """NANOSLEEP: the nanoseconds stand in the instruction, or in a register: each execution then records them as an access does its
-    address."""
+    address. With SYNCS it ends when the mbarrier that was looked at before completes its phase, its time is only the most that it lasts
+    (PTX mbarrier.try_wait's suspend time): the look behind it waits for that, so it takes no time itself."""
+    if "SYNCS" in instruction.modifiers:
+        return MicroOp(ops.GIVE_WAY)
     times = [o.value for o in instruction.operands if o.kind == Kind.IMMEDIATE]
     registers = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.UNIFORM)]
     return MicroOp(
