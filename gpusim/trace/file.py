@@ -98,12 +98,23 @@ _LAUNCH_TYPES = {
 }
 
 
+class NewArchive(zipfile.ZipFile):
+    """A zip file that is being written, and that nothing but its ``with`` completes.
+
+    The library's own completes itself when it is collected as well: one that a signal stopped half-way would do so after its
+    stream has been closed, and Python would report that as an exception nobody can catch.
+    """
+
+    def __del__(self) -> None:
+        pass
+
+
 def write(path: str | os.PathLike[str], program: Program, launch: Launch, chunks: Iterable[Chunk]) -> None:
     """Write a trace file, pulling ``chunks`` one by one; atomic, or the old file stays as it was."""
     target = Path(path)
     check_launch(launch)
     check_program(program)
-    with replacing(target) as stream, zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+    with replacing(target) as stream, NewArchive(stream, "w") as archive:
         members: dict[str, dict] = {}
         _put_array(archive, members, INSTRUCTIONS, program.instructions)
         texts = {"texts": list(program.texts), "files": list(program.files)}
@@ -130,7 +141,7 @@ def write_regular(path: str | os.PathLike[str], program: Program, launch: Launch
     """Write a trace file that holds the blocks of ``regular``; atomic, as :func:`write`."""
     check_launch(launch)
     check_program(program)
-    with replacing(Path(path)) as stream, zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+    with replacing(Path(path)) as stream, NewArchive(stream, "w") as archive:
         members: dict[str, dict] = {}
         _put_array(archive, members, INSTRUCTIONS, program.instructions)
         texts = {"texts": list(program.texts), "files": list(program.files)}

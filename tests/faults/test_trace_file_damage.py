@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import io
 import json
@@ -355,3 +356,19 @@ def test_a_device_is_written_to_and_never_replaced():
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_a_signal_while_a_member_begins_leaves_nothing_that_completes_the_file_later(tmp_path, monkeypatch):
+    reports = []
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(str(report.exc_value)))
+    with monkeypatch.context() as patch:
+        patch.setattr(zipfile._ZipWriteFile, "__init__", interrupted)
+        with contextlib.suppress(KeyboardInterrupt, ValueError):  # the library hides the one behind the other
+            TRACE.save(tmp_path / "t.trace")
+        gc.collect()
+    assert reports == []
+    assert list(tmp_path.iterdir()) == []
