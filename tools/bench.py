@@ -2,13 +2,16 @@
 
     python tools/bench.py [--gpu h200] [--repeat 3] [--format table|json|csv|md] [--no-simulate]
     python tools/bench.py --numba-simulator [--rounds 5]
+    python tools/bench.py --against TREE [--rounds 5] [--workload NAME]
 
 Each workload runs in a process of its own (``peak_mib``: the most memory that it had), once to compile (that time is the
 column ``first_s``), then ``--repeat`` times; the best time counts. ``--numba-simulator`` instead compares the capture
 of saxpy with Numba's own CUDA simulator running the same kernel over as many threads: in each round one after the other,
 so that both meet the same machine, and the ratio is taken within the round. There both are measured in CPU time of their
 processes: what else the machine does would otherwise hit the one that runs for seconds more than the one that runs for a
-millisecond. Nothing here is a test: the figures depend on the machine, which is printed with them on stderr.
+millisecond. ``--against`` compares this tree's simulations with those of another one, a directory that holds another state of
+the sources, on one thread: a process of each takes turns in every round, CPU times are compared within the round, and the cycles
+must be the same. Nothing here is a test: the figures depend on the machine, which is printed with them on stderr.
 """
 
 from __future__ import annotations
@@ -236,6 +239,71 @@ def against_numba(spec, rounds: int) -> list[dict]:
     return records
 
 
+#: What a process of one tree does for ``--against``: captures once, then simulates whenever it is asked to.
+TURNS = """
+    import sys
+    import time
+    tree, name, gpu = sys.argv[1:]
+    sys.path[:0] = [tree, tree + "/tools"]
+    import bench
+    import gpusim
+    assert gpusim.__file__.startswith(tree), gpusim.__file__
+    spec = gpusim.load_gpu(gpu)
+    traces = list(bench.WORKLOADS[name](spec)().timed)
+    for _ in sys.stdin:
+        start = time.process_time()
+        result = gpusim.simulate(traces, spec, threads=1)
+        print(time.process_time() - start, int(result.cycles), flush=True)
+"""
+
+
+class Turns:
+    """A process that simulates a workload of :data:`WORKLOADS` with the sources of ``tree``, once a turn."""
+
+    def __init__(self, tree: str, name: str, gpu: str) -> None:
+        command = [sys.executable, "-c", textwrap.dedent(TURNS), os.path.abspath(tree), name, gpu]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def take(self) -> tuple[float, int]:
+        """(CPU seconds of one simulation, its cycles)."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().split()
+        if not answer:
+            raise SystemExit("error: a simulating process ended without an answer; see its message above")
+        return float(answer[0]), int(answer[1])
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def against(tree: str, names: list[str], gpu: str, rounds: int) -> list[dict]:
+    """One record a workload: median CPU milliseconds with the other tree and with this one, and the ratio with its quartiles."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    records = []
+    for name in names:
+        other, this = Turns(tree, name, gpu), Turns(here, name, gpu)
+        if other.take()[1] != this.take()[1]:
+            print(f"{name}: the two trees disagree on the cycles", file=sys.stderr)
+        pairs = [(other.take()[0], this.take()[0]) for _ in range(rounds)]
+        for each in (other, this):
+            each.close()
+        ratios = statistics.quantiles([before / after for before, after in pairs], n=4, method="inclusive")
+        records.append(
+            {
+                "workload": name,
+                "other_cpu_ms": 1e3 * statistics.median(before for before, _ in pairs),
+                "cpu_ms": 1e3 * statistics.median(after for _, after in pairs),
+                "times_as_fast": ratios[1],
+                "lower_quartile": ratios[0],
+                "upper_quartile": ratios[2],
+            }
+        )
+        print(f"{name}: done", file=sys.stderr)
+    return records
+
+
 def machine() -> str:
     """This machine and the versions that matter, in one line."""
     model = platform.processor() or platform.machine()
@@ -260,6 +328,10 @@ def main() -> None:
     parser.add_argument("--no-simulate", action="store_true", help="captures alone")
     parser.add_argument("--numba-simulator", action="store_true", help="saxpy against Numba's own simulator")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--against", metavar="TREE", help="compare simulations with those of another tree's sources")
+    parser.add_argument(
+        "--workload", choices=WORKLOADS, action="append", help="with --against: this one alone (repeatable)"
+    )
     parser.add_argument("--only", choices=WORKLOADS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.only:
@@ -267,6 +339,10 @@ def main() -> None:
     spec = gpusim.load_gpu(options.gpu)
     if options.numba_simulator:
         print(format_records(against_numba(spec, max(1, options.rounds)), options.form))
+        return
+    if options.against:
+        records = against(options.against, options.workload or list(WORKLOADS), options.gpu, max(2, options.rounds))
+        print(format_records(records, options.form))
         return
     if options.only:
         record = measure(options.only, WORKLOADS[options.only], spec, max(1, options.repeat), not options.no_simulate)

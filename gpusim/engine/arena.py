@@ -17,6 +17,7 @@ import numpy as np
 
 from gpusim.errors import TraceFormatError
 from gpusim.io.jit_direct import direct
+from gpusim.model.compiled import compiled
 from gpusim.model.lane_patterns import find_patterns
 from gpusim.model.trace_tables import (
     A_ADDRESS,
@@ -62,13 +63,32 @@ from gpusim.model.trace_tables import (
     Tables,
 )
 from gpusim.state_tables import Table
-from gpusim.trace.record import SCATTERED, Chunk
+from gpusim.trace.record import ACCESS, SCATTERED, Chunk
 
 #: Of a table at most; larger ones grow.
 _MOST_RESERVED_BYTES = 256 << 20
 
 
-_find_patterns = direct(find_patterns)
+@compiled
+def _take_accesses(words, accesses):
+    """Fill ``accesses``, int64[n, columns], with a chunk's, int64[n, 2] (two words a record of the trace)."""
+    for i in range(words.shape[0]):
+        accesses[i, A_ADDRESS] = words[i, 0]
+        accesses[i, A_STRIDE] = (words[i, 1] << 32) >> 32
+        accesses[i, A_MASK] = words[i, 1] >> 32 & 0xFFFFFFFF
+        accesses[i, A_SIGNAL] = 0
+        accesses[i, A_BULK] = 0
+
+
+@compiled
+def _move_patterns(accesses, first):
+    """The patterns that accesses name lie ``first`` rows further on."""
+    for i in range(accesses.shape[0]):
+        if accesses[i, A_STRIDE] <= SCATTERED:
+            accesses[i, A_STRIDE] -= first
+
+
+_find_patterns, _fill, _move = direct(find_patterns), direct(_take_accesses), direct(_move_patterns)
 
 
 class _GrowingTable:
@@ -190,8 +210,7 @@ class Arena:
     def _place_patterns(self, chunk: Chunk, accesses: np.ndarray) -> tuple[int, int]:
         """Copy the patterns of the chunk's scattered accesses in and let its ``accesses`` name them; (first row, rows)."""
         rows = np.require(chunk.scattered, requirements="CW").view(np.int64).reshape(-1, LANES)
-        scattered = accesses[:, A_STRIDE] == SCATTERED
-        most = int(np.count_nonzero(scattered))
+        most = int(np.count_nonzero(chunk.accesses["stride"] == SCATTERED))
         patterns = np.empty((most + 1, SCATTER_TABLE.width), np.int64)
         table = np.zeros(1 << (2 * most + 1).bit_length(), np.int64)
         found = _find_patterns(accesses, rows, table, patterns, SCATTERED - 1 - self._patterns)
@@ -199,7 +218,7 @@ class Arena:
             raise TraceFormatError(f"chunk at block {chunk.first_block}: an access names addresses that are not there")
         self._patterns += found
         first = self._scattered.place(patterns[:found])
-        accesses[scattered, A_STRIDE] -= first
+        _move(accesses, first)
         return first, found
 
     def _add_bulks(self, chunk: Chunk, accesses: np.ndarray) -> int:
@@ -228,14 +247,10 @@ class Arena:
         run_base = self._runs.place(runs)
         access_base = self._accesses.take(len(chunk.accesses))
         accesses = self._accesses.rows[access_base : access_base + len(chunk.accesses)]
-        accesses[:, A_ADDRESS] = chunk.accesses["address"].view(np.int64)
-        accesses[:, A_STRIDE] = chunk.accesses["stride"]
-        accesses[:, A_MASK] = chunk.accesses["mask"]
-        accesses[:, A_SIGNAL] = 0
+        _fill(np.ascontiguousarray(chunk.accesses, ACCESS).view(np.int64).reshape(-1, 2), accesses)
         scattered, patterns = self._place_patterns(chunk, accesses)
         if len(chunk.signals):
             self._add_signals(chunk, accesses)
-        accesses[:, A_BULK] = 0
         bulk_base = self._add_bulks(chunk, accesses) if len(chunk.bulks) else 0
         warps = ROW_TABLE.zeros(len(chunk.warps))
         path = chunk.warps["path"]

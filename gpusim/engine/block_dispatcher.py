@@ -1,10 +1,11 @@
 """The block dispatcher as a part of the engine: which block goes to which slot, and when.
 
 Mental model: free block slots wait for blocks. At the launch all slots of all SMs are free, in the order round-robin
-over the SMs; later a slot is free when its block has ended, half the turnaround after the exit. The
+over the SMs, from one group of them (GPC) to the next; later a slot is free when its block has ended, half the turnaround after the exit. The
 dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
 ``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The blocks of a cluster start
-together, when the last of them has a slot; on which SMs is not restricted. The trace comes from :mod:`gpusim.engine.supply`.
+together, when the last of them has a slot; the first ones lie in one group of SMs each, and SMs that are too few for one more get none. Later
+clusters take the slots that are free first, most often those of one that has ended. The trace comes from :mod:`gpusim.engine.supply`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gpusim.errors import LaunchError, SpecError, TraceFormatError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
+from gpusim.model.crossbar import service_order
 from gpusim.model.messages import MOST_PEERS, NEVER, PLACE_SHIFT, START, TICKS_PER_CYCLE
 from gpusim.state_tables import Table
 from gpusim.trace.record import Chunk, Launch, Trace
@@ -52,7 +54,7 @@ T_SLOT = BLOCK_TIME_TABLE.column("index", "block slot of the SM")
 class DispatchRates(NamedTuple):
     """Frozen scalars of one launch's dispatch: counts, and times in cycles."""
 
-    sm_count: int
+    sm_count: int  # of those that are given blocks
     warps_per_block: int
     first_interval: int  # from one slot served to the next, the first one of each SM
     interval: int
@@ -68,6 +70,7 @@ class DispatchState(NamedTuple):
 
     dispatcher: np.ndarray
     free_slots: np.ndarray  # int64[1, slots]: a heap of free slots, earliest first, see ``arrivals``
+    order: np.ndarray  # int64[SMs]: in which they get their first blocks
     times: np.ndarray  # ``block_times``
     starts: np.ndarray  # START[slots]: what goes out
     places: np.ndarray  # int64[MOST_PEERS]: where the blocks of the cluster that is under way go
@@ -144,7 +147,7 @@ def _serve(p, s, live, row, until, idle):
         if dispatcher[0, FIRST_SERVED] < dispatcher[0, SLOTS]:
             if dispatcher[0, FIRST_SERVED] < p.sm_count:
                 interval = p.first_interval
-            sm, slot = dispatcher[0, FIRST_SERVED] % p.sm_count, dispatcher[0, FIRST_SERVED] // p.sm_count
+            sm, slot = s.order[dispatcher[0, FIRST_SERVED] % p.sm_count], dispatcher[0, FIRST_SERVED] // p.sm_count
             dispatcher[0, FIRST_SERVED] += 1
         else:
             key = pop(s.free_slots, 0, dispatcher, FREE_SLOTS)
@@ -219,11 +222,10 @@ def _slots(launch: Launch, blocks_per_sm: int, spec: GpuSpec) -> int:
     """Block slots that the launch uses: as many as it has blocks, in whole clusters. Raises LaunchError if not even one cluster is
     resident at once."""
     size = launch.cluster_blocks
-    slots = min(launch.blocks, blocks_per_sm * spec.sm_count) // size * size
+    slots = min(launch.blocks, blocks_per_sm * len(service_order(spec, size))) // size * size
     if not slots:
-        raise LaunchError(
-            f"{launch.kernel}: a cluster of {size} blocks, but {spec.name} holds only {blocks_per_sm * spec.sm_count} at once"
-        )
+        most = min(spec.sm_count, spec.crossbar.sms_per_gpc or spec.sm_count) * blocks_per_sm
+        raise LaunchError(f"{launch.kernel}: a cluster of {size} blocks, but {spec.name} holds only {most} at once")
     return slots
 
 
@@ -271,8 +273,9 @@ class Dispatcher:
         spec = self._spec
         to_dispatcher, to_sm = turnaround_halves(spec)
         interval = max(1, spec.launch.dispatch_interval_cycles)
+        order = service_order(spec, cluster[0] * cluster[1] * cluster[2])
         self._rates = DispatchRates(
-            sm_count=spec.sm_count,
+            sm_count=len(order),
             warps_per_block=warps_per_block,
             first_interval=max(interval, spec.launch.first_dispatch_interval_cycles),
             interval=interval,
@@ -289,6 +292,7 @@ class Dispatcher:
         self._state = DispatchState(
             dispatcher=dispatcher,
             free_slots=np.zeros((1, slots), np.int64),
+            order=order,
             times=self.block_times,
             starts=np.zeros(slots, START),
             places=np.zeros(MOST_PEERS, np.int64),

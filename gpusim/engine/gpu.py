@@ -16,6 +16,7 @@ from gpusim.engine.machine import Machine
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.sampled.iterations import leave_out_iterations
 from gpusim.engine.sampled.plan import SAMPLE_INSTRUCTIONS, plan_iterations
+from gpusim.engine.sampled.resident import is_resident, leave_out_rest
 from gpusim.engine.sampling import behind_sampled, left_out
 from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
@@ -53,7 +54,8 @@ def simulate(
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
     :mod:`gpusim.engine.samples`). ``sample``: leave out the middle of large launches and extrapolate
-    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done), and iterations of loops of launches that were
+    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done), the rest of a last launch whose blocks are all resident
+    (:mod:`gpusim.engine.sampled.resident`), and iterations of loops of launches that were
     captured from a few blocks (:mod:`gpusim.engine.sampled.iterations`), where simulating them takes more than about
     ``sample_instructions`` warp instructions. ``progress(done, blocks)`` is called now
     and then. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
@@ -85,7 +87,9 @@ def simulate(
                 keep_l1 = bool(before) and i == 0
                 behind = bool(before) or i > 0
                 plan = plan_iterations(trace, spec, sample_instructions, behind) if sample else None
-                if plan is None:
+                if plan is None and sample and not samples and i + 1 == len(launches) and is_resident(trace, spec):
+                    result = leave_out_rest(trace, machine, keep_l1, wanted)
+                elif plan is None:
                     result = machine.launch(trace, keep_l1=keep_l1, wanted=wanted)
                 else:
                     result = leave_out_iterations(plan, machine, warmed=behind)

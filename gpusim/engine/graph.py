@@ -21,7 +21,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.crossbar import request_latency_ticks, response_latency_ticks
 from gpusim.model.link import LinkSpec
-from gpusim.model.messages import MESSAGES, TICKS_PER_CYCLE
+from gpusim.model.messages import MESSAGES, NEVER, TICKS_PER_CYCLE
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,21 @@ class MachineGraph:
     def window_limit_cycles(self) -> int:
         """Longest window that is exact: the least latency of any route, in whole cycles."""
         return min(route.latency_ticks for route in self.routes) // TICKS_PER_CYCLE
+
+    @property
+    def least_ticks(self) -> dict[str, dict[str, int]]:
+        """Least time from an event of one node to the arrival at another of a message that it causes, over whichever nodes; of a
+        node to itself, until something comes back. NEVER where there is no way."""
+        names = [node.name for node in self.parts]
+        least = {source: dict.fromkeys(names, NEVER) for source in names}
+        for route in self.routes:
+            least[route.source][route.target] = min(least[route.source][route.target], route.latency_ticks)
+        for over in names:
+            for source in names:
+                for target in names:
+                    way = least[source][over] + least[over][target]
+                    least[source][target] = min(least[source][target], way)
+        return least
 
     def extended(self, parts: Iterable[Node] = (), routes: Iterable[Route] = ()) -> MachineGraph:
         """The machine with further parts and routes."""

@@ -82,7 +82,7 @@ class HbmPart:
 
     def advance(self, until_tick: int) -> Outgoing:
         """Make all decisions strictly before ``until_tick``."""
-        requests = self._requests.ordered()
+        requests = self._requests.ordered(until_tick)
         state = self._state
         queued = int(state.scalars[hbm.QUEUED]) + len(requests)
         if len(state.nodes) < queued + 1:

@@ -6,6 +6,8 @@ Mental model: requests and fills wait in inboxes in their one total order; the j
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gpusim.engine.arena import Arena
@@ -19,8 +21,9 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_direct import direct
 from gpusim.model import l2, l2_state, l2_tags
 from gpusim.model.address_hash import channel_of, fold, layout_of
-from gpusim.model.crossbar import response_latency_ticks, ticks
-from gpusim.model.event_heap import time_of
+from gpusim.model.crossbar import gpc_count, response_latency_ticks, ticks
+from gpusim.model.event_heap import BIRTH_BITS
+from gpusim.model.l2_merging import MERGE_ROWS, MERGE_TABLE
 from gpusim.model.l2_tags import make_tags
 from gpusim.model.l2_traffic import ROOM_OF_SLICE_0
 from gpusim.model.l2_warm import warm_lines
@@ -61,6 +64,8 @@ class L2Part:
             line_sectors=sectors,
             fetch_sectors=chip.fetch_bytes // chip.sector_bytes,
             near_sectors=1,
+            gpcs=gpc_count(spec),
+            merges=spec.crossbar.merges_reads and gpc_count(spec) > 0,
             tag=ticks(spec, chip.tag_interval_ns),
             hit=ticks(spec, chip.hit_latency_ns),
             response=response_latency_ticks(spec),
@@ -87,6 +92,7 @@ class L2Part:
             costs=self._costs,
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
             nodes=l2_state.NODE_TABLE.zeros(FIRST_NODES),
+            merged=MERGE_TABLE.zeros(max(1, rates.gpcs * MERGE_ROWS * rates.merges)),
             heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),
@@ -129,15 +135,26 @@ class L2Part:
     def next_tick(self) -> int:
         """Earliest tick with work, own or delivered; NEVER when there is none."""
         scalars = self._state.scalars
-        own = int(time_of(self._state.heap[0, 0])) if scalars[l2_state.HEAP_SIZE] else NEVER
+        own = int(self._state.heap[0, 0]) >> BIRTH_BITS if scalars[l2_state.HEAP_SIZE] else NEVER
         return min(own, self._requests.next_tick(), self._fills.next_tick())
+
+    def advance_alone(self, until_tick: int, answer_ticks: Mapping[np.dtype, int]) -> Outgoing:
+        """As :meth:`advance`, but no further than an answer to what it sends could come."""
+        scalars = self._state.scalars
+        scalars[l2_state.ALONE] = 1
+        scalars[l2_state.RESPONSE_ANSWER] = answer_ticks[RESPONSE]
+        scalars[l2_state.DRAM_ANSWER] = answer_ticks[DRAM_REQUEST]
+        try:
+            return self.advance(until_tick)
+        finally:
+            scalars[l2_state.ALONE] = 0
 
     def advance(self, until_tick: int) -> Outgoing:
         """Handle all events strictly before ``until_tick``."""
         sent: Outgoing = []
         if self._warmed and (first := self.next_tick()) < until_tick:
             sent.append(self._unwritten(first))
-        requests, fills = self._requests.ordered(), self._fills.ordered()
+        requests, fills = self._requests.ordered(until_tick), self._fills.ordered(until_tick)
         self._make_room(len(requests), len(fills))
         state = self._state
         taken, taken_fills = _handle_until(self._rates, state, requests, fills, until_tick)
@@ -245,6 +262,7 @@ class L2Part:
             "lts__t_sectors_op_red.sum": int(c[l2_state.REDUCTION_SECTORS]),
             "lts__t_sectors_lookup_hit.sum": int(c[l2_state.HIT_SECTORS]),
             "lts__t_sectors_lookup_miss.sum": int(c[l2_state.MISS_SECTORS]),
+            "l2__merged_sectors.sum": int(c[l2_state.MERGED_SECTORS]),
             "l2__partition_link_sectors.sum": int(c[l2_state.FAR_SECTORS]),
             "l2__evicted_dirty_sectors.sum": int(c[l2_state.EVICTED_SECTORS]),
             "tlb__misses.sum": int(c[l2_state.TLB_MISSES]),

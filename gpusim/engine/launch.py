@@ -171,7 +171,7 @@ class RunningLaunch:
             sampling = self._waves.sampling(cycles)
             reading = self._waves.complete(reading)
         device.dispatcher.end_launch()
-        result = _launch_result(
+        result = launch_result(
             device.spec, self._trace, self._fit, cycles, reading, times, table, sampling, device.number
         )
         return result, end
@@ -183,7 +183,7 @@ def known_instructions(trace: Trace) -> int:
     return 0 if streamed else trace.warp_instructions
 
 
-def _launch_result(
+def launch_result(
     spec: GpuSpec,
     trace: Trace,
     fit: Occupancy,
@@ -194,6 +194,7 @@ def _launch_result(
     sampling: Sampling | None,
     device: int,
 ) -> LaunchResult:
+    """What is said of a launch of ``trace`` that took ``cycles`` and left the counters of ``reading``."""
     totals, stalls, work = reading.totals, reading.stalls, reading.work
     counters: dict[str, float] = {"sm__cycles_elapsed.max": cycles}
     counters["smsp__inst_executed.sum"] = int(stalls[:, SELECTED].sum())

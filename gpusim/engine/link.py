@@ -49,9 +49,10 @@ class LinkPart:
         """Send on the packets that come strictly before ``until_tick``."""
         if self._packets.next_tick() >= until_tick:
             return []
-        packets = self._packets.ordered().copy()
+        packets = self._packets.ordered(until_tick).copy()
+        last_tick = int(packets["time"][-1])
         count = carry(packets, self._free, self._latency, self._cost, until_tick)
-        self.last_tick = int(self._packets.ordered()["time"][count - 1])
+        self.last_tick = last_tick
         self._packets.drop(count)
         return [packets[:count]]
 

@@ -23,6 +23,7 @@ from gpusim.engine.launch import NOTHING_MORE, Observation, RunningLaunch
 from gpusim.engine.link import LinkPart
 from gpusim.engine.part import Part
 from gpusim.engine.result import LaunchResult
+from gpusim.engine.run_ahead import run_ahead
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.window import WindowScheduler
 from gpusim.errors import DeadlockError, SpecError, UsageError
@@ -90,6 +91,7 @@ class Machine:
         self._wires = {
             part.name: _wires_of(graph, node, self.parts) for node in graph.parts for part in self.parts[node.name]
         }
+        self._ahead = run_ahead(graph, self.parts)
         self.devices = [_device(number, graph, self.parts) for number in sorted(graph.devices)]
         self._helpers = threads - 1  # beside the caller's thread
         self._pool = ThreadPoolExecutor(self._helpers) if self._helpers else None
@@ -121,7 +123,7 @@ class Machine:
         for number in traces:
             if number not in range(len(self.devices)):
                 raise UsageError(f"{self.graph.name} has no device {number}; give 0 to {len(self.devices) - 1}")
-        reach = self.window_ticks // TICKS_PER_CYCLE
+        reach = 2 * self.window_ticks // TICKS_PER_CYCLE  # a window, and one more that a group of SMs may run ahead
         running = {
             number: RunningLaunch(self.devices[number], trace, self.cycle, reach, keep_l1, wanted)
             for number, trace in traces.items()
@@ -163,6 +165,7 @@ class Machine:
             on_window if wanted.progress is not None else None,
             on_boundary,
             self._helpers,
+            None if wanted.samples or wanted.sample or wanted.watch else self._ahead,
         )
         scheduler.run()
         self.windows += scheduler.windows

@@ -158,6 +158,16 @@ class Reading:
     memory: Mapping[str, float]
 
 
+def l2_steady_from(readings: Sequence[Reading], left: float) -> int | None:
+    """The reading from which on the L2 is full, 0 if it will not be full within ``left`` readings more, None if that is still to come."""
+    filled = [reading.l2_filled for reading in readings]
+    full = next((i for i, share in enumerate(filled) if share >= L2_FULL), None)
+    if full is not None:
+        return full
+    a_reading = (filled[-1] - filled[0]) / max(1, len(filled) - 1)
+    return 0 if filled[-1] + left * a_reading < L2_FULL else None
+
+
 class WaveReader:
     """Watches a launch at window boundaries and makes its dispatcher jump once it is stationary. ``read(cycle)``
     reads the counters."""
@@ -185,23 +195,13 @@ class WaveReader:
         if skipped < 1:
             self._worth = False
             return
-        earliest = self._l2_steady_from()
+        earliest = l2_steady_from(self._readings, (self._blocks - self._dispatcher.next_block) / self._wave)
         if earliest is None:
             return
         cost = steady_cost([r.cycle for r in self._readings], [r.issued for r in self._readings], earliest)
         if cost is not None:
             self._cost = cost
             self._jump(skipped * self._wave)
-
-    def _l2_steady_from(self) -> int | None:
-        """The reading from which on the L2 is full, 0 if it will not be full at all, None if that is still to come."""
-        filled = [reading.l2_filled for reading in self._readings]
-        full = next((i for i, share in enumerate(filled) if share >= L2_FULL), None)
-        if full is not None:
-            return full
-        a_wave = (filled[-1] - filled[0]) / max(1, len(filled) - 1)
-        left = (self._blocks - self._dispatcher.next_block) / self._wave
-        return 0 if filled[-1] + left * a_wave < L2_FULL else None
 
     def _jump(self, skipped: int) -> None:
         first = self._dispatcher.next_block

@@ -187,10 +187,10 @@ class SmGroup:
         return found
 
     def _most_told(self) -> int:
-        """Messages that an SM sends other SMs in a window at most: one a memory instruction and lane of a cycle each would be more than
+        """Messages that an SM sends other SMs in two windows at most: one a memory instruction and lane of a cycle each would be more than
         the LSU takes; the same of bulk copies and of commits; and of the barrier and the end of each block one to each of its cluster."""
-        window = request_latency_ticks(self.spec) // TICKS_PER_CYCLE
-        return MOST_PEERS * (3 * window + 4 * self.spec.sm.max_blocks)
+        cycles = 2 * request_latency_ticks(self.spec) // TICKS_PER_CYCLE
+        return MOST_PEERS * (3 * cycles + 4 * self.spec.sm.max_blocks)
 
     def next_tick(self) -> int:
         """Earliest tick at which anything can happen here; NEVER if nothing is in sight."""

@@ -32,6 +32,7 @@ from gpusim.model.residency import (
     PC,
     QUEUED,
     STORES,
+    STORES_LEFT,
     WAITING,
     WARP_COLUMNS,
     earliest_issue,
@@ -71,6 +72,7 @@ from gpusim.model.sm_tables import (
     START_NEXT,
     TMA_NEXT,
 )
+from gpusim.model.sm_widths import known_state, known_tables
 from gpusim.model.timing import (
     DECODE_CYCLES,
     FIRST_SM,
@@ -113,6 +115,7 @@ def start_blocks(state, tables, sm, now):
         blocks[row, LIVE] = per_block
         blocks[row, WAITING] = 0
         blocks[row, QUEUED] = 0
+        blocks[row, STORES_LEFT] = 0
         for number in range(BARRIERS):
             blocks[row, ARRIVED + number] = 0
         join_cluster(starts, row, blocks)
@@ -150,12 +153,14 @@ def start_blocks(state, tables, sm, now):
 
 @inner
 def end_block(state, sm, block, now):
-    """A block has left the SM: tell the dispatcher."""
+    """All warps of a block have ended; it leaves the SM with its last store, and the dispatcher is told so."""
     timing, sms, exits, report = state.timing, state.sms, state.exits, state.report
+    left = (state.resident.blocks[block, STORES_LEFT] + TICKS_PER_CYCLE - 1) // TICKS_PER_CYCLE
+    end = max(now, left)
     sms[sm, RESIDENT_BLOCKS] -= 1
-    sms[sm, LAST] = now
+    sms[sm, LAST] = max(end, sms[sm, LAST])
     i = report[R_EXITS]
-    exits[i, E_CYCLE] = now
+    exits[i, E_CYCLE] = end
     exits[i, E_SM] = sm + timing[FIRST_SM]
     exits[i, E_SLOT] = block - sm * timing[MAX_BLOCKS]
     exits[i, E_BLOCK] = state.resident.blocks[block, BLOCK_NUMBER]
@@ -227,6 +232,7 @@ def hint_sm(state, sm):
 @inner
 def advance_sm(state, tables, sm, until):
     """Run one SM from its next event up to, not including, cycle ``until``."""
+    state, tables = known_state(state), known_tables(tables)
     timing, program, sms, lsu, subs = state.timing, state.program, state.sms, state.lsu, state.subs
     queue, heap, counters, resident = state.queue, state.heap, state.counters, state.resident
     warps, slots, blocks, subs_next = resident.warps, resident.slots, resident.blocks, resident.subs_next
@@ -309,6 +315,7 @@ def advance_sm(state, tables, sm, until):
 @compiled
 def advance_group(state, tables, until):
     """Run all SMs of a group up to cycle ``until``; ``state.report`` says what came out."""
+    state = known_state(state)
     report, sms = state.report, state.sms
     report[R_REQUESTS] = 0
     report[R_EXITS] = 0

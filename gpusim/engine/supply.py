@@ -194,11 +194,8 @@ class Supply:
         self._tails = np.zeros(0, np.int64)
         self.live = LIVE_TABLE.zeros(0)
         self.places: list[Place] = []
-
-    @property
-    def chained(self) -> bool:
-        """Whether a chunk in the arena is one of several of a block."""
-        return any(place.chained for place in self.places)
+        #: Whether a chunk in the arena is one of several of a block.
+        self.chained = False
 
     def serving(self, block: int) -> int:
         """The row of ``live`` in which ``block`` begins; all that its warps can issue in a first window is there."""
@@ -264,6 +261,7 @@ class Supply:
                 self._arena.free(place.live)
         self.live = self.live[np.array(kept)]
         self.places = [place for place, keep in zip(self.places, kept, strict=True) if keep]
+        self.chained = any(place.chained for place in self.places)
 
     def _supply(self, what: int) -> None:
         """Do what brings a warp on that lacks ``what``."""
@@ -314,6 +312,7 @@ class Supply:
         live = self._arena.add(chunk, number)
         outline = replace(chunk, accesses=chunk.accesses[:0], scattered=chunk.scattered[:0])
         self.places.append(Place(number, live, bool(n or chunk.open_blocks), outline))
+        self.chained = self.chained or self.places[-1].chained
         row = (first, end, 0, live.warps + n * per_block)
         self.live = np.concatenate((self.live, np.array([row], np.int64)))
         self._link(chunk, live.warps)

@@ -98,7 +98,11 @@ def _of_launch(launch: Ran, spec: GpuSpec) -> list[Unit]:
         )
     ]
     timing = at.sm_timing(spec)
-    fill, store = int(timing[at.FILL_TICKS_PER_SECTOR]), int(timing[at.STORE_TICKS_PER_SECTOR])
+    by_tma = counted["tma__l2_requests.sum"] > 0  # whose data may come faster
+    fill, store = (
+        int(timing[at.TMA_FILL_TICKS if by_tma else at.FILL_TICKS_PER_SECTOR]),
+        int(timing[at.STORE_TICKS_PER_SECTOR]),
+    )
     incoming = counted["l1tex__m_xbar2l1tex_read_sectors.sum"] * fill
     outgoing = counted["l1tex__m_l1tex2xbar_write_sectors.sum"] * store
     outgoing += counted["lts__t_requests.sum"] * max(1, store // HEADER_SHARE)

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import simpy
 
 from gpusim.engine.part import Outgoing, Part
+from gpusim.engine.run_ahead import MOST_WINDOWS, RunAhead, SelfStopping
 from gpusim.errors import SpecError
-from gpusim.model.messages import ADDRESSED, NEVER
+from gpusim.model.messages import ADDRESSED, NEVER, TICKS_PER_CYCLE
 
 #: Name of the part that sends -> kind of message -> the parts that take it.
 Wires = Mapping[str, Mapping[np.dtype, Sequence[Part]]]
@@ -34,13 +36,14 @@ WORTH_A_HAND_OVER_NS = 60_000
 
 
 class _Place:
-    """A part in the schedule: the window of its next turn, what it sent in its last one, what its turns take."""
+    """A part in the schedule: when it has work next, the window of that turn, what it sent in its last one, what its turns take."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self.window = NEVER
+        self.tick = self.window = NEVER
         self.sent: Outgoing = []
         self.expected_ns = 0
+        self.stopping = part if isinstance(part, SelfStopping) else None
 
     def run(self, until_tick: int) -> None:
         """The part's turn."""
@@ -48,13 +51,38 @@ class _Place:
         self.sent = self.part.advance(until_tick)
         self.expected_ns = (self.expected_ns + time.perf_counter_ns() - start) // 2
 
+    def run_alone(self, until_tick: int, answer_ticks: Mapping[np.dtype, int]) -> None:
+        """The part's turn while no other has work."""
+        if self.stopping is None:
+            self.sent = self.part.advance(until_tick)
+        else:
+            self.sent = self.stopping.advance_alone(until_tick, answer_ticks)
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """How far a part may run while no other has work: ``ticks`` more than a window at most, and up to where a message of another
+    (or of its own kind, back to it) could come; see :class:`~gpusim.engine.run_ahead.RunAhead`."""
+
+    ticks: int
+    ways: tuple[tuple[_Place, int], ...]
+    answer_ticks: Mapping[np.dtype, int]
+
+    def until(self, until_tick: int) -> int:
+        bound = until_tick + self.ticks
+        for place, ticks in self.ways:
+            if place.tick + ticks < bound:
+                bound = place.tick + ticks
+        return max(until_tick, bound // TICKS_PER_CYCLE * TICKS_PER_CYCLE)
+
 
 class WindowScheduler:
     """Runs parts window by window, those of a window in the order of ``parts``, or shared by threads, the longest first.
     ``wires`` says who takes what a part sends; of messages with a field ``device`` a part of a device gets those for it.
     ``pool``: ``helpers`` of its threads share a window's parts with the caller's. ``on_window(device, until_tick)`` is called
     after each part's turn; ``on_boundary(device, tick)`` once before a device's parts have their turns in a window, when
-    they have done everything before ``tick`` and nothing after it."""
+    they have done everything before ``tick`` and nothing after it. With ``ahead`` a part that alone has work in a window goes on
+    behind it as far as nothing can reach it; at a boundary it may then have done more."""
 
     def __init__(
         self,
@@ -66,6 +94,7 @@ class WindowScheduler:
         on_window: Watcher | None = None,
         on_boundary: Watcher | None = None,
         helpers: int = 1,
+        ahead: RunAhead | None = None,
     ) -> None:
         self.window_ticks = window_ticks
         self.windows = 0
@@ -74,6 +103,7 @@ class WindowScheduler:
         self._on_window, self._on_boundary = on_window, on_boundary
         places = {part.name: _Place(part) for part in parts}
         self._places = list(places.values())
+        self._alone = {} if ahead is None else {place: self._when_alone(place, ahead) for place in self._places}
         # Not in the places themselves: parts that answer each other would never be freed.
         self._takers = {
             name: {message: [places[part.name] for part in takers] for message, takers in by_message.items()}
@@ -108,10 +138,20 @@ class WindowScheduler:
                 now = window
             self._turn([place for place in places if place.window <= now], now * self.window_ticks)
 
-    def _look(self, places: Sequence[_Place]) -> None:
+    def _when_alone(self, place: _Place, ahead: RunAhead) -> _Alone:
+        name = place.part.name
+        ways = [(other, ahead.least_ticks[other.part.name][name]) for other in self._places]
+        return _Alone(
+            self.window_ticks * (1 if name in ahead.window_bound else MOST_WINDOWS),
+            tuple(way for way in ways if way[1] < NEVER and not (way[0] is place and place.stopping)),
+            ahead.answer_ticks[name],
+        )
+
+    def _look(self, places: Iterable[_Place]) -> None:
         """Ask parts when they have work next."""
         for place in places:
-            place.window = place.part.next_tick() // self.window_ticks
+            place.tick = place.part.next_tick()
+            place.window = place.tick // self.window_ticks
 
     def _turn(self, due: list[_Place], tick: int) -> None:
         """Run the parts that have work in the window that begins at ``tick``, and hand over what they sent."""
@@ -119,20 +159,23 @@ class WindowScheduler:
         if self._on_boundary is not None:
             for device in dict.fromkeys([place.part.device for place in due]):
                 self._on_boundary(device, tick)
-        if self._pool is not None and len(due) > 1 and self._to_share(due) > WORTH_A_HAND_OVER_NS:
+        if len(due) == 1 and self._alone:
+            alone = self._alone[due[0]]
+            due[0].run_alone(alone.until(until), alone.answer_ticks)
+        elif self._pool is not None and len(due) > 1 and self._to_share(due) > WORTH_A_HAND_OVER_NS:
             self._share(self._pool, due, until)
         else:
             for place in due:
                 place.run(until)
         self.windows += len(due)
-        changed = dict.fromkeys(due)
+        changed = set(due)
         for place in due:
             for batch in place.sent:
-                changed.update(dict.fromkeys(self._deliver(place, batch)))
+                changed.update(self._deliver(place, batch))
             place.sent = []
             if self._on_window is not None:
                 self._on_window(place.part.device, until)
-        self._look(list(changed))
+        self._look(changed)
 
     @staticmethod
     def _to_share(due: list[_Place]) -> int:

@@ -79,7 +79,9 @@ def test_stalls_add_up_and_requests_are_answered(machine, trace):
     assert counters["sm__ctas_launched.sum"] == trace.launch.blocks
     assert (
         counters["l1tex__m_xbar2l1tex_read_sectors.sum"]
-        == counters["lts__t_sectors_op_read.sum"] + counters["lts__t_sectors_op_atom.sum"]
+        == counters["lts__t_sectors_op_read.sum"]
+        + counters["l2__merged_sectors.sum"]
+        + counters["lts__t_sectors_op_atom.sum"]
     )
     ends = result.block_end_cycles
     assert len(ends) == trace.launch.blocks and ends.min() > 0 and ends.max() <= result.cycles

@@ -24,13 +24,13 @@ MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
     "saxpy-a100_80gb.trace": 2493,
-    "softmax-a100_80gb.trace": 8169,
+    "softmax-a100_80gb.trace": 8170,
     "histogram-a100_80gb.trace": 7097,
-    "matmul_tiled-a100_80gb.trace": 6133,
+    "matmul_tiled-a100_80gb.trace": 6138,
     "saxpy-h200.trace": 3326,
-    "softmax-h200.trace": 10181,
+    "softmax-h200.trace": 10182,
     "histogram-h200.trace": 8619,
-    "matmul_tiled-h200.trace": 7525,
+    "matmul_tiled-h200.trace": 7530,
 }
 
 

@@ -105,3 +105,21 @@ def test_a_block_keeps_its_place_until_its_stores_have_left_the_queue():
     result = simulate(build(asm.exit(), blocks=6), gpu)
     assert result.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 6 * 5 * 32
     assert result.counters["lts__t_sectors_op_write.sum"] == 6 * 5 * 32
+
+
+@pytest.mark.parametrize("rate", [32, 64])
+def test_a_blocks_place_is_free_when_its_last_store_has_left_the_sm(rate):
+    """One warp writes 8 lines, more slowly than it issues them: a line more holds the place as long as the port takes for it,
+    whether or not L2 has answered."""
+    gaps = []
+    for lines in (8, 9):
+        asm = Asm()
+        for i in range(lines):
+            asm.store(lambda b, w, i=i, n=lines: ((1 << 30) + (b * n + i) * 128, 4))
+        gpu = small_gpu(
+            sm_count=1, sm__max_blocks=1, launch__block_turnaround_cycles=300, l1__store_bytes_per_cycle=rate
+        )
+        ends = simulate(build(asm.exit(), blocks=6), gpu).block_end_cycles
+        gaps.append(int(ends[-1] - ends[-2]))
+    assert abs(gaps[1] - gaps[0] - (128 + 8) / rate) <= 1
+    assert gaps[0] >= 300 + 8 * 128 / rate
