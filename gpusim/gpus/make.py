@@ -157,7 +157,7 @@ def _claims(sheet: Datasheet, base: GpuSpec, like: str, memory: str) -> Iterator
         yield ruled("l2.partition_link_bytes_per_ns", round(link * faster, 1), f"{like}'s, by the ratio of the clocks")
     if wider != 1:
         for port in ("fill", "store"):
-            width = round(max(base.l1.fill_bytes_per_cycle, base.l1.store_bytes_per_cycle) * wider)
+            width = slice_width(capability)  # of the network's flits, on either side of it
             if wider < 1:  # on some GPUs less than the port's width comes in: that goes through half a port too
                 width = min(width, getattr(base.l1, f"{port}_bytes_per_cycle"))
             yield ruled(f"l1.{port}_bytes_per_cycle", width, f"{like}'s, {wider:g} times as wide as the slices are")

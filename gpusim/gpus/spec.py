@@ -209,9 +209,11 @@ class TmaSpec:
     It keeps up to ``queue_entries`` bulk instructions and serves them in order. The first request of one leaves
     ``setup_cycles`` after its issue, ``map_cycles`` later if a tensor map says what to move; then it makes one request, of a row's part in
     a 128-byte line, each ``request_interval_cycles``, while fewer than ``request_entries`` are unanswered.
-    ``completion_cycles`` after its last data have come in, or its last write is acknowledged, its mbarrier or its group is told."""
+    ``completion_cycles`` after its last data have come in, or its last write is acknowledged, its mbarrier or its group is told. Its data
+    take the SM's input port at ``fill_bytes_per_cycle``, that of other loads where 0."""
 
     queue_entries: int = 0
+    fill_bytes_per_cycle: int = 0
     request_entries: int = 512
     setup_cycles: int = 30
     map_cycles: int = 60
@@ -235,10 +237,14 @@ class TensorMemorySpec:
 
 @dataclass(frozen=True)
 class CrossbarSpec:
-    """One-way times between an SM and an L2 slice of its own partition, unloaded."""
+    """One-way times between an SM and an L2 slice of its own partition, unloaded. ``sms_per_gpc``: of the largest group of SMs (GPC), in
+    which a cluster lies and which has a way of its own to L2; 0: nothing goes by groups. ``merges_reads``: of reads of one line that are under
+    way for SMs of a group, L2 is asked once."""
 
     request_latency_ns: float
     response_latency_ns: float
+    sms_per_gpc: int = 0
+    merges_reads: bool = False
 
 
 @dataclass(frozen=True)
@@ -311,7 +317,7 @@ class LaunchSpec:
     """``start_cycles``: launch to the first block's first issue; ``end_cycles``: last exit to the
     kernel's end; ``dispatch_interval_cycles``: the dispatcher starts one block each so many cycles,
     and the launch's first one on an SM takes it ``first_dispatch_interval_cycles``;
-    ``block_turnaround_cycles``: a block's exit to its successor's first issue on that SM."""
+    ``block_turnaround_cycles``: a block's end, with its last store's leaving the SM, to its successor's first issue there."""
 
     start_cycles: int
     end_cycles: int

@@ -1,12 +1,16 @@
 """The crossbar: how long a message travels, and which half of the L2 an SM is wired to.
 
 Mental model: two bundles of pipelined wires, SM to L2 and back, each with a fixed latency; their widths
-are those of the ports at their ends (the SM's fill and store ports, the slices' ports). Each SM is
-wired to the slices of one partition; what the other half owns arrives over the link between the
-halves, which the L2 models.
+are those of the ports at their ends (the SM's fill and store ports, the slices' ports). SMs stand in groups (GPCs), of which neighbouring
+TPCs, two SMs each, belong to different ones. Each group is wired to the slices of one partition; what the other half owns arrives over
+the link between the halves, which the L2 models.
+
+Source of the numbering: clusters on an RTX 5090 (lookup1980/microbench-blackwell): SMs 2i and 2i + 1 are a TPC, TPC i is in group i % 11.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.compiled import compiled
@@ -28,7 +32,30 @@ def response_latency_ticks(spec: GpuSpec) -> int:
     return ticks(spec, spec.crossbar.response_latency_ns)
 
 
+def gpc_count(spec: GpuSpec) -> int:
+    """How many groups the SMs stand in; 0: none."""
+    return -(-spec.sm_count // spec.crossbar.sms_per_gpc) if spec.crossbar.sms_per_gpc else 0
+
+
 @compiled
-def partition_of_sm(sm: int, partitions: int) -> int:
-    """The L2 partition that an SM is wired to; neighbours alternate, so small grids use both."""
-    return sm % partitions
+def gpc_of_sm(sm: int, gpcs: int) -> int:
+    """The group of an SM."""
+    return (sm >> 1) % gpcs
+
+
+@compiled
+def partition_of_sm(sm: int, partitions: int, gpcs: int) -> int:
+    """The L2 partition that an SM is wired to: groups alternate, or neighbours where there are none (``gpcs`` = 0), so small grids use both."""
+    return (gpc_of_sm(sm, gpcs) if gpcs else sm) % partitions
+
+
+def service_order(spec: GpuSpec, cluster_blocks: int) -> np.ndarray:
+    """SMs in the order in which they get their first blocks, int64[SMs]: from group to group, a cluster at a time. A group's SMs that are too
+    few for one more cluster are not among them."""
+    gpcs = gpc_count(spec)
+    if gpcs == 0:
+        return np.arange(spec.sm_count)
+    groups = [[sm for sm in range(spec.sm_count) if gpc_of_sm(sm, gpcs) == gpc] for gpc in range(gpcs)]
+    turns = range(max(map(len, groups)) // cluster_blocks)
+    parts = [group[turn * cluster_blocks : (turn + 1) * cluster_blocks] for turn in turns for group in groups]
+    return np.array([sm for part in parts if len(part) == cluster_blocks for sm in part], np.int64)

@@ -23,7 +23,7 @@ from gpusim.model.compiled import inlined, inner
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
 from gpusim.model.phase_waits import resume, suspend
-from gpusim.model.residency import BLOCK, COPIES_DONE, COPIES_OPEN, STORES, UNSEEN
+from gpusim.model.residency import BLOCK, COPIES_DONE, COPIES_OPEN, STORES, STORES_LEFT, UNSEEN
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.send import send
@@ -44,6 +44,7 @@ from gpusim.model.sm_tables import (
     LSU_TAG_CYCLES,
     LSU_WARP,
     PENDING_OUT,
+    PORT_FREE_TICK,
     QUEUE_NEXT,
     READS_OUT,
     SUSPENDED_WARPS,
@@ -209,6 +210,7 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
         row[count.SECTORS_TO_L2] += bits(sectors)
     sms[sm, WRITES_OUT] += n
     state.resident.warps[warp, STORES] += n
+    state.resident.blocks[state.resident.warps[warp, BLOCK], STORES_LEFT] = sms[sm, PORT_FREE_TICK]
     if space != LOCAL:
         row[count.STORE_REQUESTS if kind == STORE else count.ATOMIC_REQUESTS] += 1
 

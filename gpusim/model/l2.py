@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.address_hash import local_slice_of, set_of
 from gpusim.model.compiled import compiled, inlined, inner
-from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import pop, time_of
+from gpusim.model.l2_hints import AHEAD, hint_events, hint_fill, hint_request, known_widths
+from gpusim.model.l2_merging import answer_read, join_read
 from gpusim.model.l2_state import (
+    ALONE,
     ARRIVED,
     BYTES,
+    DRAM_ANSWER,
     DRAM_REQUESTS,
     EVICTED_SECTORS,
     FAR_ATOMIC,
@@ -40,9 +42,9 @@ from gpusim.model.l2_state import (
     NEAR,
     NEAR_FILL,
     NEXT,
-    NODE_COLUMNS,
     OPERATIONS,
     READ_COST,
+    RESPONSE_ANSWER,
     RESPONSES,
     SECTORS,
     SET,
@@ -72,7 +74,6 @@ from gpusim.model.l2_tags import (
     NO_ROOM,
     NO_SLOT,
     PENDING,
-    STAMP,
     VALID,
     WAITER,
     find,
@@ -94,7 +95,6 @@ from gpusim.model.l2_traffic import (
     respond,
 )
 from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
-from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount, whole_groups
 from gpusim.model.signals import count_writes
 
@@ -175,8 +175,7 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     s.scalars[HIT_SECTORS] += popcount(sectors) - absent
     if missing == 0:
         end = look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)])
-        respond(s, end + p.hit + p.response, node)
-        drop_node(s, node)
+        answer_read(p, s, end + p.hit, node)
         return
     end = look_up(p, s, here, time)
     if here == s.nodes[node, HOME]:
@@ -344,8 +343,7 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
             else:
                 here = s.nodes[node, NEAR]
                 end = move(s, here, time, s.costs[READ_COST, popcount(asked)])
-                respond(s, end + p.response, node)
-                drop_node(s, node)
+                answer_read(p, s, end, node)
         node = following
 
 
@@ -365,7 +363,8 @@ def _begin(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A request whose address is known comes to its near slice."""
     s.nodes[node, STAGE] = ARRIVED
     if s.nodes[node, KIND] == READ:
-        _read(p, s, time, node)
+        if not p.merges or not join_read(p, s, time, node):
+            _read(p, s, time, node)
     else:
         _to_home(p, s, time, node)
 
@@ -389,78 +388,22 @@ def _resume(p: L2Rates, s: L2State, time: int, node: int) -> int:
     return -1
 
 
-#: How many events ahead the rows that they will read are asked for.
-_AHEAD = 8
-
-
-@inlined
-def _hint_set(s: L2State, first: int, ways: int) -> None:
-    """Ask for the tags of a set, whose host cache lines are eight columns long."""
-    for slot in range(first, first + ways, 8):
-        prefetch(s.tags.slots, (HELD, slot))
-        prefetch(s.tags.slots, (STAMP, slot))
-        prefetch(s.tags.masks, (slot, 0))
-
-
-@inlined
-def _hint_request(p: L2Rates, s: L2State, request: np.void) -> None:
-    """Ask for the set that a request will look up first."""
-    line = np.int64(request["line"]) // p.line_bytes
-    local = local_slice_of(line, p.layout)
-    near = partition_of_sm(np.int64(request["sm"]), p.partitions)
-    set_index = set_of(line, p.layout, p.sets)
-    _hint_set(s, first_slot(p, near * p.slices_per_partition + local, set_index), p.ways)
-
-
-@inlined
-def _hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
-    """Ask for the slot that a fill some events ahead is for, and for the waiter of a nearer one."""
-    if taken + _AHEAD < len(fills):
-        slot = np.int64(fills[taken + _AHEAD]["handle"])
-        if slot >= 0:
-            prefetch(s.tags.masks, (slot, 0))
-            prefetch(s.tags.slots, (WAITER, slot))
-    if taken + _AHEAD // 2 < len(fills):
-        slot = np.int64(fills[taken + _AHEAD // 2]["handle"])
-        if slot >= 0 and s.tags.slots[WAITER, slot] >= 0:
-            prefetch(s.nodes, (s.tags.slots[WAITER, slot], 0))
-
-
-@inlined
-def _hint_node(s: L2State, node: int) -> None:
-    prefetch(s.nodes, (node, 0))
-    prefetch(s.nodes, (node, NODE_COLUMNS - 1))
-
-
-@inlined
-def _hint_events(p: L2Rates, s: L2State) -> None:
-    """Ask for what the next internal event reads, and for the nodes of those of which one follows it."""
-    size = s.scalars[HEAP_SIZE]
-    for i in range(1, min(5, size)):
-        _hint_node(s, s.heap[1, i])
-    if size:
-        node = s.heap[1, 0]
-        if s.nodes[node, STAGE] == NEAR_FILL:
-            slot = s.nodes[node, SLOT]
-            prefetch(s.tags.masks, (slot, 0))
-            prefetch(s.tags.slots, (WAITER, slot))
-        else:
-            _hint_set(s, first_slot(p, s.nodes[node, HOME], s.nodes[node, SET]), p.ways)
-
-
 @compiled
 def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray, until: int) -> tuple[int, int]:
-    """Handle all events strictly before tick ``until``.
+    """Handle all events strictly before tick ``until``; if it is ALONE, up to where an answer to what it sends could come.
 
     ``requests`` REQUEST[...] sorted by (time, sm, sequence); ``fills`` DRAM_RESPONSE[...] sorted by
     (time, sequence). Returns how many of each were taken; what goes out lies in
     ``s.responses[: scalars[RESPONSES]]`` and ``s.dram[: scalars[DRAM_REQUESTS]]``. The caller has made
     room for nodes, heap rows and outgoing messages.
     """
+    s = known_widths(s)
     s.scalars[RESPONSES] = 0
     s.scalars[DRAM_REQUESTS] = 0
     taken_requests = 0
     taken_fills = 0
+    seen_responses = 0
+    seen_dram = 0
     while True:
         time = NEVER
         source = 0
@@ -479,12 +422,12 @@ def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray
         if source == 0:
             node = s.heap[1, 0]
             s.scalars[HEAP_SIZE] = pop(s.heap, s.scalars[HEAP_SIZE])
-            _hint_events(p, s)
+            hint_events(p, s)
             beginning = _resume(p, s, time, node)
         elif source == 1:
             handle = np.int64(fills[taken_fills]["handle"])
             sectors = np.int64(fills[taken_fills]["sectors"])
-            _hint_fill(s, fills, taken_fills)
+            hint_fill(s, fills, taken_fills)
             taken_fills += 1
             if handle >= 0:
                 fill(p, s, time, handle, sectors)
@@ -492,9 +435,16 @@ def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray
                 s.servers[ROOM_OF_SLICE_0 - handle, WRITE_ROOM] += 1
                 unblock(s, ROOM_OF_SLICE_0 - handle, time)
         else:
-            if taken_requests + _AHEAD < len(requests):
-                _hint_request(p, s, requests[taken_requests + _AHEAD])
+            if taken_requests + AHEAD < len(requests):
+                hint_request(p, s, requests[taken_requests + AHEAD])
             taken_requests += 1
             beginning = _accept(p, s, time, requests[taken_requests - 1])
         if beginning >= 0:
             _begin(p, s, time, beginning)
+        if s.scalars[ALONE]:
+            while seen_responses < s.scalars[RESPONSES]:
+                until = min(until, s.responses[seen_responses]["time"] + s.scalars[RESPONSE_ANSWER])
+                seen_responses += 1
+            while seen_dram < s.scalars[DRAM_REQUESTS]:
+                until = min(until, s.dram[seen_dram]["time"] + s.scalars[DRAM_ANSWER])
+                seen_dram += 1

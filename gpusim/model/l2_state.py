@@ -2,7 +2,7 @@
 
 Mental model: a *node* is one row of integers that follows a request (or the question that one
 partition asks the other) from stage to stage; it is owned by exactly one of: the event heap, the
-waiting list of a slot, the list of nodes that a slice blocks, the free list.
+waiting list of a slot, that of a merged read, the list of nodes that a slice blocks, the free list.
 :mod:`gpusim.model.l2` moves nodes; this file only holds them.
 """
 
@@ -57,6 +57,7 @@ ATOMIC_SECTORS = SCALAR_TABLE.column("sectors", "of atomics")
 REDUCTION_SECTORS = SCALAR_TABLE.column("sectors", "of reductions")
 HIT_SECTORS = SCALAR_TABLE.column("sectors", "that were there")
 MISS_SECTORS = SCALAR_TABLE.column("sectors", "that were not")
+MERGED_SECTORS = SCALAR_TABLE.column("sectors", "that came with another SM's read of the line")
 FAR_SECTORS = SCALAR_TABLE.column("sectors", "over the link between the partitions")
 REQUESTS = SCALAR_TABLE.column("count", "from SMs")
 SET_STALLS = SCALAR_TABLE.column("count", "claims put off since the whole set waited")
@@ -68,6 +69,11 @@ TRANSLATIONS = SCALAR_TABLE.column("count", "warming ones too: the clock of the 
 NODES_USED = SCALAR_TABLE.column(
     "count", "nodes that have ever been taken: the free list begins empty, so that only nodes in use are touched"
 )
+ALONE = SCALAR_TABLE.column("flag", "no other part has work: it may run until an answer to what it sends could come")
+RESPONSE_ANSWER = SCALAR_TABLE.column(
+    "ticks", "from a response's arrival to that of the first request that it could cause"
+)
+DRAM_ANSWER = SCALAR_TABLE.column("ticks", "from a DRAM request's arrival to that of its data")
 SCALARS = SCALAR_TABLE.width
 
 SERVER_TABLE = Table(
@@ -102,6 +108,8 @@ class L2Rates(NamedTuple):
     line_sectors: int
     fetch_sectors: int  # asked of DRAM at a time
     near_sectors: int  # asked of the far partition at a time
+    gpcs: int  # groups of SMs; 0: none
+    merges: bool  # reads of a line that are under way for SMs of a group
     tag: int  # a slice's port, a lookup
     hit: int  # lookup to data
     response: int  # slice to SM
@@ -122,6 +130,7 @@ class L2State(NamedTuple):
     costs: np.ndarray  # int64[3, sectors + 1]
     servers: np.ndarray  # int64[slices, SERVERS]: partition-major
     nodes: np.ndarray  # int64[n, NODE_COLUMNS]
+    merged: np.ndarray  # int64[groups * MERGE_ROWS, columns], see gpusim.model.l2_merging
     heap: np.ndarray  # int64[2, n]: keys, nodes
     scalars: np.ndarray  # int64[SCALARS]
     responses: np.ndarray  # RESPONSE[...]

@@ -58,7 +58,7 @@ def admit(p: L2Rates, s: L2State, request: np.void) -> int:
     """Note and count a request that has come in; its node."""
     node = new_node(s)
     kind, sectors = np.int64(request["kind"]), np.int64(request["sectors"])
-    near = partition_of_sm(np.int64(request["sm"]), p.partitions)
+    near = partition_of_sm(np.int64(request["sm"]), p.partitions, p.gpcs)
     place(p, s, node, np.int64(request["line"]) // p.line_bytes, near)
     s.nodes[node, SENDER] = np.int64(request["sm"]) << 32 | np.int64(request["tag"])
     s.nodes[node, KIND] = kind

@@ -69,7 +69,7 @@ def warm_lines(
             translate(s.pages, np.int64(sms[i]), np.int64(addresses[i]), p.page_shift, s.scalars[TRANSLATIONS])
         local = local_slice_of(line, p.layout)
         home = partition_of(line, p.layout) * p.slices_per_partition + local
-        near = partition_of_sm(np.int64(sms[i]), p.partitions) * p.slices_per_partition + local
+        near = partition_of_sm(np.int64(sms[i]), p.partitions, p.gpcs) * p.slices_per_partition + local
         set_index = set_of(line, p.layout, p.sets)
         if not is_write[i]:
             slot = _warm_slot(p, s, near, set_index, line, evicted, evictions)

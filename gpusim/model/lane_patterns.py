@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gpusim.model.bit_sets import lowest
 from gpusim.model.compiled import compiled, inner
-from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_STRIDE, LANES, PATTERN
+from gpusim.model.trace_tables import A_ADDRESS, A_MASK, A_STRIDE, FOLLOWING, LANES, PATTERN
 from gpusim.state_tables import Table
 from gpusim.trace.record import SCATTERED
 
@@ -20,6 +20,7 @@ M_CYCLES = MEMO_TABLE.column("cycles", "in the data stage; 0: nothing is known")
 M_SPARE = MEMO_TABLE.column("count", "nothing: a row is half a cache line of the host's")
 #: Rows of the memo, a power of two.
 MEMO_ROWS = 256
+_ALL_LANES = 0xFFFFFFFF
 
 
 @compiled
@@ -32,6 +33,7 @@ def find_patterns(accesses, scattered, table, patterns, first_number):
     numbered downwards from ``first_number``; ``table`` int64[a power of two, above 2 k] is scratch, all 0.
     """
     found = 0
+    last = -1
     for i in range(accesses.shape[0]):
         if accesses[i, A_STRIDE] != SCATTERED:
             continue
@@ -39,23 +41,44 @@ def find_patterns(accesses, scattered, table, patterns, first_number):
         if row < 0 or row >= scattered.shape[0]:
             return -1
         base = scattered[row, lowest(mask)] if mask else 0
-        mixed = 0
-        for lane in range(LANES):
-            offset = (scattered[row, lane] - base) * (mask >> lane & 1)
-            patterns[found, lane] = offset
-            mixed ^= (offset << lane) ^ (offset << (lane >> 1))
-        mixed ^= mixed >> 32
-        mixed ^= mixed >> 16
-        slot = (mixed ^ mixed >> 7) & (table.shape[0] - 1)
-        while table[slot] and not _alike(patterns, table[slot] - 1, found):
-            slot = (slot + 1) & (table.shape[0] - 1)
-        if table[slot] == 0:
-            patterns[found, PATTERN] = first_number - found
-            found += 1
-            table[slot] = found
+        # Warps take turns at few patterns: mostly it is the one that stood behind the last one before.
+        here = patterns[last, FOLLOWING] - 1 if last >= 0 else -1
+        if here < 0 or not _lies_so(scattered, row, mask, base, patterns, here):
+            mixed = 0
+            for lane in range(LANES):
+                offset = (scattered[row, lane] - base) * (mask >> lane & 1)
+                patterns[found, lane] = offset
+                mixed ^= (offset << lane) ^ (offset << (lane >> 1))
+            mixed ^= mixed >> 32
+            mixed ^= mixed >> 16
+            slot = (mixed ^ mixed >> 7) & (table.shape[0] - 1)
+            while table[slot] and not _alike(patterns, table[slot] - 1, found):
+                slot = (slot + 1) & (table.shape[0] - 1)
+            if table[slot] == 0:
+                patterns[found, PATTERN] = first_number - found
+                patterns[found, FOLLOWING] = 0
+                found += 1
+                table[slot] = found
+            here = table[slot] - 1
+            if last >= 0:
+                patterns[last, FOLLOWING] = here + 1
+        last = here
         accesses[i, A_ADDRESS] = base
-        accesses[i, A_STRIDE] = SCATTERED - (table[slot] - 1)
+        accesses[i, A_STRIDE] = SCATTERED - here
     return found
+
+
+@inner
+def _lies_so(scattered, row, mask, base, patterns, pattern):
+    """Whether the lanes of a row of addresses lie as those of a pattern."""
+    different = 0
+    if mask == _ALL_LANES:
+        for lane in range(LANES):
+            different |= (scattered[row, lane] - base) ^ patterns[pattern, lane]
+    else:
+        for lane in range(LANES):
+            different |= (scattered[row, lane] - base) * (mask >> lane & 1) ^ patterns[pattern, lane]
+    return different == 0
 
 
 @inner

@@ -101,6 +101,7 @@ WAITING = BLOCK_TABLE.column("count", "warps at a barrier")
 QUEUED = BLOCK_TABLE.column(
     "count", "memory instructions that the LSU has not taken yet (registers are in use until then)"
 )
+STORES_LEFT = BLOCK_TABLE.column("tick", "at which the last store so far has left the SM; 0: none has")
 ARRIVED = BLOCK_TABLE.column("count", "warps that have come to each named barrier", span=BARRIERS)
 EXPECTED = BLOCK_TABLE.column(
     "count", "the warps that the last to arrive there said will meet; 0: all that live", span=BARRIERS

@@ -71,6 +71,7 @@ TMA_SETUP = TIMING_TABLE.column("cycles", "issue of a bulk instruction to its fi
 TMA_MAP = TIMING_TABLE.column("cycles", "more where a tensor map says what to move")
 TMA_INTERVAL = TIMING_TABLE.column("cycles", "from one of its requests to the next")
 TMA_COMPLETION = TIMING_TABLE.column("cycles", "last data or acknowledgement to what waits for it")
+TMA_FILL_TICKS = TIMING_TABLE.column("ticks", "of the input port from the crossbar, a sector of its data")
 CLUSTER_LATENCY = TIMING_TABLE.column("cycles", "issue to data of another SM's shared memory")
 CLUSTER_SPREAD = TIMING_TABLE.column("cycles", "by which the ways of SMs to each other's shared memory differ at most")
 CLUSTER_BARRIER_LATENCY = TIMING_TABLE.column("cycles", "last arrival to the opening of the barrier of a cluster")
@@ -153,6 +154,9 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     tma = spec.tma
     timing[TMA_ENTRIES], timing[TMA_REQUESTS] = tma.queue_entries, tma.request_entries
     timing[TMA_SETUP], timing[TMA_MAP] = tma.setup_cycles, tma.map_cycles
+    timing[TMA_FILL_TICKS] = math.ceil(
+        l1.sector_bytes * TICKS_PER_CYCLE / (tma.fill_bytes_per_cycle or l1.fill_bytes_per_cycle)
+    )
     timing[TMA_INTERVAL], timing[TMA_COMPLETION] = max(1, tma.request_interval_cycles), tma.completion_cycles
     core = spec.tensor_memory
     timing[TENSOR_COLUMN_TICKS] = round(TICKS_PER_CYCLE / core.columns_per_cycle) if core.columns_per_cycle else 0

@@ -39,10 +39,10 @@ from gpusim.model.sm_tables import (
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
 from gpusim.model.timing import (
-    FILL_TICKS_PER_SECTOR,
     SUB_CORES,
     TMA_COMPLETION,
     TMA_ENTRIES,
+    TMA_FILL_TICKS,
     TMA_INTERVAL,
     TMA_MAP,
     TMA_REQUESTS,
@@ -215,7 +215,7 @@ def answered(state, sm, place, kind, sectors, tick, now):
     entry = state.tma[sm, place]
     if kind == message.BULK_READ:
         start = max(tick, sms[sm, FILL_FREE_TICK])
-        tick = start + bits(sectors) * timing[FILL_TICKS_PER_SECTOR]
+        tick = start + bits(sectors) * timing[TMA_FILL_TICKS]
         sms[sm, FILL_FREE_TICK] = tick
         state.counters[count.SECTORS_FROM_L2] += bits(sectors)
     entry[X_DONE] = max(entry[X_DONE], tick)

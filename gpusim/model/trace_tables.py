@@ -58,6 +58,7 @@ B_MORE = BULK_TABLE.column("flag", "the next row is of the same access")
 SCATTER_TABLE = Table(__name__, "tables.scattered", "a pattern of scattered accesses", "Where their lanes lie.")
 LANE_OFFSET = SCATTER_TABLE.column("bytes", "from the first active lane to each; 0 where it is off", span=LANES)
 PATTERN = SCATTER_TABLE.column("index", "a number of its own, below SCATTERED, of no other pattern of the launch")
+FOLLOWING = SCATTER_TABLE.column("link", "1 + the pattern that stood behind it last, as its part was read; 0: none")
 
 SIGNAL_TABLE = Table(
     __name__,

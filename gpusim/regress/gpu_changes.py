@@ -55,7 +55,7 @@ def steps(
     done, spec, cycles = [], old, base_cycles
     with task("going from the old GPU to the new one", len(groups), "steps") as shown:
         for what, group in groups:
-            spec = _with(spec, simulation_input.spec, group)
+            spec = with_figures(spec, simulation_input.spec, group)
             try:
                 after = cycles_on(replace(simulation_input, spec=spec))
             except GpusimError:
@@ -79,7 +79,7 @@ def _groups(changes: tuple[FigureChange, ...]) -> list[tuple[str, list[FigureCha
     return list(by.items())
 
 
-def _with(spec: GpuSpec, target: GpuSpec, changes: list[FigureChange]) -> GpuSpec:
+def with_figures(spec: GpuSpec, target: GpuSpec, changes: list[FigureChange]) -> GpuSpec:
     """``spec`` with those figures of ``target``."""
     for change in changes:
         section, _, rest = change.key.partition(".")

@@ -20,7 +20,7 @@ from gpusim.regress.align import Change, align, normal
 from gpusim.regress.attribution import apportion, attribute
 from gpusim.regress.comparand import Comparand, ComparedLaunch
 from gpusim.regress.explain import sentence
-from gpusim.regress.gpu_changes import _with, differing
+from gpusim.regress.gpu_changes import differing, with_figures
 from gpusim.regress.judge import judge, pair_launches
 from gpusim.regress.thresholds import Thresholds
 from gpusim.report.junit import JunitCase, junit_xml
@@ -203,7 +203,7 @@ def test_a_machine_turns_into_another_figure_by_figure():
     old, new = load_gpu("a100_80gb"), load_gpu("rtx4090")
     changes = differing(gpu_values(old), gpu_values(new))
     assert len(changes) > 20
-    assert replace(_with(old, new, list(changes)), name=new.name, title=new.title) == new
+    assert replace(with_figures(old, new, list(changes)), name=new.name, title=new.title) == new
     one = override_gpu(old, ["pipes.fma.latency_cycles=9"])
     assert [change.key for change in differing(gpu_values(old), gpu_values(one))] == ["pipes.fma.latency_cycles"]
 

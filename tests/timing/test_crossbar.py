@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,13 @@ from gpusim.model.address_hash import (
     set_of,
     slice_of,
 )
-from gpusim.model.crossbar import partition_of_sm, request_latency_ticks, response_latency_ticks
+from gpusim.model.crossbar import (
+    gpc_of_sm,
+    partition_of_sm,
+    request_latency_ticks,
+    response_latency_ticks,
+    service_order,
+)
 
 A100 = layout_of(load_gpu("a100_80gb").l2)
 
@@ -97,8 +104,20 @@ def test_fold_spreads_neighbours():
 
 
 def test_half_of_the_sms_are_wired_to_each_partition():
-    assert Counter(partition_of_sm(sm, 2) for sm in range(132)) == {0: 66, 1: 66}
-    assert {partition_of_sm(sm, 1) for sm in range(132)} == {0}
+    for gpcs in (0, 8):
+        assert Counter(partition_of_sm(sm, 2, gpcs) for sm in range(132)) == {0: 66, 1: 66}
+        assert {partition_of_sm(sm, 1, gpcs) for sm in range(132)} == {0}
+
+
+def test_a_cluster_lies_in_one_group_of_sms_and_leaves_those_out_that_are_too_few():
+    """148 SMs in eight groups of 18 and 20 hold 34 clusters of four, not 37."""
+    spec = replace(load_gpu("h200"), sm_count=148, crossbar=replace(load_gpu("h200").crossbar, sms_per_gpc=20))
+    for size, clusters in ((1, 148), (2, 74), (4, 34), (16, 8)):
+        order = service_order(spec, size).reshape(-1, size)
+        groups = np.array([[gpc_of_sm(sm, 8) for sm in cluster] for cluster in order])
+        assert len(order) == clusters and len(set(order.ravel())) == clusters * size
+        assert (groups == groups[:, :1]).all()
+        assert len(set(groups[:8, 0])) == 8  # one cluster a group, before any has two
 
 
 @pytest.mark.parametrize("name", list_gpus())

@@ -1,0 +1,111 @@
+"""The L2's state as the compiled loop reads it best: rows of known width, and hints of what the next events will touch.
+
+Mental model: the tags are larger than the host's caches and entered at random, so whoever sees an event some events ahead asks for
+the rows that it will read (:mod:`gpusim.model.prefetch`). Nothing here changes a result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.model.address_hash import local_slice_of, set_of
+from gpusim.model.compiled import inlined
+from gpusim.model.crossbar import partition_of_sm
+from gpusim.model.known_widths import known_rows
+from gpusim.model.l2_merging import MERGE_TABLE
+from gpusim.model.l2_state import (
+    HEAP_SIZE,
+    HOME,
+    NEAR_FILL,
+    NODE_COLUMNS,
+    NODE_TABLE,
+    SERVERS,
+    SET,
+    SLOT,
+    STAGE,
+    L2Rates,
+    L2State,
+    first_slot,
+)
+from gpusim.model.l2_tags import HELD, STAMP, WAITER
+from gpusim.model.prefetch import prefetch
+from gpusim.model.trace_tables import SIGNAL_TABLE
+
+_NODE_WIDTH, _MERGE_WIDTH, _SIGNAL_WIDTH = NODE_TABLE.row_width, MERGE_TABLE.row_width, SIGNAL_TABLE.row_width
+#: How many events ahead the rows that they will read are asked for.
+AHEAD = 8
+
+
+@inlined
+def _hint_set(s: L2State, first: int, ways: int) -> None:
+    """Ask for the tags of a set, whose host cache lines are eight columns long."""
+    for slot in range(first, first + ways, 8):
+        prefetch(s.tags.slots, (HELD, slot))
+        prefetch(s.tags.slots, (STAMP, slot))
+        prefetch(s.tags.slots, (WAITER, slot))
+        prefetch(s.tags.masks, (slot, 0))
+
+
+@inlined
+def hint_request(p: L2Rates, s: L2State, request: np.void) -> None:
+    """Ask for the set that a request will look up first."""
+    line = np.int64(request["line"]) // p.line_bytes
+    local = local_slice_of(line, p.layout)
+    near = partition_of_sm(np.int64(request["sm"]), p.partitions, p.gpcs)
+    set_index = set_of(line, p.layout, p.sets)
+    _hint_set(s, first_slot(p, near * p.slices_per_partition + local, set_index), p.ways)
+
+
+@inlined
+def hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
+    """Ask for the slot that a fill some events ahead is for, and for the waiter of a nearer one."""
+    if taken + AHEAD < len(fills):
+        slot = np.int64(fills[taken + AHEAD]["handle"])
+        if slot >= 0:
+            prefetch(s.tags.masks, (slot, 0))
+            prefetch(s.tags.slots, (WAITER, slot))
+    if taken + AHEAD // 2 < len(fills):
+        slot = np.int64(fills[taken + AHEAD // 2]["handle"])
+        if slot >= 0 and s.tags.slots[WAITER, slot] >= 0:
+            prefetch(s.nodes, (s.tags.slots[WAITER, slot], 0))
+
+
+@inlined
+def _hint_node(s: L2State, node: int) -> None:
+    prefetch(s.nodes, (node, 0))
+    prefetch(s.nodes, (node, NODE_COLUMNS - 1))
+
+
+@inlined
+def hint_events(p: L2Rates, s: L2State) -> None:
+    """Ask for what the next internal event reads, and for the nodes of those of which one follows it."""
+    size = s.scalars[HEAP_SIZE]
+    for i in range(1, min(5, size)):
+        _hint_node(s, s.heap[1, i])
+    if size:
+        node = s.heap[1, 0]
+        if s.nodes[node, STAGE] == NEAR_FILL:
+            slot = s.nodes[node, SLOT]
+            prefetch(s.tags.masks, (slot, 0))
+            prefetch(s.tags.slots, (WAITER, slot))
+        else:
+            _hint_set(s, first_slot(p, s.nodes[node, HOME], s.nodes[node, SET]), p.ways)
+
+
+@inlined
+def known_widths(s: L2State) -> L2State:
+    """The state as it is, with the widths of its tables' rows known to the compiled code."""
+    return L2State(
+        s.tags,
+        s.pages,
+        s.costs,
+        known_rows(s.servers, SERVERS),
+        known_rows(s.nodes, _NODE_WIDTH),
+        known_rows(s.merged, _MERGE_WIDTH),
+        s.heap,
+        s.scalars,
+        s.responses,
+        s.dram,
+        known_rows(s.signals, _SIGNAL_WIDTH),
+        s.written,
+    )
