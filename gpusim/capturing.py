@@ -289,7 +289,13 @@ def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:
         watching.append(SyncCheck(program, facts, emulation.prepared.encoded.matrix))
     if "async" in checks:
         watching.append(
-            AsyncCheck(program, facts, emulation.prepared.image.shared_base, emulation.prepared.encoded.matrix)
+            AsyncCheck(
+                program,
+                facts,
+                emulation.prepared.image.shared_base,
+                emulation.prepared.encoded.matrix,
+                emulation.prepared.instructions,
+            )
         )
     if "leak" in checks:
         watching.append(LeakCheck(program, facts))

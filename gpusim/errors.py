@@ -57,6 +57,18 @@ class UnknownRunError(UsageError):
     """A run's name or number that the store does not hold."""
 
 
+class UnknownAlertError(UsageError):
+    """An alert's number that the store does not hold."""
+
+
+class AlertStateError(UsageError):
+    """What cannot be done to an alert in the state that it is in."""
+
+
+class ExpectationError(UsageError):
+    """A file of expectations that is none, or names what is not there."""
+
+
 class StoreError(GpusimError):
     """The store of runs could not be read or written: a full disk, no permission, a server that is not there."""
 

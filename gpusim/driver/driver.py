@@ -246,6 +246,8 @@ class Driver:
                 if name not in _ANY_TIME and not self.executor.finish():
                     return UNKNOWN  # the program sees its signal, not this
                 method(*arguments)
+                if self.ledger.called is not None:
+                    self.ledger.called(name, arguments)
                 return SUCCESS
             finally:
                 self._lock.release()

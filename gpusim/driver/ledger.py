@@ -98,6 +98,8 @@ class Ledger:
         self.told: Callable[[str, dict[str, Any]], None] = lambda kind, record: None
         #: called with why a driver function refuses, where nobody else can tell the user
         self.refusal: Callable[[str], None] = lambda sentence: None
+        #: called with each function of the driver that has succeeded, and its arguments, where somebody follows the program's calls
+        self.called: Callable[[str, tuple], None] | None = None
         self.executor: Executor | None = None
         self._folder, self._clock = folder, clock
         self._files: list[dict[str, Any]] = []

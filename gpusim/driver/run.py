@@ -66,13 +66,14 @@ def run_program(
     leak_check: bool = False,
     say: Callable[[str], None] = lambda line: None,
     on_terminated: Callable[[Ledger], None] = lambda ledger: None,
+    called: Callable[[str, tuple], None] | None = None,
 ) -> tuple[Ending, Ledger]:
     """Run the script ``program`` (a module's name if ``as_module``) with ``arguments`` on ``device``.
 
     ``wanted``: what is to be done with which of its launches; where they are simulated, events tell predicted time.
     ``record``: keep the traces in that folder. ``leak_check``: list the device memory that is left at the end
     (``Ledger.leaks``). ``on_terminated`` is called with what there is when a SIGTERM comes that the
-    program does not handle, and ends the process. The script's own output goes where it sends it; its traceback goes to
+    program does not handle, and ends the process. ``called`` is told of each driver function that has succeeded. The script's own output goes where it sends it; its traceback goes to
     stderr. Raises UsageError for a script that does not exist and for settings under which it cannot run.
     """
     wanted = wanted or Wanted()
@@ -81,6 +82,7 @@ def run_program(
     folder = open_folder(record, force) if record is not None else None
     clock = SimulatedClock(device, wanted) if wanted.simulate else None
     ledger = Ledger(wanted, folder, clock, say)
+    ledger.called = called
 
     def terminate() -> None:
         if ledger.executor is not None:

@@ -38,9 +38,13 @@ class Wanted:
         except re.error as error:
             raise UsageError(f"--kernel {self.kernel}: not a regular expression: {error}") from None
 
+    def matches(self, kernel: str) -> bool:
+        """Whether the pattern is in ``kernel``'s name."""
+        return self._pattern.search(kernel) is not None
+
     def takes(self, kernel: str) -> bool:
         """Whether the next launch, of ``kernel``, is one of those that are asked for; counts it."""
-        if not self._pattern.search(kernel):
+        if not self.matches(kernel):
             return False
         self._matched += 1
         number = self._matched - self.skip

@@ -29,7 +29,7 @@ from gpusim.isa.lane_masks import first_lane
 from gpusim.launch.tensor_map import MAP_BYTES
 from gpusim.trace.record import MemoryKind
 
-assert len(FAULTS) == m.NO_ROWS + 1
+assert len(FAULTS) == m.NO_RECEIVER + 1
 _LOW = 0xFFFFFFFF
 _MAP_ALIGNMENT, _TILE_ALIGNMENT, _UNIT = 64, 128, 16
 _LOAD, _STORE, _REDUCTION = int(MemoryKind.BULK_LOAD), int(MemoryKind.BULK_STORE), int(MemoryKind.BULK_REDUCTION)
@@ -84,6 +84,16 @@ def _receivers(state, row, registers, own_base, place, size, named):
                 return np.int64(0)
             state.bulk_targets[rank] = host - offset_of(place)
     return targets if targets >> 16 == 0 else np.int64(0)
+
+
+@inner
+def _unreceived(state, row, place, size, named, to_shared):
+    """The fault of a copy to shared address ``place`` that some block cannot receive (:func:`_receivers`)."""
+    if row[at.F3] & bulk.MULTICAST:
+        for rank in range(16):
+            if named >> rank & 1 and (rank >= state.cluster_size or state.peer_shared[rank] == 0):
+                return _fault(state, m.NO_RECEIVER, np.int64(rank), np.int64(state.cluster_size))
+    return _fault(state, m.NO_BLOCK if to_shared else m.SHARED_OUTSIDE, place, size)
 
 
 @inner
@@ -151,7 +161,7 @@ def run_bulk(state, row, registers, own_base, named, access):
     held = (rows - 1) * t[m.PITCH] + t[m.ROW_BYTES] if t[m.SWIZZLE] == 0 else rows * t[m.PITCH]
     targets = _receivers(state, row, registers, own_base, place, held, named)
     if targets == 0:
-        return _fault(state, m.NO_BLOCK if form == bulk.TENSOR_LOAD else m.SHARED_OUTSIDE, place, held)
+        return _unreceived(state, row, place, held, named, form == bulk.TENSOR_LOAD)
     operation = np.int64(row[at.F1])
     if form == bulk.TENSOR_REDUCE and not has_reduction(operation, t[m.TYPE]):
         return _fault(state, m.NO_REDUCTION, t[m.TYPE], np.int64(0))
@@ -208,7 +218,7 @@ def _bytes(state, row, registers, own_base, named, form):
         return _fault(state, m.SHARED_ASKEW, place if place & (_UNIT - 1) else address, np.int64(_UNIT))
     targets = _receivers(state, row, registers, own_base, place, size, named)
     if targets == 0:
-        return _fault(state, m.NO_BLOCK if to_shared else m.SHARED_OUTSIDE, place, size)
+        return _unreceived(state, row, place, size, named, to_shared)
     if form >= bulk.SHARED_COPY:
         source = peer_shared(state, state.cluster_rank, address, size)
         if source == NO_PEER:

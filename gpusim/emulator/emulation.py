@@ -205,4 +205,12 @@ class Emulation:
             program = self.program if self._program_with_lines is None else self._program_with_lines()
             states = [slot.states[0] for slot in scheduler.resident]
             resident = ResidentBlocks(states, scheduler.ended, scheduler.spinning) if states else None
-            raise explain(scheduler.status, scheduler.failed.states[0], program, self.memory, facts.kernel, resident)
+            raise explain(
+                scheduler.status,
+                scheduler.failed.states[0],
+                program,
+                self.memory,
+                facts.kernel,
+                resident,
+                self.prepared.image.functions,
+            )

@@ -13,13 +13,14 @@ import numpy as np
 
 from gpusim.emulator.addresses import AFFINE_NONE, CLUSTER, SHARED, formed_addresses
 from gpusim.emulator.cluster_memory import offset_of, rank_of
-from gpusim.emulator.pointers import load8, store64
+from gpusim.emulator.pointers import load8, load64, store64
+from gpusim.emulator.tensor_memory import ALLOCATED_AT
 from gpusim.isa import event_table as table
 from gpusim.isa import system_ops as ops
 from gpusim.isa import tensor_memory_ops as tensor
 from gpusim.isa import warp as at
 from gpusim.isa.jit import apart, inner
-from gpusim.isa.lane_masks import first_lane
+from gpusim.isa.lane_masks import first_lane, first_predicate
 from gpusim.isa.number_ranges import MEMORY_BASE
 from gpusim.trace.layout import RANK_SHIFT
 from gpusim.trace.record import Program, Space
@@ -28,9 +29,9 @@ GENERIC = int(Space.GENERIC)
 #: Events that the log holds: 12 MiB.
 EVENT_ROWS = 1 << 17
 #: Events of warps in lockstep between two looks at how many there is room for, at most.
-_MOST_AT_ONCE = 4 * at.GROUP_WARPS * at.LANES + at.MAX_WARPS
+_MOST_AT_ONCE = 5 * at.GROUP_WARPS * at.LANES + at.MAX_WARPS
 #: Beginnings of instructions that move nothing and are noted all the same; where mbarriers end, with the address.
-_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL")
+_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL", "UVIRTCOUNT")
 
 
 def watch_table(program: Program, matrix: np.ndarray) -> np.ndarray:
@@ -52,7 +53,7 @@ def watch_table(program: Program, matrix: np.ndarray) -> np.ndarray:
         elif name.startswith(("SYNCS", "ARRIVES", "UTCBAR")) and op == ops.ATOMIC:
             noted[index] = table.WATCH_OBJECT
         elif op >= MEMORY_BASE and near and int(matrix[index, at.RECORDS]) == 1:
-            noted[index] = table.WATCH_SHARED
+            noted[index] = table.WATCH_LONG if name == "STS.64" else table.WATCH_SHARED
         elif op >= MEMORY_BASE and (op == ops.ATOMIC or "STRONG" in name):
             noted[index] = table.WATCH_ORDER
         elif op < MEMORY_BASE and name.startswith(_STEPS):
@@ -177,11 +178,25 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
             if mask >> lane & 1:
                 to = _in_cluster(state, _of_lane(accesses, scattered, logged, lane), space)
                 if to >= 0:
-                    note(state, what, warp, index, np.int64(1) << lane, to, zero, zero, zero, zero, zero)
+                    note(state, table.WATCH_SHARED, warp, index, np.int64(1) << lane, to, zero, zero, zero, zero, zero)
     else:
         low = first_lane(mask)
         to = _in_cluster(state, _of_lane(accesses, scattered, logged, low), space) - low * stride
-        note(state, what, warp, index, mask, to, stride, zero, zero, zero, zero)
+        note(state, table.WATCH_SHARED, warp, index, mask, to, stride, zero, zero, zero, zero)
+    if what == table.WATCH_LONG:
+        for lane in range(at.LANES):
+            value, high = np.int64(registers[x + lane]) & at.FULL, np.int64(registers[x + at.ROW + lane]) & at.FULL
+            if mask >> lane & 1 and _begins_object(value, high):
+                to = _in_cluster(state, _of_lane(accesses, scattered, logged, lane), space)
+                note(state, table.EVENT_INIT, warp, index, np.int64(1) << lane, to, zero, value, high, zero, zero)
+
+
+@inner
+def _begins_object(value, high):
+    """Whether these halves are the word of an mbarrier whose first phase begins: at addresses that differ among lanes compiled code
+    initialises one by an ordinary store."""
+    threads = value >> 1 & 0xFFFFF
+    return threads != 0 and value == threads << 1 and high == threads << 11 & at.FULL
 
 
 @inner
@@ -197,19 +212,34 @@ def _word(row, registers, column, own_base):
 
 @inner
 def _note_tensor(state, row, registers, index, warp, own_base):
-    """Note a product into tensor memory: its address, and the descriptors."""
-    if row[at.F3] != tensor.PRODUCT:
-        return
-    code = np.int64(row[at.F0])
-    x = np.int64(row[at.A + at.SOURCE_OFFSET]) + (np.int64(row[at.A + at.SOURCE_OWN]) & own_base)
-    y = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
-    a = np.int64(registers[x]) & at.FULL if code & tensor.A_IN_TENSOR_MEMORY else _long(registers, x)
-    d = (_word(row, registers, at.C, own_base) + np.int64(row[at.ADDRESS_OFFSET])) & at.FULL
-    descriptor = np.int64(registers[x + (np.int64(row[at.F1]) + 1) * at.ROW]) & at.FULL
-    note(
-        state, table.WATCH_TENSOR, warp, index, np.int64(at.FULL), np.int64(tensor.PRODUCT), d, a, _long(registers, y),
-        descriptor, code,
-    )  # fmt: skip
+    """Note an instruction on tensor memory: what is asked for, the address or column, and what else says how much it touches."""
+    operation, code, zero = np.int64(row[at.F3]), np.int64(row[at.F0]), np.int64(0)
+    place, c, d, e, f = zero, zero, zero, zero, zero
+    if operation == tensor.PRODUCT:
+        x = np.int64(row[at.A + at.SOURCE_OFFSET]) + (np.int64(row[at.A + at.SOURCE_OWN]) & own_base)
+        y = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
+        c = np.int64(registers[x]) & at.FULL if code & tensor.A_IN_TENSOR_MEMORY else _long(registers, x)
+        place, d = _word(row, registers, at.C, own_base) + np.int64(row[at.ADDRESS_OFFSET]), _long(registers, y)
+        e = np.int64(registers[x + (np.int64(row[at.F1]) + 1) * at.ROW]) & at.FULL
+        holds = state.predicates[first_predicate(warp) + row[at.P0] * at.GROUP_WARPS] ^ np.int64(row[at.P0_FLIP])
+        f = code | (np.int64(tensor.ACCUMULATES) if holds & at.FULL else zero)
+    elif operation == tensor.LOAD or operation == tensor.STORE:
+        uniform = np.int64(row[at.UNIFORM_OFFSET]) + (np.int64(row[at.UNIFORM_OWN]) & own_base)
+        place = (np.int64(registers[np.uint64(uniform)]) & at.FULL) + np.int64(row[at.ADDRESS_OFFSET])
+        c, d, e = code, np.int64(row[at.F1]), np.int64(row[at.F2]) & 1
+    elif operation == tensor.ALLOCATE:
+        if state.predicates[first_predicate(warp) + row[at.Q0] * at.GROUP_WARPS] == 0:
+            return  # none is free yet
+        place, d = load64(state.tensor_host + ALLOCATED_AT), np.int64(row[at.F2])
+    else:
+        place = _word(row, registers, at.A, own_base)
+        if operation != tensor.RELEASE:
+            place += np.int64(row[at.ADDRESS_OFFSET])
+            c, d = code, np.int64(row[at.F2])
+        if operation == tensor.COPY:
+            y = np.int64(row[at.B + at.SOURCE_OFFSET]) + (np.int64(row[at.B + at.SOURCE_OWN]) & own_base)
+            e = _long(registers, y)
+    note(state, table.WATCH_TENSOR, warp, index, np.int64(at.FULL), operation, place & at.FULL, c, d, e, f)
 
 
 @apart

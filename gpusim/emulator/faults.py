@@ -6,13 +6,14 @@ both into the one line that the user reads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gpusim.emulator.object_faults import polled_object
 from gpusim.emulator.poll_words import polled_address
-from gpusim.emulator.tensor_faults import tensor_fault
+from gpusim.emulator.tensor_faults import tensor_fault, trap_cause
 from gpusim.emulator.tensor_maps import FAULTS, OUTSIDE, SHARED_OUTSIDE
 from gpusim.errors import (
     AddressError,
@@ -50,8 +51,10 @@ def explain(
     memory: DeviceMemory,
     kernel: str,
     resident: ResidentBlocks | None = None,
+    functions: Sequence[tuple[str, int, int]] = (),
 ) -> GpusimError:
-    """The error for a status that ended an emulation; ``resident``: the blocks that ran beside the failed one."""
+    """The error for a status that ended an emulation; ``resident``: the blocks that ran beside the failed one; ``functions``: name, address and
+    bytes of those in the code."""
     if status == at.DEADLOCK:
         return DeadlockError(f"{kernel}: {_deadlock(state, program, resident)}")
     if status == at.LIMIT:
@@ -90,7 +93,7 @@ def explain(
     if status == at.MISALIGNED:
         return AddressError(f"{who}: address 0x{address & (2**64 - 1):x} is not a multiple of {size}; {place}")
     if status == at.BAD_TENSOR:
-        return ExecutionError(f"{who}: {tensor_fault(size, address)}; {place}")
+        return ExecutionError(f"{who}: {tensor_fault(size, address, state)}; {place}")
     if status == at.BAD_CONSTANT:
         return AddressError(f"{who}: constant offset {address} is outside the bank; {place}")
     if status == at.BAD_TARGET:
@@ -107,7 +110,7 @@ def explain(
             f" (barrier.cluster.arrive, .wait: undefined on a GPU); {place}"
         )
     if status == at.TRAPPED:
-        return ExecutionError(f"{who}: the kernel trapped; {place}")
+        return ExecutionError(f"{who}: {trap_cause(program, index, functions)}; {place}")
     return ExecutionError(f"{kernel}: stopped with status {status}; {place}")
 
 

@@ -14,6 +14,8 @@ from gpusim.emulator.poll_words import polled_shared
 from gpusim.trace.record import Program
 
 _THREADS, _BYTES = 1 << 20, 1 << 21
+#: Where a word has the threads of a phase, and those to come.
+_COUNTS = (_THREADS - 1) << 1 | (_THREADS - 1) << 43
 
 
 def polled_object(state: np.record, program: Program, warp: int, pc: int) -> str:
@@ -24,6 +26,8 @@ def polled_object(state: np.record, program: Program, warp: int, pc: int) -> str
     if not tests or not 0 <= place <= int(state.shared_bytes) - 4 or int(state.cluster_size) > 1:
         return ""
     word = ctypes.c_uint64.from_address(int(state.shared_host) + (place & ~7)).value
+    if word & _COUNTS == 0:  # mbarrier.init leaves threads to come, of which both counts are kept less 2^20
+        return f": at byte 0x{place & ~7:x} there is no mbarrier that is initialised (its word is 0x{word:x})"
     parity, waits = word >> 63, word >> 42 & 1
     expected = _THREADS - (word >> 1 & _THREADS - 1)
     missing = 0 if waits else _THREADS - (word >> 43 & _THREADS - 1)

@@ -43,11 +43,12 @@ FAULTS = (
     "global address 0x{value:x} is not a multiple of {bytes}, as a bulk copy needs",
     "elements of type {value} (CUtensorMapDataType) have no such reduction",
     "gather4 and scatter4 need a map of two dimensions whose box has one row, not {value}",
+    "the mask of the multicast names block {value}, which the cluster, of {bytes} blocks, does not have or which has ended",
 )
 (
     OUTSIDE, SHARED_OUTSIDE, NO_BLOCK, BAD_BARRIER, NO_MAP, NOT_A_MAP, OTHER_KIND, OTHER_RANK, SHARED_ASKEW, ODD_BOX, WIDE_BOX,
-    MAP_ASKEW, ODD_COORDINATE, GLOBAL_ASKEW, NO_REDUCTION, NO_ROWS,
-) = range(1, 17)  # fmt: skip
+    MAP_ASKEW, ODD_COORDINATE, GLOBAL_ASKEW, NO_REDUCTION, NO_ROWS, NO_RECEIVER,
+) = range(1, 18)  # fmt: skip
 
 #: Bits of an element, bytes of the swizzle's span, by their codes in cuda.h.
 _BITS = np.array(layout.ELEMENT_BITS, np.int64)

@@ -30,14 +30,20 @@ MEMORY = np.dtype(
         ("words", "<i4", (ops.MEMORY_LANES, ops.MEMORY_COLUMNS)),
         ("allocated", "<i8"),  # bit i: columns 32 i to 32 i + 31
         ("refused", "<i8"),  # allocations since the last one that succeeded
-        ("unused", "<i8", (6,)),  # what lies behind begins at a cache line of the host
+        (
+            "holders",
+            "<i1",
+            (ops.UNITS,),
+        ),  # 1 + warp that has allocated each unit; of a pair the warp of the issuing block
+        ("unused", "<i8", (4,)),  # what lies behind begins at a cache line of the host
     ]
 )
 #: Where the notes begin, and how long they are (read off compiled code).
 _NOTES, _NOTES_BYTES = 0x40, 0x40
 #: An mbarrier's word for one thread (gpusim/emulator/atomics.py).
 _ONE_TO_COME = np.int64(0xFFFFF << 1 | 0xFFFFF << 43)
-_ALLOCATED = MEMORY.fields["allocated"][1]
+#: Where a block's memory says which units are allocated.
+ALLOCATED_AT = MEMORY.fields["allocated"][1]
 #: Allocations that find nothing, each of which lets other warps run, after which nobody will free anything.
 _PATIENCE = 1 << 16
 
@@ -61,26 +67,28 @@ def columns_allocated(memory, column, columns):
 
 
 @inner
-def _take(memory, first, units):
+def _take(memory, first, units, warp):
     memory.allocated |= ((np.int64(1) << units) - 1) << first
     memory.refused = 0
+    for unit in range(first, first + units):
+        memory.holders[unit] = 1 + warp
     for lane in range(ops.MEMORY_LANES):
         for column in range(first * ops.UNIT_COLUMNS, (first + units) * ops.UNIT_COLUMNS):
             memory.words[lane, column] = 0
 
 
 @inner
-def allocate(state, memory, other, units):
-    """(status, first unit or -1) of ``units`` units beside each other, aligned to their number, that are free in ``memory`` and in
+def allocate(state, memory, other, units, warp):
+    """(status, first unit or -1) of ``units`` units beside each other for ``warp``, aligned to their number, that are free in ``memory`` and in
     ``other``: that of the partner where two blocks allocate together, else the same."""
     if units < 1 or units > ops.UNITS or units & (units - 1):
         return fault(state, ops.FAULT_SIZE, units), np.int64(-1)
     wanted = (np.int64(1) << units) - 1
     for first in range(0, ops.UNITS, units):
         if (memory.allocated | other.allocated) >> first & wanted == 0:
-            _take(memory, first, units)
+            _take(memory, first, units, warp)
             if other.allocated >> first & wanted == 0:
-                _take(other, first, units)
+                _take(other, first, units, warp)
             return np.int64(at.DONE), np.int64(first)
     memory.refused += 1
     if memory.refused > _PATIENCE:
@@ -98,7 +106,7 @@ def release(memory, kept):
 @inner
 def end_tensor_memory(state):
     """The block has ended: what it has not given back is free again, and noted."""
-    place = state.tensor_host + _ALLOCATED
+    place = state.tensor_host + ALLOCATED_AT
     left = load64(place)
     if left:
         if state.tensor_left == 0:

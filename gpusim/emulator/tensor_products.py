@@ -282,7 +282,8 @@ def multiply(
         if not columns_allocated(memory, column, np.int64(8)):
             return fault(state, ops.FAULT_COLUMNS, a)
         for row in range(rows):
-            lane = (lane0 + lane_of(row, rows, dealt)) & _LANE_MASK
+            further_down = 1 if code & ops.A_SHIFTED and row < rows - 1 else 0
+            lane = (lane0 + lane_of(row + further_down, rows, dealt)) & _LANE_MASK
             bring_row(work, row, depth, form, negated, words_host + 4 * (lane * ops.MEMORY_COLUMNS + column))
     else:
         if layout_of(a)[0] == 0 or a >> 52 & 1:

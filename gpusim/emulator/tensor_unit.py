@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 
 from gpusim.emulator import tensor_maps as m
 from gpusim.emulator.tensor_boxes import note_box
+from gpusim.emulator.tensor_columns import column_shift, zero_columns
 from gpusim.emulator.tensor_matrices import CHUNK, WORK
 from gpusim.emulator.tensor_memory import (
     MEMORY,
@@ -35,6 +36,8 @@ from gpusim.isa.jit import entry, inner
 from gpusim.isa.lane_masks import first_predicate
 from gpusim.trace.record import MemoryKind
 
+#: What wants a further operand: scales, lanes that are off, columns of zeros.
+_BESIDE = ops.SCALED | ops.LANES_OFF | ops.COLUMNS_OFF
 _PRODUCT, _COPY = int(MemoryKind.TENSOR_PRODUCT), int(MemoryKind.TENSOR_COPY)
 #: Bytes of a block's room: tensor memory, and behind it what products work in.
 _MEMORY_BYTES = MEMORY.itemsize
@@ -121,7 +124,7 @@ def _product(state, row, registers, warp, own_base):
     d = (d + np.int64(row[at.ADDRESS_OFFSET])) & at.FULL
     beside = x + np.int64(row[at.F1]) * at.ROW
     metadata, idesc = _word(registers, beside), _word(registers, beside + at.ROW)
-    further = x + np.int64(row[at.F2]) * at.ROW if code & (ops.SCALED | ops.LANES_OFF) else np.int64(0)
+    further = x + np.int64(row[at.F2]) * at.ROW if code & _BESIDE else np.int64(0)
     holds = state.predicates[first_predicate(warp) + row[at.P0] * at.GROUP_WARPS] ^ np.int64(row[at.P0_FLIP])
     first, blocks = state.cluster_rank, np.int64(1)
     if code & ops.TWO_BLOCKS:
@@ -142,6 +145,14 @@ def _product(state, row, registers, warp, own_base):
                 status = bring_columns(state, work, code, b, idesc, each, low, high, shift, each * part)
                 if status != at.DONE:
                     return status
+            if code & ops.COLUMNS_OFF:
+                mask = _long(registers, further)
+                if column_shift(mask):
+                    return fault(state, ops.FAULT_COLUMN_SHIFT, column_shift(mask))
+                kind = code & ops.KIND_MASK
+                form = format_of(kind, idesc >> 10 & 7, False)
+                depth = depth_of(kind, form) << (idesc >> 2 & 1)
+                zero_columns(work, mask, columns, 128 // rows_of(idesc), depth, form)
         host = state.peer_tensor[first + i]
         shift = state.peer_shared[first + i] - state.shared_base
         status = multiply(
@@ -203,7 +214,7 @@ def execute_unit(state, row, registers, warp, own_base):
         if operation == ops.COPY and status == at.DONE:
             _note_copy(state, np.int64(row[at.F0]), _long(registers, _place(row, at.B, own_base)), value, first, blocks)
         return status
-    status, found = allocate(state, memory, _memory_at(state.peer_tensor[first + blocks - 1]), value)
+    status, found = allocate(state, memory, _memory_at(state.peer_tensor[first + blocks - 1]), value, warp)
     if status == at.DONE:
         to = np.int64(row[at.D_OFFSET]) + (np.int64(row[at.D_OWN]) & own_base)
         for lane in range(at.LANES):

@@ -31,6 +31,7 @@ from gpusim.isa.bodies.small import decode_half
 from gpusim.isa.dispatch import record_at
 from gpusim.isa.jit import entry, inner
 from gpusim.isa.lane_masks import first_predicate
+from gpusim.isa.tensor_memory_ops import FAULT_GROUP
 from gpusim.isa.warp import PRODUCT_WARPS
 
 #: B's planes hold nothing that could be used again: no descriptor has all its unused bits set.
@@ -87,7 +88,8 @@ def _decode_plane(work, first, lines, length, pitch, floating, style, negated):
 @inner
 def multiply_rows(state, work, row, registers, index, warp, a, descriptors, metadata, d, fresh):
     """Execute the product ``index`` for ``warp``: A's registers begin at ``a``, the descriptors' at ``descriptors``, metadata's at
-    ``metadata``, D's at ``d``. ``fresh``: shared memory may have changed since the planes of B were made. Returns DONE or BAD_ADDRESS."""
+    ``metadata``, D's at ``d``. ``fresh``: shared memory may have changed since the planes of B were made. Returns DONE, BAD_ADDRESS, or BAD_TENSOR for a
+    warp whose group lacks warps."""
     styles, shape, options, floating = np.int64(row[at.F0]), np.int64(row[at.F1]), np.int64(row[at.F2]), row[at.F3] != 0
     form, bits = styles >> 16 & 15, styles >> 20
     columns, depth, lane = shape & 0xFFFF, shape >> 16, 2 * (options >> 8)
@@ -98,6 +100,9 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     a_style, b_style = styles & 0xFF, styles >> 8 & 0xFF
     if not floating:
         a_style, b_style = styles & ops.A_SIGNED, styles & ops.B_SIGNED
+    if warp // PRODUCT_WARPS * PRODUCT_WARPS + PRODUCT_WARPS > state.warps:
+        fail(state, index, warp, 0, np.int64(state.warps), np.int64(FAULT_GROUP), np.int64(0))
+        return np.int64(at.BAD_TENSOR)
     low = np.int64(state.shared_base)
     high, shift = low + state.shared_bytes - tiles.CHUNK, state.shared_host - low
     b_descriptor = np.int64(registers[descriptors + 2 * at.ROW]) & at.FULL

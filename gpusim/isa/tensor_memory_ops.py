@@ -11,6 +11,10 @@ PRODUCT, COPY, SHIFT, LOAD, STORE, ALLOCATE, RELEASE = range(7)
 HALVES, BYTES, INTEGERS, NIBBLES = range(4)
 KIND_MASK = 3
 WEIGHT_STATIONARY, TWO_BLOCKS, A_IN_TENSOR_MEMORY, SCALED, SCALES_4X, LANES_OFF = (4 << i for i in range(6))
+#: A's rows are those one lane further; a mask says which columns of B are zeros.
+A_SHIFTED, COLUMNS_OFF = 4 << 6, 4 << 7
+#: Of a product that is noted: the accumulator counts.
+ACCUMULATES = 1 << 40
 #: Where the immediate scale-input-d stands: the accumulator is divided by this power of two.
 SCALE_INPUT_SHIFT = 12
 
@@ -47,4 +51,6 @@ MEMORY_BYTES = MEMORY_LANES * MEMORY_COLUMNS * 4
     FAULT_DESCRIPTOR,
     FAULT_UNSUPPORTED,
     FAULT_PEER,
-) = range(9)
+    FAULT_GROUP,
+    FAULT_COLUMN_SHIFT,
+) = range(11)

@@ -5,6 +5,8 @@ import pytest
 from oracles_tcgen05 import FORMATS, Image, codes, k_major, multiply, multiply_groups, numbers, packed_rows, turned
 from tcgen05_programs import descriptor, mma, run
 
+from gpusim.errors import ExecutionError
+
 F16_RESULT, F32_RESULT, S32_RESULT = range(3)
 FORMAT_CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
 
@@ -185,6 +187,64 @@ def test_where_rows_and_columns_of_d_lie_and_what_else_an_instruction_can_ask():
         expect(slice(None), d, product.reshape(rows, -1, each).transpose(1, 0, 2).reshape(128, each))
     out = run("\n".join(body), image.bytes, words, columns=512)
     np.testing.assert_array_equal(out, want)
+
+
+def pattern(first, start, counted, zeros, size):
+    """bool[size]: which columns of a sub-mask are zeros (PTX ISA, "Zero-Column Mask Descriptor")."""
+    spans = [[True] * zeros, [False] * counted] if first else [[False] * counted, [True] * zeros]
+    whole = (spans[0] + spans[1]) * (2 * (size + start) // (counted + zeros) + 2)
+    return np.array(whole[start : start + size])
+
+
+def bits_of(product):
+    """Patterns of FP32, all NaN alike."""
+    return np.where(np.isnan(product), np.int32(0x7FFFFFFF), product.view(np.int32))
+
+
+def test_a_mask_makes_columns_of_a_weight_stationary_product_zeros():
+    rng, image, body = np.random.default_rng(17), Image(), []
+    a, b = draw(rng, (128, 16), "f16"), draw(rng, (64, 16), "f16")
+    b[5, 3] = 0x7C00  # infinity: where its column is zeros it does not count
+    place_a, place_b = (
+        descriptor(image.add(part), leading, stride, 2)
+        for part, leading, stride in (k_major(packed_rows(m, "f16"), 2) for m in (a, b))
+    )
+    want = np.zeros((128, 512), np.int32)
+    asked = [(32, (0, 3, 1, 20), 0b0101, 3, 5), (64, (7, 0, 0, 0), 0b10, 6, 2), (128, (2, 0, 0, 0), 0, 1, 9)]
+    for column, (rows, starts, firsts, counted, zeros) in zip((0, 128, 256), asked, strict=True):
+        mask = sum(start << 8 * i for i, start in enumerate(starts)) | firsts << 32 | 1 << 39
+        mask |= counted - 1 << 40 | zeros - 1 << 48
+        each = 64 * rows // 128
+        off = np.concatenate([pattern(firsts >> i & 1, starts[i], counted, zeros, each) for i in range(128 // rows)])
+        masked = np.where(off[:, None], 0, b.astype(np.int64)).astype(b.dtype)
+        body.append(
+            mma("f16", instruction(rows, 64), place_a, place_b, d=column, accumulate=False, stationary=True, zeros=mask)
+        )
+        product = multiply(
+            numbers(a, "f16")[:rows], numbers(masked, "f16"), np.zeros((rows, 64), np.float32), -14, -14, 16
+        )
+        dealt = product.reshape(rows, -1, each).transpose(1, 0, 2).reshape(128, each)
+        want[:, column : column + each] = bits_of(dealt)
+    body.append(mma("f16", instruction(128, 64), place_a, place_b, d=384, accumulate=False, stationary=True, zeros=0))
+    product = multiply(numbers(a, "f16"), numbers(b, "f16"), np.zeros((128, 64), np.float32), -14, -14, 16)
+    want[:, 384:448] = bits_of(product)
+    np.testing.assert_array_equal(run("\n".join(body), image.bytes, columns=512), want)
+    shifted = mma("f16", instruction(128, 64), place_a, place_b, stationary=True, zeros=1 << 39 | 1 << 56)
+    with pytest.raises(ExecutionError, match="a zero-column mask with a column shift of 1: not emulated"):
+        run(shifted, image.bytes, columns=512)
+
+
+def test_a_in_tensor_memory_is_shifted_by_a_row_but_the_last():
+    rng, image = np.random.default_rng(18), Image()
+    a, b = draw(rng, (128, 16), "f16"), draw(rng, (16, 16), "f16")
+    part, leading, stride = k_major(packed_rows(b, "f16"), 2)
+    words = np.zeros((128, 64), np.int32)
+    words[:, 32:40] = packed_rows(a, "f16").view(np.int32)
+    place = descriptor(image.add(part), leading, stride, 2)
+    body = mma("f16", instruction(128, 16), ("t", 32), place, accumulate=False, option=".ashift")
+    rows = np.minimum(np.arange(128) + 1, 127)
+    want = multiply(numbers(a, "f16")[rows], numbers(b, "f16"), np.zeros((128, 16), np.float32), -14, -14, 16)
+    np.testing.assert_array_equal(run(body, image.bytes, words)[:, :16], want.view(np.int32))
 
 
 def metadata(rng, rows, depth, name):

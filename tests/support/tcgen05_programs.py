@@ -144,9 +144,10 @@ def mma(
     scale_input=None,
     stationary=False,
     pair=False,
+    zeros=None,
 ):
     """PTX of one tcgen05.mma: ``b`` a descriptor, ``a`` one or ("t", column); ``d``, ``meta``, ``scales``: columns (and lanes << 16)
-    of tensor memory; ``off``: words of lanes that are left alone."""
+    of tensor memory; ``off``: words of lanes that are left alone; ``zeros``: a zero-column mask."""
     name = f"tcgen05.mma{'.ws' if stationary else ''}{'.sp' if meta is not None else ''}.cta_group::{1 + pair}.kind::{kind}{option}"
     lines = [f"mov.b64 db, {b}; add.u64 db, db, sd;", f"mov.b32 id, {idesc}; add.u32 x, t, {d};"]
     if isinstance(a, tuple):
@@ -165,6 +166,9 @@ def mma(
         lines += [f"mov.b32 r{16 + i}, {word};" for i, word in enumerate(off)]
         operands.append("{" + ", ".join(f"r{16 + i}" for i in range(len(off))) + "}")
     operands.append("yes" if accumulate else "no")
+    if zeros is not None:
+        lines.append(f"mov.b64 o, {zeros};")
+        operands.append("o")
     if scale_input is not None:
         operands.append(str(scale_input))
     return "\n".join([*lines, f"{name} {', '.join(operands)};"])

@@ -57,6 +57,7 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
     code = _KINDS[instruction.mnemonic]
     for name, bit in (
         ("2CTA", ops.TWO_BLOCKS), ("WS", ops.WEIGHT_STATIONARY), ("4X", ops.SCALES_4X), ("BLOCK16", ops.SCALES_4X),
+        ("ASHIFT", ops.A_SHIFTED),
     ):  # fmt: skip
         code |= bit if modifiers.take(name) else 0
     operands = list(instruction.operands)
@@ -76,10 +77,10 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
         further = scales[1]
         rest.pop(0)
     elif rest[0].kind == Kind.UNIFORM:
-        if rest[0].modifiers or code & ops.WEIGHT_STATIONARY:  # there it says which columns are zero
+        if rest[0].modifiers:
             return None
         if rest[0].index != NO_REGISTER:
-            code |= ops.LANES_OFF
+            code |= ops.COLUMNS_OFF if code & ops.WEIGHT_STATIONARY else ops.LANES_OFF
             further = rest[0].index
         rest.pop(0)
     if not rest or rest[0].kind != Kind.UNIFORM_PREDICATE or (scales and scales[2]):
@@ -89,6 +90,8 @@ def lower_product(instruction: Instruction) -> MicroOp | None:
     elif len(rest) != 1:
         return None
     in_tensor_memory = a[0] == "tmem"
+    if code & ops.A_SHIFTED and not in_tensor_memory:
+        return None
     code |= ops.A_IN_TENSOR_MEMORY if in_tensor_memory else 0
     return MicroOp(
         TENSOR_MEMORY,
