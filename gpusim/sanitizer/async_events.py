@@ -8,7 +8,8 @@ from gpusim.isa import event_table as table
 from gpusim.isa import tensor_memory_ops as tensor
 from gpusim.isa import warp as at
 from gpusim.isa.jit import apart, inner
-from gpusim.sanitizer.async_clocks import acquire, fence, release, settle, tell, turn_over
+from gpusim.sanitizer.async_clocks import acquire, fence, release, settle, step, tell, turn_over
+from gpusim.sanitizer.async_ends import block_ends
 from gpusim.sanitizer.async_jit import compiled
 from gpusim.sanitizer.async_objects import complete, count_bytes, initialise, invalidate, operate, used
 from gpusim.sanitizer.async_products import group_product, tensor_product
@@ -54,17 +55,22 @@ from gpusim.sanitizer.async_tables import (
     PRODUCTS,
     READ_OUT,
     READS,
+    RELINQUISH,
+    RELINQUISHED,
     ROLE,
     SHARED_BASE,
     SIZE,
+    STORED,
     TENSOR_DONE,
     TENSOR_WORK,
     WAIT_BULK,
     WAIT_PRODUCTS,
+    WAIT_STORED,
     WAITING,
     WARPS,
     WRITES,
 )  # fmt: skip
+from gpusim.sanitizer.async_tensor import product_columns, tensor_memory
 from gpusim.trace.layout import RANK_SHIFT
 
 _OFFSET = (1 << RANK_SHIFT) - 1
@@ -98,7 +104,9 @@ def _slot(m, cluster):
         m.agents[free, :, :] = 0
         m.objects[free, :, :] = 0
         m.object_count[free] = 0
+        m.waits[free, :, :] = 0
         m.shared[free, :, :, :] = 0
+        m.tensor[free, :, :, :, :] = 0
         m.blocks[free, :, :] = 0
         for agent in range(m.facts[AGENTS]):
             m.clock[free, agent, agent] = 1
@@ -153,6 +161,11 @@ def _step(m, s, agent, code, role, place):
             clock[at_group] = max(clock[at_group], done)
     elif role == INVALIDATE:
         invalidate(m, s, place)
+    elif role == WAIT_STORED:
+        clock[f[STORED] + agent] = clock[agent]
+        step(m, s, agent)
+    elif role == RELINQUISH:
+        m.blocks[s, agent // f[WARPS], RELINQUISHED] = code + 1
 
 
 @inner
@@ -161,6 +174,7 @@ def _ended(m, s, agent, rank):
     m.blocks[s, rank, LEFT] -= 1
     if m.blocks[s, rank, LEFT]:
         return
+    block_ends(m, s, agent, rank)
     left = np.int64(0)
     for other in range(m.facts[BLOCKS]):
         left += m.blocks[s, other, LEFT]
@@ -207,12 +221,14 @@ def _one(m, s, e, agent, rank):
             return
         if m.code[code, ROLE] == COMMIT:
             place = f[TENSOR_DONE] + agent
-            m.clock[s, agent, place] = max(m.clock[s, agent, place], m.agents[s, agent, TENSOR_WORK])
-            before = m.clock[s, agent, place]
+            before = m.clock[s, agent, place]  # who commits knows no sooner than others: it has to wait as they do
+            m.clock[s, agent, place] = max(before, m.agents[s, agent, TENSOR_WORK])
             operate(m, s, agent, code, a, b, np.int64(1))
             m.clock[s, agent, place] = before
             return
         operate(m, s, agent, code, a, b, c)
+    elif kind == table.EVENT_INIT:
+        initialise(m, s, agent, code, a, c, e[table.EVENT_D])
     elif kind == table.WATCH_BULK or kind == table.WATCH_STORE:
         source = e[table.EVENT_F] if kind == table.WATCH_BULK else np.int64(-1)
         _bulk(m, s, agent, code, a, b, c, e[table.EVENT_D], e[table.EVENT_E], source)
@@ -223,8 +239,12 @@ def _one(m, s, e, agent, rank):
             m.product_ends[s, agent, held[PRODUCT_GROUPS] % MOST_GROUPS] = held[PRODUCTS]
             held[PRODUCT_GROUPS] += 1
     elif kind == table.WATCH_TENSOR:
+        d, last, flags = e[table.EVENT_D], e[table.EVENT_E], e[table.EVENT_F]
         if a == tensor.PRODUCT:
-            tensor_product(m, s, agent, code, c, e[table.EVENT_D], e[table.EVENT_E], e[table.EVENT_F])
+            tensor_product(m, s, agent, code, c, d, last, flags)
+            product_columns(m, s, agent, code, c, b, last, flags, m.agents[s, agent, TENSOR_WORK])
+        else:
+            tensor_memory(m, s, agent, code, a, b, c, d, last)
     elif kind == table.WATCH_STEP:
         _step(m, s, agent, code, m.code[code, ROLE], a)
     elif kind == table.EVENT_BARRIER:

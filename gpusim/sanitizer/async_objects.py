@@ -16,7 +16,9 @@ from gpusim.sanitizer.async_tables import (
     ADDRESS,
     BYTES_RANGE,
     BYTES_TOO_MANY,
+    CODE_BITS,
     COUNT,
+    COUNT_RANGE,
     DONE_ROWS,
     EXPECT_AGENT,
     EXPECT_CODE,
@@ -62,6 +64,9 @@ def initialise(m, s, agent, code, address, value, high):
     rank, granule = granule_of(m, address)
     if rank < 0 or high >> 11 & 0xFFFFF != value >> 1 & 0xFFFFF:
         return
+    none = np.int64(-1)
+    if count == 1 << 20:  # none, or more than there can be
+        tell(m, s, COUNT_RANGE, agent, code, none, none, _place(m, address), np.int64(0), np.int64(0))
     held = object_at(m, s, address)
     if held >= 0 and m.objects[s, held, LIVE]:
         o, step = m.objects[s, held], m.clock[s, agent, agent]
@@ -145,7 +150,12 @@ def operate(m, s, agent, code, address, operation, value):
     if operation == ops.PHASE:
         acquire(m, s, agent, f[DONE_ROWS] + held)
         clock = m.clock[s, agent]
-        clock[f[PHASES] + held] = max(clock[f[PHASES] + held], o[PHASE])
+        ended = np.int64(o[PHASE] + 1) << CODE_BITS | np.int64(code)
+        if clock[f[PHASES] + held] < o[PHASE]:
+            clock[f[PHASES] + held] = o[PHASE]
+            m.waits[s, agent, held] = -ended
+        elif m.waits[s, agent, held] != -ended:  # else another lane of the same wait
+            m.waits[s, agent, held] = ended
         return
     if operation == ops.EXPECT or operation == ops.EXPECT_ARRIVE or operation == ops.EXPECT_DROP:
         count_bytes(m, s, held, agent, code, np.int64(value))

@@ -48,6 +48,7 @@ from gpusim.sanitizer.async_tables import (
     UNORDERED,
     WARPS,
     WRITE_UNFILLED,
+    WRONG_PARITY,
 )  # fmt: skip
 from gpusim.trace.layout import RANK_SHIFT
 
@@ -74,6 +75,16 @@ def _unfilled(m, s, agent, g):
     """Whether a bulk load into granule ``g`` is not known to ``agent`` to be complete."""
     held = g[LOAD_OBJECT]
     return held > 0 and m.clock[s, agent, m.facts[PHASES] + held - 1] <= g[LOAD_PHASE]
+
+
+@inner
+def _tell_unfilled(m, s, what, agent, code, g, place):
+    """Tell that ``agent`` uses at ``code`` what is being filled: it has not waited, or its wait ended at once while that phase went on."""
+    waited = m.waits[s, agent, g[LOAD_OBJECT] - 1]
+    if waited >> CODE_BITS == g[LOAD_PHASE] + 1:
+        tell(m, s, WRONG_PARITY, agent, code, agent, code_in(waited), place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE])
+        return
+    tell(m, s, what, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE])
 
 
 @inner
@@ -107,8 +118,7 @@ def generic(m, s, agent, code, address, size, reads, writes):
     for granule in range(first, last + 1):
         g, place, now = m.shared[s, rank, granule], _place(m, rank, granule), mark(m, s, agent, code)
         if _unfilled(m, s, agent, g):
-            what = WRITE_UNFILLED if writes else READ_UNFILLED
-            tell(m, s, what, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE])
+            _tell_unfilled(m, s, WRITE_UNFILLED if writes else READ_UNFILLED, agent, code, g, place)
         if reads:
             if own:
                 g[warps + agent % f[WARPS]] = now
@@ -149,9 +159,7 @@ def reads_async(m, s, agent, code, address, size, quiet):
         g = m.shared[s, rank, granule]
         if _unfilled(m, s, agent, g):
             place = _place(m, rank, granule)
-            tell(
-                m, s, READ_UNFILLED, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE]
-            )
+            _tell_unfilled(m, s, READ_UNFILLED, agent, code, g, place)
         if quiet:
             continue
         for warp in range(f[WARPS]):

@@ -6,7 +6,8 @@ sources have been read, products of a warp group, work of tcgen05, phases of mba
 the clocks of those who arrive and gives them to those who wait. Two accesses that no clock orders could happen in either
 order on a GPU, whatever the emulator did.
 
-``FENCED`` is a second count of an agent's steps: up to which one its stores are visible to the asynchronous proxy, which a proxy fence on the way makes them.
+``FENCED`` is a second count of an agent's steps: up to which one its stores are visible to the asynchronous proxy, which a proxy fence on the way makes them;
+``STORED`` a third: up to which one its stores into tensor memory are complete, for which it waits.
 
 Shared memory is followed in granules of 16 bytes, the unit of bulk copies and of matrices.
 """
@@ -38,16 +39,16 @@ CODE_MASK = (1 << CODE_BITS) - 1
     SHARED_BASE, SHARED_BYTES,
     GRID_X, GRID_Y, GRID_Z, CLUSTER_X, CLUSTER_Y, CLUSTER_Z,
     # where the parts of a clock begin, and how long it is
-    FENCED, READ_OUT, TENSOR_DONE, PRODUCT_DONE, PHASES, CLOCK_WIDTH,
+    FENCED, READ_OUT, TENSOR_DONE, STORED, PRODUCT_DONE, PHASES, CLOCK_WIDTH,
     # rows of clocks: agents first, then these
     BARRIER_ROWS, CLUSTER_ROW, PENDING_ROWS, DONE_ROWS, FLAG_ROW, CLOCK_ROWS,
     FACTS,
-) = range(26)  # fmt: skip
+) = range(27)  # fmt: skip
 
 # ---- code int64[n, CODE_COLUMNS]: an instruction as the check sees it -------------------------------
 (ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, CODE_COLUMNS) = range(11)
 # values of ROLE beside the event's kind
-(NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, WAIT_PRODUCTS, INVALIDATE, INIT, COMMIT) = range(8)
+(NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, WAIT_PRODUCTS, INVALIDATE, INIT, COMMIT, WAIT_STORED, RELINQUISH) = range(10)
 # bits of FORM of a warp group's product
 A_IN_SHARED, A_TURNED, B_TURNED, CLOSES = 1, 2, 4, 8
 
@@ -74,7 +75,16 @@ OBJECT_HERE = 16  # 1 + object, of both halves
 FAR_READ, FAR_WRITE = 18, 20  # by an agent of another block: (1 + agent, step and code)
 PRODUCT_READ = 22  # by warp group; then steps and codes of reads and of writes by warp
 # ---- blocks int64[slots, BLOCKS, BLOCK_COLUMNS] ------------------------------------------------------
-(LEFT, BLOCK_COLUMNS) = range(2)
+(
+    LEFT,
+    RELINQUISHED,  # 1 + instruction that gave up allocating
+    ALLOCATED,  # units of tensor memory, as a mask
+    BLOCK_COLUMNS,
+) = range(4)  # fmt: skip
+
+# ---- tensor int64[slots, BLOCKS, halves of the lanes, MEMORY_COLUMNS, columns] -------------------------
+# the tensor core's last work that writes and that reads a column (1 + agent, number, code), then steps and codes of loads and of stores by warp
+COLUMN_WRITER, COLUMN_READ, WARP_COLUMNS = 0, 3, 6
 
 # ---- found int64[limit, FOUND_COLUMNS] ---------------------------------------------------------------
 (WHAT, CODE, OTHER_CODE, BLOCK, WARP, OTHER_BLOCK, OTHER_WARP, PLACE, VALUE, EXTRA, TIMES, FOUND_COLUMNS) = range(12)
@@ -82,7 +92,11 @@ PRODUCT_READ = 22  # by warp group; then steps and codes of reads and of writes 
     READ_UNFILLED, WRITE_UNFILLED, LOAD_OVER_LOAD, LOAD_OVER_READ, LOAD_OVER_WRITE, OVER_COPY, OVER_PRODUCT, OVER_TENSOR,
     UNORDERED, UNFENCED,
     NO_OBJECT, OBJECT_UNSEEN, OBJECT_AGAIN, OBJECT_OVERWRITTEN, TOO_MANY, BYTES_TOO_MANY, BYTES_TOO_FEW, BYTES_RANGE,
-) = range(18)  # fmt: skip
+    COUNT_RANGE, WRONG_PARITY,
+    ENDS_LOADING, ENDS_COPYING, ENDS_MULTIPLYING, ENDS_ACCESSED,
+    TENSOR_UNFILLED, TENSOR_UNWRITTEN, TENSOR_OVER_WORK, TENSOR_OVER_READ, TENSOR_OVER_STORE, TENSOR_UNSTORED, TWO_PRODUCTS,
+    ALLOCATED_LATE, FREED_BUSY, FREED_READ,
+) = range(34)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -98,7 +112,9 @@ class Tables(NamedTuple):
     product_ends: np.ndarray
     objects: np.ndarray
     object_count: np.ndarray  # int64[slots]
+    waits: np.ndarray  # int64[slots, AGENTS, objects]: 1 + phase in which a warp's last wait ended, and code; below 0: it learnt of a phase
     shared: np.ndarray
+    tensor: np.ndarray
     blocks: np.ndarray
     found: np.ndarray
     counts: np.ndarray  # int64[2]: findings, and those for which there was no room
@@ -114,8 +130,9 @@ def facts_of(launch: Launch, shared_base: int) -> np.ndarray:
     facts[GRANULES] = (shared_base % GRANULE + launch.shared_bytes >> GRANULE_BITS) + 2
     facts[GRID_X : GRID_X + 3], facts[CLUSTER_X : CLUSTER_X + 3] = launch.grid, launch.cluster
     objects = MOST_OBJECTS * blocks
-    facts[FENCED], facts[READ_OUT], facts[TENSOR_DONE], facts[PRODUCT_DONE] = (agents * i for i in range(1, 5))
-    facts[PHASES] = 4 * agents + groups * blocks
+    facts[FENCED], facts[READ_OUT], facts[TENSOR_DONE] = (agents * i for i in range(1, 4))
+    facts[STORED], facts[PRODUCT_DONE] = 4 * agents, 5 * agents
+    facts[PHASES] = 5 * agents + groups * blocks
     facts[CLOCK_WIDTH] = facts[PHASES] + objects
     facts[BARRIER_ROWS] = agents
     facts[CLUSTER_ROW] = agents + at.BLOCK_BARRIERS * blocks
@@ -126,8 +143,8 @@ def facts_of(launch: Launch, shared_base: int) -> np.ndarray:
     return facts
 
 
-def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int) -> Tables:
-    """Room for ``slots`` clusters at a time and ``limit`` findings, all empty."""
+def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int, tensor_columns: int) -> Tables:
+    """Room for ``slots`` clusters at a time and ``limit`` findings, all empty; ``tensor_columns``: of tensor memory, 0 where nothing uses it."""
     agents, blocks, warps, width, rows, groups, granules = (
         int(facts[i]) for i in (AGENTS, BLOCKS, WARPS, CLOCK_WIDTH, CLOCK_ROWS, GROUPS, GRANULES)
     )
@@ -142,7 +159,9 @@ def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int) -> Table
         product_ends=np.zeros((slots, agents, MOST_GROUPS), np.int64),
         objects=np.zeros((slots, MOST_OBJECTS * blocks, OBJECT_COLUMNS), np.int64),
         object_count=np.zeros(slots, np.int64),
+        waits=np.zeros((slots, agents, MOST_OBJECTS * blocks), np.int64),
         shared=np.zeros((slots, blocks, granules, PRODUCT_READ + groups + 2 * warps), np.int64),
+        tensor=np.zeros((slots, blocks, 2, tensor_columns, WARP_COLUMNS + 2 * warps), np.int64),
         blocks=np.zeros((slots, blocks, BLOCK_COLUMNS), np.int64),
         found=np.zeros((limit, FOUND_COLUMNS), np.int64),
         counts=np.zeros(2, np.int64),

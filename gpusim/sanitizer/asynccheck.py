@@ -11,80 +11,30 @@ for each other by polling shared memory without atomics; what is in tensor memor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpusim.emulator.faults import place_of
 from gpusim.emulator.listeners import Listener
+from gpusim.isa import event_table as table
+from gpusim.isa import tensor_memory_ops as tensor
 from gpusim.isa import warp as at
+from gpusim.isa.form import Instruction
+from gpusim.isa.system_ops import TENSOR_MEMORY
 from gpusim.sanitizer import async_tables as t
 from gpusim.sanitizer.async_events import check_events
+from gpusim.sanitizer.async_words import HAZARD, REGISTERS_SAID, SAID
 from gpusim.sanitizer.findings import MOST_FINDINGS, Finding, block_index, thread_index
+from gpusim.sanitizer.group_registers import UNFENCED, Touch, touches
 from gpusim.trace.record import Launch, MemoryKind, Program
 
-_HAZARD, _OBJECT = "racecheck", "synccheck"
-_WAIT = "let it wait for the mbarrier's phase first"
-#: What is found: tool, title, detail ({place}: shared address in bytes, {value}, {extra}) with the remedy.
-_SAID = {
-    t.READ_UNFILLED: (_HAZARD, "Shared memory read before the bulk load into it is complete", f"byte {{place}}: {_WAIT}"),
-    t.WRITE_UNFILLED: (_HAZARD, "Shared memory written while a bulk load fills it", f"byte {{place}}: {_WAIT}"),
-    t.LOAD_OVER_LOAD: (_HAZARD, "Two bulk loads fill the same shared memory", f"byte {{place}}: {_WAIT}"),
-    t.LOAD_OVER_READ: (
-        _HAZARD, "Bulk load overwrites shared memory that a warp may still read",
-        "byte {place}: the reader has to arrive at a barrier for which the issuing thread waits",
-    ),
-    t.LOAD_OVER_WRITE: (
-        _HAZARD, "Bulk load and store into the same shared memory", "byte {place}: no barrier between the writer and the issuing thread",
-    ),
-    t.OVER_COPY: (
-        _HAZARD, "Shared memory overwritten while a bulk store reads it",
-        "byte {place}: the issuing thread needs cp.async.bulk.wait_group.read, and a barrier after it",
-    ),
-    t.OVER_PRODUCT: (
-        _HAZARD, "Shared memory overwritten while the tensor core reads it",
-        "byte {place}: wgmma.wait_group of the reading warp group, and a barrier after it, have to come first",
-    ),
-    t.OVER_TENSOR: (
-        _HAZARD, "Shared memory overwritten while the tensor core reads it",
-        "byte {place}: tcgen05.commit to an mbarrier, and a wait for its phase, have to come first",
-    ),
-    t.UNORDERED: (
-        _HAZARD, "Asynchronous read of shared memory that a warp may still write",
-        "byte {place}: no barrier between the writer and the issuing thread",
-    ),
-    t.UNFENCED: (
-        _HAZARD, "Missing fence between proxies",
-        "byte {place} was written by an ordinary store: fence.proxy.async has to follow it, before the barrier",
-    ),
-    t.NO_OBJECT: (_OBJECT, "mbarrier used that is not initialised", "at byte {place}: mbarrier.init has to come first"),
-    t.OBJECT_UNSEEN: (
-        _OBJECT, "mbarrier used before its initialisation is visible",
-        "at byte {place}: no barrier between mbarrier.init and this use",
-    ),
-    t.OBJECT_AGAIN: (
-        _OBJECT, "mbarrier initialised again", "at byte {place}, in phase {value}: mbarrier.inval has to come first",
-    ),
-    t.OBJECT_OVERWRITTEN: (_OBJECT, "mbarrier overwritten by a store", "at byte {place}: mbarrier.inval has to come first"),
-    t.TOO_MANY: (
-        _OBJECT, "More arrivals than the mbarrier expects", "at byte {place}, phase {extra}: initialised for {value}",
-    ),
-    t.BYTES_TOO_MANY: (
-        _OBJECT, "More bytes arrive at the mbarrier than are expected",
-        "at byte {place}, phase {extra}: {value} bytes too many; raise the count of expect_tx",
-    ),
-    t.BYTES_TOO_FEW: (
-        _OBJECT, "Fewer bytes arrive at the mbarrier than are expected",
-        "at byte {place}, phase {extra}: {value} bytes have not come when the block ends; lower the count of expect_tx",
-    ),
-    t.BYTES_RANGE: (
-        _OBJECT, "Transaction count of the mbarrier out of range", "at byte {place}: {value}, beyond 2^20 - 1",
-    ),
-}  # fmt: skip
 _READS = (
     MemoryKind.LOAD, MemoryKind.MATRIX_LOAD, MemoryKind.ATOMIC, MemoryKind.REDUCTION, MemoryKind.BULK_SHARED_REDUCTION,
 )  # fmt: skip
 _WRITES = (MemoryKind.STORE, MemoryKind.ATOMIC, MemoryKind.REDUCTION)
 _ROLES = (
-    ("FENCE.VIEW.ASYNC", t.FENCE), ("UTMACMDFLUSH", t.CLOSE_BULK), ("DEPBAR.LE", t.WAIT_BULK),
+    ("FENCE.VIEW.ASYNC.T", t.WAIT_STORED), ("UVIRTCOUNT.DEALLOC", t.RELINQUISH), ("FENCE.VIEW.ASYNC", t.FENCE), ("UTMACMDFLUSH", t.CLOSE_BULK), ("DEPBAR.LE", t.WAIT_BULK),
     ("WARPGROUP.DEPBAR", t.WAIT_PRODUCTS), ("SYNCS.CCTL", t.INVALIDATE), ("SYNCS.EXCH", t.INIT), ("UTCBAR", t.COMMIT),
 )  # fmt: skip
 
@@ -123,26 +73,63 @@ def _a_in_shared(text: str) -> bool:
 
 
 class AsyncCheck(Listener):
-    """Collects what is wrong with the asynchronous work of one launch, whose code ``matrix`` has (CODE_TABLE of :mod:`gpusim.isa.warp`)."""
+    """Collects what is wrong with the asynchronous work of one launch, whose code ``matrix`` has (CODE_TABLE of :mod:`gpusim.isa.warp`) and, for
+    what concerns registers, ``instructions``."""
 
-    def __init__(self, program: Program, launch: Launch, shared_base: int, matrix: np.ndarray):
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        shared_base: int,
+        matrix: np.ndarray,
+        instructions: Sequence[Instruction] = (),
+    ):
         self.program, self.launch = program, launch
         self._facts, self._code = t.facts_of(launch, shared_base), _code_of(program, matrix)
-        self._tables = t.tables(self._facts, self._code, 1, MOST_FINDINGS)
+        columns = tensor.MEMORY_COLUMNS if (matrix[:, at.OP] == TENSOR_MEMORY).any() else 0
+        self._tables = t.tables(self._facts, self._code, 1, MOST_FINDINGS, columns)
         threads = np.arange(launch.warps_per_block * at.LANES).reshape(-1, at.LANES) < launch.block_threads
         self._exists = threads.astype(np.int64) @ (np.int64(1) << np.arange(at.LANES))
 
+        self._touches = touches(program, instructions) if instructions else []
+        self._products: dict[int, tuple[int, int]] = {}  # products that have been executed -> (block, warp), the first
+
     def events_logged(self, events: np.ndarray) -> None:
+        if self._touches:
+            of_groups = events[events[:, table.EVENT_KIND] == table.WATCH_PRODUCT]
+            for index, first in zip(*np.unique(of_groups[:, table.EVENT_INDEX], return_index=True), strict=True):
+                row = of_groups[first]
+                self._products.setdefault(int(index), (int(row[table.EVENT_BLOCK]), int(row[table.EVENT_WARP])))
         done = 0
         while (done := check_events(self._tables, events, self._exists, done)) < len(events):
             self._tables = _more_slots(self._tables)
 
     def findings(self) -> list[Finding]:
         """What has been found so far, in the order of its first occurrence."""
-        return [self._finding(row) for row in self._tables.found[: self._tables.counts[0]].tolist()]
+        found = [self._finding(row) for row in self._tables.found[: self._tables.counts[0]].tolist()]
+        return found + [each for touch in self._touches if (each := self._touched(touch)) is not None]
+
+    def _touched(self, touch: Touch) -> Finding | None:
+        """The finding of a register that is touched at the wrong time; None if the product was never executed."""
+        product = touch.index if touch.what == UNFENCED else touch.other
+        if product not in self._products:
+            return None
+        block, warp = self._products[product]
+        what, detail = REGISTERS_SAID[touch.what]
+        return Finding(
+            HAZARD,
+            what,
+            1,
+            block_index(self.launch, block),
+            thread_index(self.launch, warp * at.LANES),
+            place_of(self.program, touch.index),
+            thread_index(self.launch, warp * at.LANES),
+            place_of(self.program, touch.other),
+            f"R{touch.register}: {detail}",
+        )
 
     def _finding(self, row: list[int]) -> Finding:
-        tool, what, detail = _SAID[row[t.WHAT]]
+        tool, what, detail = SAID[row[t.WHAT]]
         said = detail.format(place=row[t.PLACE], value=row[t.VALUE], extra=row[t.EXTRA])
         other = row[t.OTHER_WARP] >= 0
         if other and row[t.OTHER_BLOCK] != row[t.BLOCK]:

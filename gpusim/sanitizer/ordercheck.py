@@ -66,6 +66,7 @@ class OrderCheck(Listener):
         fields = (("records", order.RECORDS), ("memory_kind", order.KIND), ("space", order.SPACE))
         for name, column in (*fields, ("access_bytes", order.BYTES)):
             self._code[:, column] = code[name]
+        self._code[[_initialises(text) for text in program.texts], order.KIND] = MemoryKind.STORE
         waits = int(Flag.BARRIER_WAIT | Flag.CLUSTER_WAIT)  # who waits for the cluster waits for the block
         self._code[:, order.WAITS] = (code["flags"].astype(np.int64) & waits) != 0
         local_bytes = -(-launch.local_bytes // 16) * 16
@@ -120,6 +121,11 @@ class OrderCheck(Listener):
             other_where=place_of(self.program, other),
             detail=f"byte {place}, no barrier between",
         )
+
+
+def _initialises(text: str) -> bool:
+    """Whether an instruction is mbarrier.init, which compiled code does by an exchange: what was there does not count."""
+    return "SYNCS.EXCH" in text
 
 
 def _writes_elsewhere(program: Program) -> bool:

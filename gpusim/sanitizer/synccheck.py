@@ -209,7 +209,7 @@ class SyncCheck(Listener):
         if wait >= at.BLOCK_BARRIERS:
             return IN_BLOCK, "not all four warps of its group come to the wait for their products"
         if expected:
-            come = sum(int(lanes).bit_count() for lanes in arrived)
+            come = sum(int(lanes).bit_count() for lanes in arrived) + int(state.again[wait])  # each arrival counts
             return IN_BLOCK, f"{come} of the {expected} threads come that barrier {wait} waits for"
         threads = sum(int(lanes).bit_count() for lanes in missing[arrived == 0])
         return (IN_BLOCK, f"{threads} threads of the block do not come") if threads else ("", "")
