@@ -17,7 +17,7 @@ from .declared import Declared
 from .declared import declared as _declared
 
 #: Entry -> compute capability that alone runs it.
-_NEEDS = {"cpp_wgmma_gemm": (9, 0)}
+_NEEDS = {"cpp_wgmma_gemm": (9, 0), "cpp_fp8_gemm": (9, 0), "cpp_wgmma_attention": (9, 0)}
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
 _MODULES = {
     "pointer_chase": "pointer_chase",
@@ -120,7 +120,9 @@ _MODULES = {
     "cpp_philox": "cuda_cpp.numeric",
     "cpp_alignment": "cuda_cpp.numeric",
     # Of one architecture's asynchronous units.
-    **dict.fromkeys(_NEEDS, "cuda_cpp.hopper"),
+    "cpp_wgmma_gemm": "cuda_cpp.hopper",
+    "cpp_fp8_gemm": "cuda_cpp.hopper_fp8",
+    "cpp_wgmma_attention": "cuda_cpp.hopper_attention",
     # Micro-benchmarks: each isolates one parameter of the machine.
     "pipe_latency": "pipe",
     "pipe_throughput": "pipe",

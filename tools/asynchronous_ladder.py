@@ -2,6 +2,7 @@
 
     python tools/asynchronous_ladder.py                     2048 x 2048 x 2048 on h200
     python tools/asynchronous_ladder.py --gpu h800 --size 4096
+    python tools/asynchronous_ladder.py --size 4096 --depth 512 --step cooperative --step ping_pong
     python tools/asynchronous_ladder.py --step ping_pong --size 8192 --columns 256 --stages 3 --format json
 
 Mental model: each step is the suite's `cpp_wgmma_gemm`, captured by --sample (paths and addresses, without data) and simulated cold. `cpu_s` is
@@ -28,16 +29,24 @@ from kernels.cuda_cpp.hopper import GEMM_STEPS
 
 @click.command(help=__doc__)
 @click.option("--gpu", default="h200", show_default=True)
-@click.option("--size", default=2048, show_default=True, help="m = n = k.")
+@click.option("--size", default=2048, show_default=True, help="m = n.")
+@click.option("--depth", type=int, help="k; m if not given.")
 @click.option("--step", "steps", multiple=True, type=click.Choice(GEMM_STEPS), help="Only this step; may be repeated.")
 @click.option("--columns", default=128, show_default=True, help="Of a block's tile.")
 @click.option("--stages", default=4, show_default=True)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-def main(gpu: str, size: int, steps: tuple[str, ...], columns: int, stages: int, form: str) -> None:
+def main(gpu: str, size: int, depth: int | None, steps: tuple[str, ...], columns: int, stages: int, form: str) -> None:
     spec, rows = load_gpu(gpu), []
     for step in steps or GEMM_STEPS:
         begun = time.process_time()
-        shape = {"m": size, "n": size, "k": size, "columns": columns, "stages": stages, "blocks": spec.sm_count}
+        shape = {
+            "m": size,
+            "n": size,
+            "k": depth or size,
+            "columns": columns,
+            "stages": stages,
+            "blocks": spec.sm_count,
+        }
         ran = run_case("cpp_wgmma_gemm", shape | {"step": step}, spec, sample=True)
         trace = ran.launches[0].trace
         result = gpusim.simulate(trace, spec, sample=True)

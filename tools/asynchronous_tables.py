@@ -1,6 +1,6 @@
 """Tables of Hopper's and Blackwell's asynchronous units beside what GPUs were measured at, each re-created as a kernel.
 
-    python tools/asynchronous_tables.py                        all tables, every 8th row of the long one
+    python tools/asynchronous_tables.py                        all tables, every 8th row of the long one, every 64th of the multicast
     python tools/asynchronous_tables.py tensor --every 1       one table, all of it (minutes)
     python tools/asynchronous_tables.py products shared --format csv
 
@@ -10,8 +10,9 @@ tensor    products into tensor memory (tcgen05) on a B200: a round of one produc
 products  a chain of mma.sync of two warps a sub-core on an RTX 5090
 shared    loads of another block's shared memory on an H800: mean, least and most over the pairs of a cluster of 16
 copies    bulk copies on an H800 by size and blocks an SM, and a hop of a chase (tools/bulk_copies.py)
+multicast tiles that the blocks of a cluster share on a B200, each loading them or one for all: a round of four tiles an SM
 
-Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (shared, copies). Of
+Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (shared, copies). Of
 `tensor` the source fits cycles a product = interval + b / depth; the table has the interval and a round of depth 1. Of `products` the source's throughput
 figures are an eighth of its latencies, eight times the datasheet's peak; one product of the loop is what counts here.
 """
@@ -132,7 +133,34 @@ def copy_rows(_every: int) -> Iterator[Row]:
     yield "a hop beyond a load's", bulk_copies.CHASE_CYCLES, hop
 
 
-TABLES = {"tensor": tensor_rows, "products": product_rows, "shared": shared_rows, "copies": copy_rows}
+_TILE_ROUNDS = (4, 12)
+
+
+def multicast_rows(every: int) -> Iterator[Row]:
+    """Every eight times ``every``-th row: each is of all SMs."""
+    spec = load_gpu("b200")
+    with open(FOLDER / "multicast.csv", newline="") as file:
+        measured = list(csv.DictReader(file))[:: 8 * every]
+    for row in measured:
+        cluster, width, rows = int(row["cluster"]), int(row["width"]), int(row["rows"])
+        options = ["-arch=sm_100a", f"-DWIDTH={width}", f"-DROWS={rows}", f"-DCLUSTER={cluster}"]
+        options.append(f"-DMULTICAST={int(row['mode'] == 'multicast')}")
+        kernel = gpusim.cuda_cpp(FOLDER / "multicast.cu", "load_tiles", options)
+
+        def args(rounds: int, width: int = width, rows: int = rows, cluster: int = cluster) -> tuple:
+            tiles = np.zeros((spec.sm_count // cluster * rounds * 4 * rows, width), np.float32)
+            return gpusim.TensorMap(tiles, (rows, width)), np.zeros(1, np.uint64), np.int32(rounds)
+
+        shared_bytes = 4 * 4 * width * rows
+        cycles = _longer(
+            kernel, spec.sm_count, 128, _TILE_ROUNDS, spec, args, gpu="b200", cluster=cluster, shared_bytes=max(shared_bytes, 120_000)
+        )  # fmt: skip
+        yield f"{row['mode']}, {cluster} blocks, {width} x {rows}", float(row["round_cycles"]), cycles
+
+
+TABLES = {
+    "tensor": tensor_rows, "products": product_rows, "shared": shared_rows, "copies": copy_rows, "multicast": multicast_rows,
+}  # fmt: skip
 
 
 @click.command(help=__doc__)

@@ -23,10 +23,11 @@ def make_gemm(*, m: int, n: int, k: int, step: str, columns: int, stages: int, b
     require_positive(blocks=blocks)
     number = GEMM_STEPS.index(step)
     cluster = 2 if number >= GEMM_STEPS.index("multicast") else 1
-    rows = _ROWS if step == "ping_pong" else 2 * _ROWS
+    rows = _ROWS if step == "ping_pong" and columns > 128 else 2 * _ROWS
     require_multiples(m=(m, rows * cluster), n=(n, columns), k=(k, _DEPTH), blocks=(blocks, cluster))
     stages = _STAGES.get(step, stages)
-    shared_bytes = stages * (rows + columns) * _ROW_BYTES + 2 * _ROWS * columns * 2
+    of_c = (2 if step == "ping_pong" else 1) * rows * columns * 2
+    shared_bytes = stages * (rows + columns) * _ROW_BYTES + of_c
     if not 1 <= stages <= 8 or shared_bytes > _MOST_SHARED:
         raise ValueError(f"stages must be from 1 to 8 and fit in {_MOST_SHARED} bytes of shared memory, not {stages}")
     rng = np.random.default_rng(seed)

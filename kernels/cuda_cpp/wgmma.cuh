@@ -52,3 +52,10 @@ EIGHTS(104, TEN() TEN(1) TEN(2) TEN(3) TEN(4) TWO(5), 52, 53, 54, BIND32(0), BIN
 EIGHTS(112, TEN() TEN(1) TEN(2) TEN(3) TEN(4) SIX(5), 56, 57, 58, BIND32(0), BIND16(32), BIND8(48))
 EIGHTS(120, TEN() TEN(1) TEN(2) TEN(3) TEN(4) ALL(5), 60, 61, 62, BIND32(0), BIND16(32), BIND8(48), BIND4(56))
 EIGHTS(128, TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) FOUR(6), 64, 65, 66, BIND64(0))
+
+// A in registers (as the sums of a product lie, packed in pairs), B with its rows along n: d[64 x 64] += a[64 x 16] b[16 x 64].
+__device__ __forceinline__ void multiply_registers(float (&d)[32], const unsigned (&a)[4], u64 b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" TEN() TEN(1) TEN(2) TWO(3) "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                 : BIND32(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}

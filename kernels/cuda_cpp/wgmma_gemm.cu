@@ -5,7 +5,7 @@
 //   PIPELINED   a producer warp runs ahead through STAGES buffers, two consumer warp groups multiply
 //   MULTICAST   and the blocks of a cluster, one above the other, share the tile of B
 //   COOPERATIVE and a block stays for many tiles, the producer fetches the next while consumers store
-//   PING_PONG   as before, but a warp group has a tile of 64 rows of its own: one multiplies while the other stores
+//   PING_PONG   as before, but a warp group has a tile of its own: one multiplies while the other stores
 #include <cuda_fp16.h>
 #include "wgmma.cuh"
 
@@ -52,19 +52,22 @@ __device__ __forceinline__ void store_tile(unsigned room, const TensorMap &c, co
     }
 }
 
-// A step along k: 64 rows of A by BN of B.
-template <int BN>
-__device__ __forceinline__ void multiply_step(float (&d)[BN / 2], unsigned a, unsigned b, bool accumulate)
+// A step along k: PARTS times 64 rows of A by BN of B.
+template <int BN, int PARTS>
+__device__ __forceinline__ void multiply_step(float (&d)[PARTS][BN / 2], unsigned a, unsigned b, bool accumulate)
 {
     product_fence();
     #pragma unroll
-    for (int k = 0; k < BK / 16; ++k) multiply(Half(), d, described(a) + 2 * k, described(b) + 2 * k, accumulate || k > 0);
+    for (int k = 0; k < BK / 16; ++k)
+        #pragma unroll
+        for (int part = 0; part < PARTS; ++part)
+            multiply(Half(), d[part], described(a + part * ROWS * ROW_BYTES) + 2 * k, described(b) + 2 * k, accumulate || k > 0);
     product_commit();
 }
 
 // A and B of one tile without warp specialisation: two warp groups, each 64 rows.
 template <int STEP, int BN>
-__device__ __forceinline__ void multiply_in_turns(float (&d)[BN / 2], unsigned char *room, unsigned full, const TensorMap &map_a,
+__device__ __forceinline__ void multiply_in_turns(float (&d)[1][BN / 2], unsigned char *room, unsigned full, const TensorMap &map_a,
                                                   const TensorMap &map_b, const __half *a, const __half *b, int row, int column, int k)
 {
     constexpr int BM = 2 * ROWS;
@@ -88,20 +91,20 @@ __device__ __forceinline__ void multiply_in_turns(float (&d)[BN / 2], unsigned c
             }
             mbarrier_wait(full, step & 1);
         }
-        multiply_step<BN>(d, at_a + group * ROWS * ROW_BYTES, at_b, step > 0);
+        multiply_step<BN, 1>(d, at_a + group * ROWS * ROW_BYTES, at_b, step > 0);
         product_wait<0>();
         __syncthreads();
     }
 }
 
-// Blocks: 128 x BN of C, or 64 x BN for each warp group of PING_PONG. CLUSTER blocks along m share B where they multicast.
+// Blocks: 128 x BN of C, each warp group of PING_PONG, too, but 64 x 256 of the widest. CLUSTER blocks along m share B where they multicast.
 template <int STEP, int BN, int STAGES, int CLUSTER>
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(STEP < PIPELINED ? 256 : 384, 1)
 wgmma_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
            const __half *a, const __half *b, int m, int n, int k)
 {
-    constexpr int BM = STEP == PING_PONG ? ROWS : 2 * ROWS;
-    constexpr int STAGE = (BM + BN) * ROW_BYTES, C_BYTES = ROWS * BN * 2;
+    constexpr int BM = STEP == PING_PONG && BN > 128 ? ROWS : 2 * ROWS, PARTS = STEP == PING_PONG ? BM / ROWS : 1;
+    constexpr int STAGE = (BM + BN) * ROW_BYTES, PART_BYTES = ROWS * BN * 2, C_BYTES = PARTS * PART_BYTES;
     constexpr bool PERSISTENT = STEP >= COOPERATIVE;
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ u64 bars[2 * STAGES + 2];
@@ -119,9 +122,9 @@ wgmma_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     if constexpr (STEP < PIPELINED) {
         int row, column;
         place_of<8>(blockIdx.x, rows, columns, row, column);
-        float d[BN / 2];
+        float d[1][BN / 2];
         multiply_in_turns<STEP, BN>(d, room, full, map_a, map_b, a, b, row * BM, column * BN, k);
-        store_tile<BN>(shared_address(room) + STAGES * STAGE + group * C_BYTES, map_c, d, 1 + group, row * BM + group * ROWS, column * BN);
+        store_tile<BN>(shared_address(room) + STAGES * STAGE + group * C_BYTES, map_c, d[0], 1 + group, row * BM + group * ROWS, column * BN);
     } else {
         const int rank = CLUSTER > 1 ? cluster_rank() : 0, first = blockIdx.x / CLUSTER;
         const int stride = PERSISTENT ? gridDim.x / CLUSTER : 1 << 30, tiles = rows / CLUSTER * columns, steps = k / BK;
@@ -169,12 +172,12 @@ wgmma_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                 place_of<8 / CLUSTER>(tile, rows / CLUSTER, columns, row, column);
                 row = row * CLUSTER + rank;
                 if constexpr (STEP == PING_PONG) named_barrier(3 + group, 2 * GROUP);
-                float d[BN / 2];
+                float d[PARTS][BN / 2];
                 for (int step = 0; step < steps; ++step, ++taken) {
                     const int stage = taken % STAGES;
                     const unsigned at = shared_address(room) + stage * STAGE;
                     mbarrier_wait(full + 8 * stage, taken / STAGES & 1);
-                    multiply_step<BN>(d, at + mine, at + BM * ROW_BYTES, step > 0);
+                    multiply_step<BN, PARTS>(d, at + mine, at + BM * ROW_BYTES, step > 0);
                     if (step > 0) {
                         product_wait<1>();
                         free_stage((taken - 1) % STAGES);
@@ -183,10 +186,15 @@ wgmma_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                 if constexpr (STEP == PING_PONG) named_arrive(4 - group, 2 * GROUP);  // the other may multiply
                 product_wait<0>();
                 free_stage((taken - 1) % STAGES);
-                pin(d);
-                store_tile<BN>(c_room, map_c, d, 1 + group, row * BM + (STEP == PING_PONG ? 0 : group * ROWS), column * BN);
+                #pragma unroll
+                for (int part = 0; part < PARTS; ++part) {
+                    pin(d[part]);
+                    const int line = row * BM + (STEP == PING_PONG ? part : group) * ROWS;
+                    store_tile<BN>(c_room + part * PART_BYTES, map_c, d[part], 1 + group, line, column * BN);
+                }
             }
         }
     }
+    if (threadIdx.x % GROUP == 0) tma_wait_read<0>();  // shared memory stays until all has been read that is stored
     if constexpr (CLUSTER > 1) cluster_barrier();  // no block ends while another one writes or tells it something
 }

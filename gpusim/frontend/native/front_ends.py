@@ -147,7 +147,7 @@ def _build_cubin(kernel: CubinKernel, capability: tuple[int, int]) -> NativeBina
     found = find_kernel(kernel.code, kernel.file, kernel.entry, capability)
     return NativeBinary(
         found.cubin, found.entry, found.entry, found.capability, cooperative=kernel.cooperative,
-        toolchain=found.toolchain, parameter_types=found.parameter_types,
+        toolchain=found.toolchain or kernel.tools, parameter_types=found.parameter_types or kernel.parameter_types,
     )  # fmt: skip
 
 

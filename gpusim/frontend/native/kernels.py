@@ -66,12 +66,15 @@ class PtxKernel:
 
 @dataclass(frozen=True)
 class CubinKernel:
-    """Kernel ``entry`` (None: the only one) of ``code``, the bytes of a file that holds machine code or PTX."""
+    """Kernel ``entry`` (None: the only one) of ``code``, the bytes of a file that holds machine code or PTX. ``parameter_types``: PTX types of its
+    parameters, where whoever made the code knows them; machine code itself does not. ``tools``: who made it."""
 
     code: bytes = field(repr=False)
     file: str
     entry: str | None = None
     cooperative: bool = False
+    parameter_types: tuple[str, ...] = ()
+    tools: str = ""
 
     @property
     def __name__(self) -> str:
