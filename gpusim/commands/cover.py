@@ -13,6 +13,7 @@ from gpusim.commands.options import HELP, format_option, gpu_option, set_option
 from gpusim.commands.output_place import refuse_no_place
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.store.run_names import checked_name
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -41,10 +42,13 @@ def cover() -> None:
 @click.option(
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Coverage file to write."
 )
+@click.option("--save", metavar="NAME", default="", help="Also keep points and holes in the store under this name.")
 @format_option()
 @launch_options("workloads")
 @done_by("covering")
-def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, form: str) -> None:
+def run(
+    workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, save: str, form: str
+) -> None:
     """Simulate WORKLOADS (all kernels of the suite by default) and keep what they cover.
 
     A SUITE is a pinned one by its name, or a file of `gpusim suite make`. FILE is written after each workload.
@@ -53,8 +57,10 @@ def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: 
     Examples:
       gpusim cover run --small -o suite.coverage.json
       gpusim cover run spmv_csr:rows=4096 histogram --gpu a100_80gb -o mine.json
-      gpusim cover run ci.suite.json -o ci.coverage.json
+      gpusim cover run ci.suite.json -o ci.coverage.json --save nightly
     """
+    if save:
+        checked_name(save)
     refuse_no_place(output)
     override_gpu(load_gpu(gpu), settings)
     refuse_unknown_workloads(workloads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -21,10 +22,19 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.io.progress import say, task
 from gpusim.report.tables import format_records
+from gpusim.store import open_store
+
+#: What a run's coverage is kept as.
+DOCUMENT = "coverage"
 
 
-def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, form: str) -> None:
+def run(
+    workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: bool, output: Path, save: str, form: str
+) -> None:
     """What :func:`gpusim.commands.cover.run` declares, with its arguments."""
+    if save:
+        with open_store() as store:
+            store.prepare()
     spec = override_gpu(load_gpu(gpu), settings)
     requests = [parse_request(text) for text in expand_suites(workloads) or general_names()]
     shapes = [(name, complete_shape(name, shape, spec, small=small)) for name, shape in requests]
@@ -39,6 +49,8 @@ def run(workloads: tuple[str, ...], gpu: str, settings: tuple[str, ...], small: 
             shown.to(index)
             say(f"[{index:>3}/{len(shapes)}] {covered.workload}: {new} new bins")
     tell_unchecked(unchecked)
+    if save:
+        _store(total, save)
     click.echo(format_records(point_records(total), form))
 
 
@@ -75,6 +87,18 @@ def points(form: str) -> None:
     click.echo(
         format_records([{"point": p.name, "asks": p.asks, "bins": ", ".join(p.bins)} for p in POINTS.values()], form)
     )
+
+
+def _store(total: Coverage, name: str) -> None:
+    """Keep what is covered and what is not; pairs of points without their holes, which are thousands."""
+    document = {
+        "launches": total.launches,
+        "points": point_records(total),
+        "holes": hole_records(total, recorded_coverage(), crosses=False),
+    }
+    with open_store() as store, store.new_run(name, command="cover", arguments=sys.argv[1:]) as run:
+        run.add_document(DOCUMENT, document)
+    click.echo(f"kept as run {name!r}", err=True)
 
 
 def _load(files: tuple[Path, ...]) -> Coverage:

@@ -61,8 +61,9 @@ from gpusim.gpus.override import override_gpu
     type=click.IntRange(min=1),
     default=os.cpu_count() or 1,
     show_default="number of cores",
-    help="Worker processes.",
+    help="Worker processes; with --dask shares of the search.",
 )
+@click.option("--dask", metavar="ADDRESS", help="Run the shares on the Dask cluster of this scheduler (gpusim[dask]).")
 @click.option(
     "-o",
     "--output",
@@ -91,6 +92,7 @@ def explore(
     first: bool,
     resume: bool,
     jobs: int,
+    dask: str | None,
     output: Path,
     form: str,
     **_of_properties: Any,
@@ -107,6 +109,7 @@ def explore(
     \b
     Examples:
       gpusim explore saxpy transpose --property metamorphic --max-examples 200
+      gpusim explore all --property metamorphic --jobs 64 --dask tcp://scheduler:8786
       gpusim explore my.py:saxpy_case --property builds --other-kernel my.py:saxpy_before
       gpusim explore "my.cu:saxpy:n=1..1Mi,block=128,256" --grid "cdiv(n,block)" --arg int:n --arg float:2 --arg "float[n]" --arg "float[n]"
       gpusim explore --property gpus --other-gpu my_gpu.toml --threshold 0.1

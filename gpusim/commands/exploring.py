@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gpusim.cases.names import general_names
 from gpusim.cases.native_names import is_native
 from gpusim.cases.run_case import unchecked_kernels
 from gpusim.cases.suite import find_kernel, parse_request, shape_text
+from gpusim.cluster import connect
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.property_options import options_given
 from gpusim.commands.unchecked import tell_unchecked
@@ -54,6 +56,7 @@ def explore(
     first: bool,
     resume: bool,
     jobs: int,
+    dask: str | None,
     output: Path,
     form: str,
     **_of_properties: Any,
@@ -81,7 +84,8 @@ def explore(
     prop = make_property(name, plan.spec, options)  # refuses what cannot be, before any work
     plan = replace(plan, kernels=_checkable(prop, chosen, is_chosen_for_us))
     tell_unchecked(unchecked_kernels(plan.kernels, plan.spec))
-    search, findings = run_search(plan, output, jobs=jobs, resume=resume)
+    with connect(dask) if dask else nullcontext() as cluster:
+        search, findings = run_search(plan, output, jobs=jobs, resume=resume, cluster=cluster)
     if not search.tried:
         if search.refusal:
             raise NoDataError(

@@ -26,6 +26,7 @@ from gpusim.cases.native_names import split_native
 from gpusim.cases.suite import MACHINE_AXES
 from gpusim.errors import ExecutionError
 from gpusim.explore.coverage import Coverage
+from gpusim.explore.dask_shares import run_shares
 from gpusim.explore.examples import Examples, new_session
 from gpusim.explore.finding import Finding
 from gpusim.explore.network_shapes import shapes_around
@@ -98,16 +99,19 @@ def new_search(plan: Plan, seed: int | None = None) -> Search:
     )
 
 
-def explore(plan: Plan, folder: Path, *, jobs: int = 1, resume: bool = False) -> tuple[Search, list[Finding]]:
+def explore(
+    plan: Plan, folder: Path, *, jobs: int = 1, resume: bool = False, cluster: Any = None
+) -> tuple[Search, list[Finding]]:
     """Run ``plan``, keep runs, coverage and findings in ``folder``, and return the merged search and its findings.
 
     Several calls, in any processes, may share the folder: a shape that one has run is not simulated by another.
     ``resume``: runs of the same question in the folder count as runs of this search; ``max_examples`` includes them.
+    ``cluster``: a client (:func:`gpusim.cluster.connect`) whose workers run the ``jobs`` shares.
     Raises what properties raise, FindingFileError for a folder that holds something else, OSError from the file
     system, ExecutionError where a worker has died.
     """
     with _made(folder):
-        return _explore(plan, folder, jobs=jobs, resume=resume)
+        return _explore(plan, folder, jobs=jobs, resume=resume, cluster=cluster)
 
 
 @contextlib.contextmanager
@@ -125,14 +129,16 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _explore(plan: Plan, folder: Path, *, jobs: int, resume: bool) -> tuple[Search, list[Finding]]:
+def _explore(plan: Plan, folder: Path, *, jobs: int, resume: bool, cluster: Any) -> tuple[Search, list[Finding]]:
     examples = Examples(folder, question(plan), new_session())
     examples.refresh()
     merged = new_search(plan)
     earlier = list(examples.runs.values()) if resume else []
     left = max(0, plan.max_examples - len(earlier))
     shares = [left // jobs + (worker < left % jobs) for worker in range(jobs)]
-    if jobs == 1:
+    if cluster is not None:
+        refusals = run_shares(cluster, _run_worker, question, plan, folder, examples.session, shares, resume)
+    elif jobs == 1:
         with task("exploring", plan.max_examples, "workloads") as shown:
             refusals = [_run_worker(plan, folder, examples.session, (0, 1), shares[0], resume, shown.to)]
     else:
