@@ -1,0 +1,49 @@
+"""``gpusim project``: what library kernels take on a described GPU, from their behaviour; how it is called."""
+
+from __future__ import annotations
+
+import click
+
+from gpusim.commands.later import done_by
+from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.errors import UsageError
+
+DTYPES = ("bf16", "fp16", "tf32", "int8", "fp8")
+
+
+@click.group(context_settings=HELP)
+def project() -> None:
+    """Project library kernels, whose machine code is not at hand, at the level of their tiles.
+
+    \b
+    Example:
+      gpusim project gemm 4096 4096 4096 --gpu h100
+    """
+
+
+@project.command()
+@click.argument("rows", type=click.IntRange(1, (1 << 31) - 1))
+@click.argument("columns", type=click.IntRange(1, (1 << 31) - 1))
+@click.argument("depth", type=click.IntRange(1, (1 << 31) - 1))
+@click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True, help="Of both operands.")
+@click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")
+@click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")
+@gpu_option("h100")
+@format_option()
+@done_by("projecting")
+def gemm(
+    rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool, gpu: str, form: str
+) -> None:  # fmt: skip
+    """Time of a product: ROWS x COLUMNS results in 16 bits, each a sum over DEPTH (m, n, k of BLAS), by a library like cuBLAS.
+
+    The tile and the split of the depth are chosen as a library would, the grid is simulated block by block against L2 and DRAM,
+    the clock is held to the board's power. The time is that of a node of a CUDA graph. In brackets the interval in which four
+    of five measurements should lie, from rows that set nothing.
+
+    \b
+    Examples:
+      gpusim project gemm 4096 4096 4096 --gpu h100
+      gpusim project gemm 16 8192 8192 --gpu a100_80gb --format json
+    """
+    if cold and warm:
+        raise UsageError("--cold and --warm say the opposite: give one of them")

@@ -1,0 +1,1 @@
+"""Library kernels by their behaviour: tile programs on a described GPU, where no machine code is at hand."""

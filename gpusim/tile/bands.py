@@ -1,0 +1,50 @@
+"""How sure a projected time is: the errors of rows that set nothing, by region of shape.
+
+Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
+the factor that holds four of five measured shapes of the half that set nothing. A generation without measurements takes the widest, and says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+_FILE = Path(__file__).with_name("gemm_errors.json")
+LEVEL_PERCENT = 80
+#: Regions by the rows of the result: name, most rows.
+REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
+
+
+def region_of(rows: int) -> str:
+    """The region of a result of so many rows."""
+    return next(name for name, most in REGIONS if rows <= most)
+
+
+@dataclass(frozen=True)
+class Band:
+    """``factor``: four of five measurements lie within the projected time over and times it; ``shapes``: of how many that is known;
+    ``validated``: whether on this very GPU's generation, in this dtype."""
+
+    factor: float
+    shapes: int
+    validated: bool
+    reason: str
+
+
+@functools.cache
+def gemm_band(generation: str, dtype: str, rows: int) -> Band:
+    """The band of a product with ``rows`` rows of results."""
+    table = json.loads(_FILE.read_text(encoding="utf-8"))
+    known = table["generations"]
+    region = region_of(rows)
+    if generation in known and dtype in ("bf16", "fp16"):
+        row = known[generation][region]
+        reason = f"{row['shapes']} measured shapes with {region} rows on {known[generation]['gpu']}, none of them used for fitting"
+        return Band(row["factor"], row["shapes"], True, reason)
+    widest = max(row[region]["factor"] for row in known.values())
+    what = dtype if generation in known else f"the {generation} generation"
+    return Band(
+        widest, 0, False, f"not validated: no measured products of {what}; the widest of {', '.join(sorted(known))}"
+    )

@@ -1,0 +1,179 @@
+"""A matrix product of a library, projected: its tile is chosen, its grid is simulated, the clock is held to the board's power.
+
+Mental model: cuBLAS and its kin choose a tile, and how often the depth is split, so that waves come out well. Here each choice is bounded
+first (arithmetic by waves, bytes by DRAM), the few with the least bound are simulated (:mod:`gpusim.tile.grid`), and the fastest is taken. Which
+tiles there are, and what they cost beside their arithmetic, is the library's (:mod:`gpusim.tile.library`); all else is the GPU's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.grid import EVENTS, run_grid
+from gpusim.tile.library import Library, Tile, library_of
+from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
+from gpusim.tile.power_cap import power_cap
+
+#: Parts that the depth may be split into.
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+#: How many choices are simulated, those with the least bound.
+SIMULATED = 6
+#: Steps a part of the depth has at least.
+_LEAST_STEPS = 4
+_SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
+_SHARED_OUTPUTS = 16384
+_LARGEST = 1 << 31
+
+
+@dataclass(frozen=True)
+class GemmShape:
+    """``rows`` x ``columns`` results, each a sum over ``depth``; ``dtype`` of the operands (:data:`gpusim.tile.machine.OPERANDS`).
+    ``cold_a``, ``cold_b``: the operand (rows x depth, columns x depth) lies in DRAM when the launch starts; one that does not fit into L2 always
+    does."""
+
+    rows: int
+    columns: int
+    depth: int
+    dtype: str = "bf16"
+    result_bytes: int = 2
+    cold_a: bool = False
+    cold_b: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "columns", "depth"):
+            value = getattr(self, name)
+            if not 1 <= value < _LARGEST:
+                raise SpecError(f"a product's {name} is {value}, not between 1 and {_LARGEST - 1}")
+
+    @property
+    def flops(self) -> float:
+        """Operations, a multiply-add counting two."""
+        return 2.0 * self.rows * self.columns * self.depth
+
+
+@dataclass(frozen=True)
+class GemmProjection:
+    """``seconds``: of the launch as a node of a CUDA graph; ``tile``, ``splits``: what was chosen; ``limiter``: the busiest of "tensor cores",
+    "L2", "DRAM", or "latency" where none is busy for half of the time, "launch" where the launch itself takes half."""
+
+    shape: GemmShape
+    gpu: str
+    seconds: float
+    tile: Tile
+    splits: int
+    l2_bytes: float
+    dram_bytes: float
+    limiter: str
+
+    @property
+    def flops_per_second(self) -> float:
+        """Useful operations a second."""
+        return self.shape.flops / self.seconds
+
+
+@dataclass(frozen=True)
+class _Choice:
+    least_cycles: float
+    arithmetic_cycles: float
+    tile: Tile
+    splits: int
+
+
+def project_gemm(spec: GpuSpec, shape: GemmShape, library: Library | None = None) -> GemmProjection:
+    """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own. Raises SpecError where the
+    GPU has no such products or its generation's libraries are not known."""
+    machine = tile_machine(spec, shape.dtype)
+    library = library or library_of(spec.generation)
+    choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))[
+        :SIMULATED
+    ]
+    best: tuple[float, _Choice, tuple[float, float, float, float]] | None = None
+    for choice in choices:
+        if best is not None and choice.least_cycles >= best[0]:
+            break
+        ran = _run(machine, library, shape, choice)
+        cycles = ran[0] + _joining_cycles(machine, library, shape, choice.splits)
+        if best is None or cycles < best[0]:
+            best = cycles, choice, ran
+    assert best is not None  # SPLITS has 1, so there is a choice
+    cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
+    seconds = cycles / machine.clock_hz
+    cap = power_cap(machine.name, library.generation)
+    if cap is not None:
+        seconds = cap.slowed_seconds(seconds, shape.flops, dram_bytes)
+    launch_seconds = library.launch_ns * 1e-9
+    busy = {
+        "tensor cores": tensor_cycles / cycles,
+        "L2": l2_bytes / (machine.l2_bytes_per_cycle * library.l2_rate_share) / cycles,
+        "DRAM": dram_bytes / (machine.dram_bytes_per_cycle * library.dram_share) / cycles,
+    }
+    limiter = max(busy, key=lambda unit: busy[unit])
+    if launch_seconds > seconds:
+        limiter = "launch"
+    elif busy[limiter] < 0.5:
+        limiter = "latency"
+    return GemmProjection(
+        shape, spec.name, launch_seconds + seconds, choice.tile, choice.splits, l2_bytes, dram_bytes, limiter
+    )
+
+
+def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterator[_Choice]:
+    """Each tile with each split that fills the GPU no more than twice, and what it takes at least."""
+    operand_bytes = OPERANDS[shape.dtype][0]
+    moved = operand_bytes * shape.columns * shape.depth * shape.cold_b
+    least_moved_cycles = moved / (machine.dram_bytes_per_cycle * library.dram_share)
+    for tile in library.tiles:
+        tiles = -(-shape.rows // tile.rows) * -(-shape.columns // tile.columns)
+        work = 2.0 * tile.outputs * tile.depth / (machine.flops_per_cycle * library.rate(tile.outputs))
+        for splits in SPLITS:
+            if splits > 1 and (
+                tiles * splits > 2 * machine.sm_count * tile.blocks or shape.depth // splits < _LEAST_STEPS * tile.depth
+            ):
+                break
+            part = -(-shape.depth // splits)
+            steps = -(-part // tile.depth)
+            sharing = min(tile.blocks, -(-tiles * splits // machine.sm_count))
+            waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
+            tile_cycles = steps * max(work + library.step_cycles * tile.depth / 64, work * sharing)
+            tile_cycles += library.epilogue_cycles + tile.outputs / library.epilogue_elements_per_cycle
+            joining = _joining_cycles(machine, library, shape, splits)
+            arithmetic = waves * tile_cycles + joining
+            loaded = (tile.rows + tile.columns) * shape.depth * tiles * operand_bytes * _shared(library, tile)
+            l2_cycles = loaded / (machine.l2_bytes_per_cycle * library.l2_rate_share)
+            # Where DRAM bounds several choices alike, the one with the least arithmetic is tried first.
+            least = max(arithmetic, max(least_moved_cycles, l2_cycles) + joining)
+            yield _Choice(least, arithmetic, tile, splits)
+
+
+def _shared(library: Library, tile: Tile) -> float:
+    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together."""
+    return library.shared_loads if tile.outputs >= _SHARED_OUTPUTS else 1.0
+
+
+def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, splits: int) -> float:
+    """What adding up the parts of a split depth takes."""
+    if splits == 1:
+        return 0.0
+    return library.split_k_cycles + shape.rows * shape.columns * _SUM_BYTES * splits / machine.l2_bytes_per_cycle
+
+
+def _run(
+    machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice
+) -> tuple[float, float, float, float]:
+    tile, operand_bytes = choice.tile, OPERANDS[shape.dtype][0]
+    found_bytes = machine.l2_bytes * library.l2_share
+    # Of operands and results that do not fit, none is found where a launch before left it.
+    warm_bytes = operand_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
+    return run_grid(
+        shape.rows, shape.columns, shape.depth, tile.rows, tile.columns, tile.depth, tile.stages, tile.blocks,
+        choice.splits, operand_bytes, float(shape.result_bytes), machine.sm_count,
+        machine.flops_per_cycle * library.rate(tile.outputs), library.fill_bytes_per_cycle,
+        machine.l2_bytes_per_cycle * library.l2_rate_share,
+        machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,
+        found_bytes, shape.cold_a or warm_bytes > found_bytes, shape.cold_b,
+        library.step_cycles * tile.depth / 64, library.block_start_cycles, library.epilogue_cycles,
+        library.epilogue_elements_per_cycle, _shared(library, tile), EVENTS,
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""The blocks of a tiled product on the machine: who loads what when, and how long each waits.
+
+Mental model: a block works through its tile's depth in steps, and loads ``stages`` of them ahead. Each load goes through its SM's port, L2 and,
+where no block had that piece within the last L2-ful of bytes, DRAM; each of these serves one request after the other at its rate. A step's arithmetic
+begins when its operands have come and the SM's tensor cores are free. So waves, tails, reuse in L2 and contention come out of who asks when. Steps
+are worked on in groups where there are many, their loads then arrive while the group is worked on.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numba
+import numpy as np
+
+#: Loads of blocks' groups of steps that a simulation is cut into, about.
+EVENTS = 2500
+#: Rows of tiles that neighbours in the order of blocks share out among them, so that what they load is found in L2.
+RASTER_ROWS = 8
+_RING = 64
+_NEVER = -1e30
+
+
+@numba.njit(cache=True)
+def run_grid(
+    rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in, bytes_out,
+    sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, events,
+):  # fmt: skip
+    """Cycles from the first load to the last store of a ``rows`` x ``columns`` product, and what was moved.
+
+    ``bytes_in``, ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the operand is not in L2 at the start;
+    rates are bytes (or operations) a cycle. Returns (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
+    grid_rows = (rows + tile_rows - 1) // tile_rows
+    grid_columns = (columns + tile_columns - 1) // tile_columns
+    tiles = grid_rows * grid_columns * splits
+    part = (depth + splits - 1) // splits
+    steps = (part + tile_depth - 1) // tile_depth
+    slots = min(sm_count * blocks, tiles)
+    group = max(1, min(steps, tiles * steps // events))
+    groups = (steps + group - 1) // group
+    ring = min(_RING, stages // group + 2)
+
+    seen_a = np.full((grid_rows, groups * splits), _NEVER if cold_a else 0.0)
+    seen_b = np.full((grid_columns, groups * splits), _NEVER if cold_b else 0.0)
+    fetched = 0.0
+    l2_free = 0.0
+    dram_free = 0.0
+    l2_moved = 0.0
+    dram_moved = 0.0
+    arithmetic = 0.0
+    port_free = np.zeros(sm_count)
+    tensor_free = np.zeros(sm_count)
+    own_free = np.zeros(slots)
+    begins = np.zeros((slots, ring))
+    ends = np.zeros((slots, ring))
+    tile_of = np.zeros(slots, np.int64)
+    group_of = np.zeros(slots, np.int64)
+    queue = [(0.0, 0)]
+    for slot in range(slots):
+        tile_of[slot] = slot
+        if slot:
+            queue.append((0.0, slot))
+    following = slots
+    end = 0.0
+    while len(queue) > 0:
+        now, slot = heapq.heappop(queue)
+        sm = slot % sm_count
+        split = tile_of[slot] % splits
+        place = tile_of[slot] // splits
+        band = place // (RASTER_ROWS * grid_columns)
+        band_rows = min(RASTER_ROWS, grid_rows - band * RASTER_ROWS)
+        inside = place - band * RASTER_ROWS * grid_columns
+        row = band * RASTER_ROWS + inside % band_rows
+        column = inside // band_rows
+        real_rows = min(tile_rows, rows - row * tile_rows)
+        real_columns = min(tile_columns, columns - column * tile_columns)
+        at = group_of[slot]
+        deep = max(0, min(group * tile_depth, part - at * group * tile_depth))
+        count = max(1, (deep + tile_depth - 1) // tile_depth)
+        one = 1.0 / count
+
+        # What comes: over the SM's port all of it, from L2 a share where neighbours take it together, from DRAM what L2 has not.
+        bytes_a = real_rows * deep * bytes_in
+        bytes_b = real_columns * deep * bytes_in
+        piece = split * groups + at
+        missing = 0.0
+        if fetched - seen_a[row, piece] > l2_bytes:
+            missing += bytes_a
+        if fetched - seen_b[column, piece] > l2_bytes:
+            missing += bytes_b
+        fetched += missing
+        seen_a[row, piece] = fetched
+        seen_b[column, piece] = fetched
+        loaded = (bytes_a + bytes_b) * shared_loads
+        port_free[sm] = max(now, port_free[sm]) + (bytes_a + bytes_b) / fill_rate
+        l2_free = max(now, l2_free) + loaded / l2_rate
+        l2_moved += loaded
+        latency = l2_latency
+        come = max(port_free[sm], l2_free) + latency
+        if missing > 0.0:
+            latency = dram_latency
+            dram_free = max(now, dram_free) + missing / dram_rate
+            dram_moved += missing
+            come = max(come, dram_free + latency)
+
+        # The group's first step waits for its own operands, the last for all; a block's steps follow one another, an SM's share its cores.
+        work = 2.0 * tile_rows * tile_columns * tile_depth * count / flops_per_cycle
+        arithmetic += work
+        first = come - max(0.0, come - now - latency) * (1.0 - one)
+        ready = max(own_free[slot], first)
+        begin = max(tensor_free[sm], ready)
+        done = max(max(begin + work, ready + work + step_cycles * count), come + work * one)
+        tensor_free[sm] = begin + work
+        own_free[slot] = done
+        begins[slot, at % ring] = begin
+        ends[slot, at % ring] = done
+        at += 1
+        if at < groups:
+            group_of[slot] = at
+            # The next group's first step takes the buffer of the step ``stages`` before it.
+            freed = at * group - stages
+            later = now
+            if freed >= 0:
+                which = freed // group % ring
+                later = begins[slot, which] + (ends[slot, which] - begins[slot, which]) * (freed % group + 1) / group
+            heapq.heappush(queue, (max(now, later), slot))
+            continue
+        stored = real_rows * real_columns * (bytes_out if splits == 1 else 4.0)
+        dram_free += stored / dram_rate if splits == 1 else 0.0
+        dram_moved += stored if splits == 1 else 0.0
+        done += epilogue_cycles + real_rows * real_columns / epilogue_rate
+        end = max(end, done)
+        if following < tiles:
+            tile_of[slot] = following
+            following += 1
+            group_of[slot] = 0
+            own_free[slot] = 0.0
+            heapq.heappush(queue, (done + start_cycles, slot))
+    return end, l2_moved, dram_moved, arithmetic / sm_count

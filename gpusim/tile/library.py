@@ -1,0 +1,88 @@
+"""What a generation's library kernels are like: the tiles that they choose from, and what they cost beside their arithmetic.
+
+Mental model: the GPU's description says what the machine can do, this table how much of it a library's kernels of that generation take.
+It is read from ``library.toml``, which says what each figure is and what it was set from.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from gpusim.errors import SpecError
+
+_FILE = Path(__file__).with_name("library.toml")
+#: Generations whose library kernels are taken to be like another's, for want of measurements.
+LIKE = {"ada": "ampere", "blackwell": "hopper", "turing": "ampere", "volta": "ampere"}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
+    ``blocks`` of them an SM."""
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+    blocks: int
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the result."""
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Library:
+    """The figures of ``library.toml`` for one generation, units in the names; shares are of 1."""
+
+    generation: str
+    tiles: tuple[Tile, ...]
+    step_cycles: float
+    rate_small: float
+    rate_medium: float
+    rate_large: float
+    rate_largest: float
+    block_start_cycles: float
+    epilogue_cycles: float
+    epilogue_elements_per_cycle: float
+    split_k_cycles: float
+    shared_loads: float
+    fill_bytes_per_cycle: float
+    dram_share: float
+    l2_rate_share: float
+    l2_share: float
+    launch_ns: float
+
+    def rate(self, outputs: int) -> float:
+        """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""
+        if outputs < 8192:
+            return self.rate_small
+        if outputs < 16384:
+            return self.rate_medium
+        return self.rate_large if outputs < 24576 else self.rate_largest
+
+
+@functools.cache
+def library_of(generation: str) -> Library:
+    """The library kernels of a GPU generation ("hopper"), or of the one that it is taken to be like (:data:`LIKE`). Raises SpecError for
+    a generation of which nothing is known."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    if name not in table:
+        raise SpecError(
+            f"no library kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
+        )
+    row = dict(table[name])
+    tiles = tuple(Tile(**each) for each in row.pop("tiles"))
+    expected = {each.name for each in fields(Library)} - {"generation", "tiles"}
+    if set(row) != expected:
+        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    for key, value in row.items():
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
+    return Library(generation=name, tiles=tiles, **row)

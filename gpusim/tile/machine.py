@@ -1,0 +1,75 @@
+"""A described GPU as tile programs meet it: rates a cycle and latencies, no instruction below them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+
+#: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its products.
+OPERANDS: dict[str, tuple[float, str]] = {
+    "bf16": (2.0, "f16_macs_per_cycle"),
+    "fp16": (2.0, "f16_macs_per_cycle"),
+    "tf32": (4.0, "tf32_macs_per_cycle"),
+    "int8": (1.0, "int8_macs_per_cycle"),
+    "fp8": (1.0, "fp8_macs_per_cycle"),
+}
+
+#: Of a product on tensor memory: rows, and bytes of a row of A that a column takes (TensorMemorySpec).
+_TENSOR_ROWS = 128
+_TENSOR_ROW_BYTES = 32
+
+
+@dataclass(frozen=True)
+class TileMachine:
+    """Rates in bytes or operations a cycle of the SMs' clock, latencies in its cycles. ``flops_per_cycle``: of one SM's tensor cores, a
+    multiply-add counting two; ``l2_bytes_per_cycle`` and ``dram_bytes_per_cycle``: of the GPU."""
+
+    name: str
+    generation: str
+    clock_hz: float
+    sm_count: int
+    flops_per_cycle: float
+    l2_bytes: float
+    l2_bytes_per_cycle: float
+    l2_latency_cycles: float
+    dram_bytes_per_cycle: float
+    dram_latency_cycles: float
+
+
+def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
+    """The machine that products of ``dtype`` (a key of :data:`OPERANDS`) meet on ``spec``. Latencies are those of a load that finds its
+    line in the near or far half of L2 alike, or in DRAM, as the description has them. Raises SpecError where the GPU has no such
+    product."""
+    if dtype not in OPERANDS:
+        raise SpecError(f"products of {dtype!r} are not known: known are {', '.join(OPERANDS)}")
+    rate = _macs_per_cycle(spec, dtype)
+    if not rate:
+        raise SpecError(f"the tensor cores of {spec.name} have no products of {dtype}")
+    cycles_a_ns = spec.clock_hz / 1e9
+    way_ns = spec.crossbar.request_latency_ns + spec.crossbar.response_latency_ns + spec.l2.hit_latency_ns
+    hit_ns = way_ns + spec.l2.far_hit_extra_ns / 2
+    miss_ns = way_ns + spec.l2.far_miss_extra_ns / 2 + spec.dram.miss_latency_ns
+    return TileMachine(
+        name=spec.name,
+        generation=spec.generation,
+        clock_hz=spec.clock_hz,
+        sm_count=spec.sm_count,
+        flops_per_cycle=2.0 * rate,
+        l2_bytes=float(spec.l2.total_bytes),
+        l2_bytes_per_cycle=min(spec.l2.slices * spec.l2.slice_bytes_per_ns / cycles_a_ns, spec.sm_count * spec.l1.fill_bytes_per_cycle),
+        l2_latency_cycles=hit_ns * cycles_a_ns,
+        dram_bytes_per_cycle=spec.dram.peak_bytes_per_ns * spec.dram.efficiency / cycles_a_ns,
+        dram_latency_cycles=miss_ns * cycles_a_ns,
+    )  # fmt: skip
+
+
+def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
+    """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of each of 128 rows a
+    column), warp groups, warps."""
+    element_bytes, field = OPERANDS[dtype]
+    if spec.tensor_memory.columns_per_cycle:
+        return spec.tensor_memory.columns_per_cycle * _TENSOR_ROWS * _TENSOR_ROW_BYTES / element_bytes
+    rate = getattr(spec.tensor, f"warpgroup_{field}", 0.0) or getattr(spec.tensor, field)
+    return spec.sm.sub_cores * rate

@@ -1,0 +1,64 @@
+"""Projected products: never faster than the machine, and no slower for less work."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.errors import SpecError
+from gpusim.gpus.load import load_gpu
+from gpusim.tile.bands import gemm_band
+from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.library import library_of
+from gpusim.tile.machine import tile_machine
+
+SIZES = st.sampled_from([1, 7, 16, 33, 128, 257, 1024, 2049])
+GPUS = ["a100_80gb", "h100", "b200", "l40", "t4"]
+
+
+@given(rows=SIZES, columns=SIZES, depth=SIZES, gpu=st.sampled_from(GPUS))
+def test_no_product_beats_the_peak_or_the_bytes_that_it_must_load(rows, columns, depth, gpu):
+    spec = load_gpu(gpu)
+    dtype = "fp16" if gpu == "t4" else "bf16"
+    found = project_gemm(spec, GemmShape(rows, columns, depth, dtype))
+    machine = tile_machine(spec, dtype)
+    peak = machine.flops_per_cycle * machine.sm_count * machine.clock_hz
+    assert found.flops_per_second < peak
+    assert found.dram_bytes >= 2.0 * columns * depth
+    assert found.seconds > found.dram_bytes / (machine.dram_bytes_per_cycle * machine.clock_hz)
+
+
+@pytest.mark.parametrize("gpu", ["a100_80gb", "h100"])
+def test_a_product_of_twice_the_depth_takes_longer(gpu):
+    spec = load_gpu(gpu)
+    for rows in (1, 100, 3000):
+        once, twice = (project_gemm(spec, GemmShape(rows, 4096, depth)).seconds for depth in (4096, 8192))
+        assert once < twice < 2.2 * once
+
+
+def test_a_limit_of_power_slows_long_products_and_spares_short_ones():
+    spec = load_gpu("h100")
+    long = project_gemm(spec, GemmShape(16384, 16384, 16384))
+    assert 500e12 < long.flops_per_second < 850e12
+    machine = tile_machine(spec, "bf16")
+    short = project_gemm(spec, GemmShape(2112, 2048, 1024))
+    assert short.seconds < 1e-4 and machine.clock_hz == spec.clock_hz
+
+
+def test_what_a_gpu_does_not_have_is_refused_by_name():
+    with pytest.raises(SpecError, match="a40.*fp8"):
+        project_gemm(load_gpu("a40"), GemmShape(16, 16, 16, "fp8"))
+    with pytest.raises(SpecError, match="'fp3'.*known are"):
+        tile_machine(load_gpu("h100"), "fp3")
+    with pytest.raises(SpecError, match="'pascal'"):
+        library_of("pascal")
+    with pytest.raises(SpecError, match="rows is 0"):
+        GemmShape(0, 1, 1)
+
+
+def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
+    known, unknown = gemm_band("hopper", "bf16", 64), gemm_band("turing", "bf16", 64)
+    assert known.validated and known.shapes > 50
+    assert not unknown.validated and unknown.factor >= known.factor and "turing" in unknown.reason
+    assert not gemm_band("hopper", "fp8", 64).validated

@@ -1,0 +1,67 @@
+"""Blocks of a tiled product against the machine: each rule of the grid from both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusim.tile.grid import run_grid
+
+FAST = 1e12
+LATENCY, STEP, START, EPILOGUE = 700.0, 10.0, 300.0, 500.0
+
+
+def run(rows=128, columns=128, depth=1024, *, sms=4, flops=4096.0, dram=FAST, l2=FAST, l2_bytes=1e9, cold=(True, True),
+        splits=1, stages=4, blocks=1, events=100_000, fill=FAST):  # fmt: skip
+    return run_grid(
+        rows, columns, depth, 128, 128, 64, stages, blocks, splits, 2.0, 2.0, sms, flops, fill, l2, dram, 300.0, LATENCY,
+        l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, events,
+    )  # fmt: skip
+
+
+STEPS = 1024 // 64
+WORK = 2 * 128 * 128 * 64 / 4096
+TAIL = EPILOGUE + 128 * 128 / 32
+
+
+def test_a_single_tile_takes_its_latency_its_steps_and_its_epilogue():
+    assert run()[0] == pytest.approx(LATENCY + STEPS * (WORK + STEP) + TAIL, abs=1)
+
+
+def test_a_second_wave_begins_when_the_first_ends_and_a_full_wave_costs_no_more_than_one_tile():
+    one = run()[0]
+    assert run(rows=4 * 128)[0] == pytest.approx(one, abs=1)
+    assert run(rows=5 * 128)[0] == pytest.approx(2 * one + START, rel=0.1)
+
+
+def test_operands_come_once_from_dram_where_l2_keeps_them_and_each_time_where_it_does_not():
+    size = 1024 * 128 * 2
+    stored = 4 * 128 * 512 * 2
+    kept, lost = run(512, 512, sms=2)[2], run(512, 512, sms=2, l2_bytes=1.0)[2]
+    assert kept == 8 * size + stored
+    assert lost > 16 * size
+    assert run(512, 512, sms=2, cold=(False, False))[2] == stored
+
+
+def test_few_bytes_a_cycle_bound_the_product_by_its_bytes():
+    cycles, _, moved, _ = run(1024, 1024, sms=64, dram=16.0)
+    loaded = moved - 1024 * 1024 * 2
+    assert loaded / 16 < cycles < moved / 16 + 20 * LATENCY
+
+
+def test_loads_ahead_hide_the_latency_of_dram():
+    assert run(stages=8, flops=65536.0)[0] < 0.3 * run(stages=1, flops=65536.0)[0]
+
+
+def test_a_depth_in_parts_fills_more_sms():
+    assert run(sms=4, splits=4)[0] < 0.5 * run(sms=4)[0]
+
+
+def test_two_blocks_an_sm_share_its_tensor_cores():
+    assert run(256, 128, sms=1, blocks=2)[3] == run(256, 128, sms=1)[3] == 2 * STEPS * WORK
+    assert run(256, 128, sms=1, blocks=2)[0] < run(256, 128, sms=1)[0]
+
+
+@pytest.mark.parametrize("dram", [FAST, 64.0])
+def test_groups_of_steps_change_little(dram):
+    fine, coarse = (run(2048, 2048, 4096, sms=16, dram=dram, events=events)[0] for events in (10**9, 2000))
+    assert coarse == pytest.approx(fine, rel=0.06)

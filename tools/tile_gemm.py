@@ -1,0 +1,177 @@
+"""How far projected matrix products are from measured ones of libraries.
+
+    python tools/tile_gemm.py ROWS                        600 shapes a GPU of the learning half: mean errors by region of shape
+    python tools/tile_gemm.py ROWS --final                of the half that set nothing
+    python tools/tile_gemm.py ROWS --worst 20 --gpu h100
+    python tools/tile_gemm.py ROWS --final --record       and keep their errors as the bands of projections (gpusim/tile/gemm_errors.json)
+    python tools/tile_gemm.py ROWS --fit hopper           better figures for library.toml, found on the learning half (minutes)
+
+ROWS: a CSV file (also gzipped) with columns gpu, framework, gemm_dtype, m, n, k, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it
+(commit 095f58a; traces/library holds a sample). Bfloat16 rows count; what several frameworks took for one shape is one point, their median, and how far
+they are from it is printed beside the error. Halves by CRC-32 of "m,n,k": even to learn from, odd looked at when a change is finished. A shape
+of these rows is a node of a CUDA graph, its weights not in L2, its activations in it where they fit.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from gpusim.gpus.load import load_gpu
+from gpusim.io.progress import shown, task
+from gpusim.io.whole_file import write_whole
+from gpusim.report.tables import FORMATS, format_records
+from gpusim.tile.bands import LEVEL_PERCENT, REGIONS
+from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.library import Library, library_of
+
+RECORD = ROOT / "gpusim" / "tile" / "gemm_errors.json"
+#: Names of measured GPUs -> descriptions.
+GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100"}
+FITTED = (
+    "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
+    "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
+    "shared_loads", "l2_share", "l2_rate_share",
+)  # fmt: skip
+_SHARES = ("rate", "shared_loads", "l2_share", "l2_rate_share", "dram_share")
+
+
+def measured_shapes(rows: Path, gpu: str, final: bool, count: int | None) -> pd.DataFrame:
+    """Columns m, n, k, us (median over frameworks), apart (mean distance of the frameworks from it), in an order by hash."""
+    table = pd.read_csv(rows)
+    names = [name for name, own in GPUS.items() if own == gpu]
+    table = table[(table.gemm_dtype == "bfloat16") & (table.suspect == 0) & table.gpu.isin(names)]
+    grouped = table.groupby(["m", "n", "k"]).latency_ms
+    found = grouped.agg(us="median", apart=lambda ms: (ms / ms.median() - 1).abs().mean()).reset_index()
+    found["us"] *= 1e3
+    keys = [zlib.crc32(f"{m},{n},{k}".encode()) for m, n, k in zip(found.m, found.n, found.k, strict=True)]
+    found["key"] = keys
+    return found[found.key % 2 == int(final)].sort_values("key").head(count if count else len(found))
+
+
+def errors(gpu: str, shapes: pd.DataFrame, library: Library | None = None) -> np.ndarray:
+    """Relative errors of the projected times."""
+    spec = load_gpu(gpu)
+    projected = [
+        project_gemm(spec, GemmShape(int(m), int(n), int(k)), library).seconds * 1e6
+        for m, n, k in zip(shapes.m, shapes.n, shapes.k, strict=True)
+    ]
+    return np.array(projected) / shapes.us.to_numpy() - 1
+
+
+def region_rows(gpu: str, shapes: pd.DataFrame, found: np.ndarray) -> list[dict[str, object]]:
+    """A row a region of m, and one for all."""
+    rows = []
+    least = 0
+    for name, most in (*REGIONS, ("all", 0)):
+        inside = ((shapes.m > least) & (shapes.m <= most)).to_numpy() if most else np.ones(len(shapes), bool)
+        least = most
+        if inside.any():
+            off = found[inside]
+            rows.append(
+                {
+                    "gpu": gpu,
+                    "m": name,
+                    "shapes": int(inside.sum()),
+                    "mean_error_percent": round(100 * float(np.abs(off).mean()), 1),
+                    "signed_percent": round(100 * float(off.mean()), 1),
+                    "within_10_percent": round(100 * float((np.abs(off) <= 0.1).mean())),
+                    "frameworks_apart_percent": round(100 * float(shapes.apart[inside].mean()), 1),
+                }
+            )
+    return rows
+
+
+def band_rows(shapes: pd.DataFrame, found: np.ndarray) -> dict[str, dict[str, float]]:
+    """Region -> the factor within which LEVEL_PERCENT of the errors lie, and of how many shapes."""
+    rows = {}
+    least = 0
+    for name, most in REGIONS:
+        inside = ((shapes.m > least) & (shapes.m <= most)).to_numpy()
+        least = most
+        factor = float(np.exp(np.quantile(np.abs(np.log1p(found[inside])), LEVEL_PERCENT / 100)))
+        rows[name] = {"factor": round(factor, 3), "shapes": int(inside.sum())}
+    return rows
+
+
+def fit(gpu: str, shapes: pd.DataFrame, rounds: int) -> Library:
+    """Figures with a smaller mean of the logarithms' distance, each changed in turn."""
+    library = library_of(load_gpu(gpu).generation)
+    spread = dict.fromkeys(FITTED, 0.2)
+
+    def loss(tried: Library) -> float:
+        off = np.log1p(errors(gpu, shapes, tried))
+        return float(np.abs(off).mean() + 0.02 * abs(off.mean()))
+
+    best = loss(library)
+    with task("searching figures", rounds * len(FITTED), "tries") as work:
+        tries = 0
+        for _ in range(rounds):
+            for name in FITTED:
+                for factor in (1 + spread[name], 1 / (1 + spread[name])):
+                    value = getattr(library, name) * factor
+                    tried = replace(library, **{name: min(value, 0.995) if name.startswith(_SHARES) else value})
+                    if (now := loss(tried)) < best - 1e-5:
+                        best, library = now, tried
+                        break
+                else:
+                    spread[name] /= 2
+                tries += 1
+                work.to(tries)
+    return library
+
+
+@click.command(help=__doc__)
+@click.argument("rows", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--gpu", "gpus", multiple=True, type=click.Choice(sorted(GPUS.values())), help="Only this GPU.")
+@click.option("--final", is_flag=True, help="The half that is looked at when a change is finished.")
+@click.option("--shapes", "count", type=click.IntRange(1), default=600, help="So many shapes of the half, by hash.")
+@click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
+@click.option("--worst", type=click.IntRange(0), default=0, help="Print the shapes with the largest errors too.")
+@click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table")
+def main(
+    rows: Path, gpus: tuple[str, ...], final: bool, count: int, record: bool, worst: int, fitted: str | None, form: str
+) -> None:  # fmt: skip
+    if fitted:
+        gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
+        with shown(sys.stderr):
+            found = fit(gpu, measured_shapes(rows, gpu, False, count), 3)
+        click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED))
+        return
+    if record and not final:
+        raise click.UsageError("--record keeps the errors of the final half: give --final too")
+    printed, largest, kept = [], [], {}
+    for gpu in gpus or GPUS.values():
+        shapes = measured_shapes(rows, gpu, final, count)
+        off = errors(gpu, shapes)
+        printed += region_rows(gpu, shapes, off)
+        kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(shapes, off)}
+        for index in np.argsort(-np.abs(off))[:worst]:
+            row = shapes.iloc[index]
+            one = project_gemm(load_gpu(gpu), GemmShape(int(row.m), int(row.n), int(row.k)))
+            largest.append(
+                {
+                    "gpu": gpu, "m": int(row.m), "n": int(row.n), "k": int(row.k), "us": round(row.us, 2),
+                    "error_percent": round(100 * float(off[index]), 1), "splits": one.splits, "limiter": one.limiter,
+                    "tile": f"{one.tile.rows} x {one.tile.columns}",
+                }
+            )  # fmt: skip
+    if record:
+        document = {"about": "Written by tools/tile_gemm.py --final --record.", "generations": kept, "regions": printed}
+        write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
+    click.echo(format_records(largest or printed, form))
+
+
+if __name__ == "__main__":
+    main()
