@@ -91,6 +91,14 @@ class Table:
         """Columns so far."""
         return int(self.columns[-1]) + self.columns[-1].span if self.columns else 0
 
+    @property
+    def row_width(self) -> int:
+        """Columns of the arrays that :meth:`zeros` makes, those included that fill up the host's cache lines."""
+        return self._padded(self.width)
+
+    def _padded(self, columns: int) -> int:
+        return columns + -columns % self._columns_of_a_line
+
     def column(self, unit: str, meaning: str, span: int = 1, counter: str = "") -> Column:
         """The next column; raises ValueError for a unit that is not one of ``UNITS``."""
         if unit not in UNITS:
@@ -102,8 +110,7 @@ class Table:
 
     def zeros(self, *rows: int, more: int = 0) -> np.ndarray:
         """The array for so many rows, all zero; ``more`` columns for one whose span the machine says."""
-        width = self.width + more
-        width += -width % self._columns_of_a_line
+        width = self._padded(self.width + more)
         return line_aligned((width, *rows) if self.columns_first else (*rows, width), self.dtype)
 
     def counters(self) -> tuple[str, ...]:

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import click
 
-from gpusim.errors import NoDataError
+from gpusim.cluster import connect
+from gpusim.commands.watching import keep_alerts, tell
+from gpusim.errors import NoDataError, UsageError
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import format_records
-from gpusim.store import open_store
-from gpusim.watch.dask_cells import DaskPlace, connect
+from gpusim.store import RunWriter, open_store
+from gpusim.watch.alerts.settings import keep_settings, plan_settings
+from gpusim.watch.ci_template import FILES, Pipeline, pipeline_text, relative_to_repository
+from gpusim.watch.dask_cells import DaskPlace
 from gpusim.watch.local_cells import LocalPlace
 from gpusim.watch.plan import load_plan, refuse_name
 from gpusim.watch.plan_template import template
@@ -40,11 +44,16 @@ def run(
     wanted = commits(repository, commit, since, newest) if since else [find_commit(repository, commit)]
     if not wanted:
         raise NoDataError(f"{repository}: no commit of the first-parent line of {commit} comes after {since}")
+    settings = plan_settings(loaded)
     arguments = [str(plan), "--commit", commit, *(["--since", since] if since else [])]
     with open_store() as store, connect(dask) if dask else nullcontext() as client:
         store.prepare()
         place = DaskPlace(loaded, client) if client else LocalPlace(loaded, jobs or os.cpu_count() or 1)
         done = run_plan(loaded, store, wanted, place, arguments=arguments)
+        if done.run_id:
+            keep_settings(RunWriter(store, done.run_id), settings)
+        alerts = keep_alerts(store, loaded.name, settings, whole=False)
+    tell(alerts, settings)
     if done.valued + done.refused + done.kept_before == 0:
         raise NoDataError(f"plan {loaded.name}: no cell was run within its budget of {loaded.budget_s:g} s")
     click.echo(format_records([vars(done)], form))
@@ -79,3 +88,17 @@ def status(plan: str | None, newest: int, form: str) -> None:
     click.echo(format_records(rows, form))
     if missing and form == "table":
         click.echo("\nwithout a value:\n" + format_records(missing, form))
+
+
+def ci(service: str, plan: Path, install: str, output: Path | None) -> None:
+    """What :func:`gpusim.commands.watch.ci` declares, with its arguments."""
+    loaded = load_plan(plan)
+    repository = loaded.repository_path
+    text = pipeline_text(service, Pipeline(relative_to_repository(plan, repository), loaded.name, install))
+    target = output or repository / FILES[service]
+    if target.exists():
+        raise UsageError(f"{target} is there already; nothing was written")
+    if output is None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, text.encode())
+    click.echo(f"wrote {target}")

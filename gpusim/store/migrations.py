@@ -15,8 +15,13 @@ from gpusim.errors import StoreError, StoreFormatError
 from gpusim.store.schema import (
     APPLICATION_ID,
     VERSION,
+    alert_events,
+    alert_marks,
+    alert_series,
+    alerts,
     cells,
     commits,
+    deliveries,
     documents,
     gpus,
     gpusim_store,
@@ -38,8 +43,23 @@ def _add_watch(connection: Connection) -> None:
     metadata.create_all(connection, tables=[commits, series, method_facts, points, refusals, cells])
 
 
+def _add_alerts(connection: Connection) -> None:
+    """3 to 4: alerts, and what is to be delivered of them."""
+    metadata.create_all(connection, tables=[alerts, alert_series, alert_events, alert_marks, deliveries])
+
+
+def _add_points_history(connection: Connection) -> None:
+    """4 to 5: an index that finds the steps of a series. A store of before version 3 has it from its tables' creation."""
+    next(index for index in points.indexes if index.name == "points_history").create(connection, checkfirst=True)
+
+
 #: Version -> the step that leads from it to the next one.
-STEPS: dict[int, Callable[[Connection], None]] = {1: _add_gpus_and_documents, 2: _add_watch}
+STEPS: dict[int, Callable[[Connection], None]] = {
+    1: _add_gpus_and_documents,
+    2: _add_watch,
+    3: _add_alerts,
+    4: _add_points_history,
+}
 _VERSION_TABLE = gpusim_store.name
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, La
 
 #: SQLite's application_id of a gpusim store ("gpsm"), so that no other program's database is taken for one.
 APPLICATION_ID = 0x6770736D
-VERSION = 3
+VERSION = 5
 
 metadata = MetaData()
 # SQLite keeps an integer primary key in 64 bits already, and only INTEGER may count up by itself.
@@ -149,6 +149,8 @@ points = Table(
     Column("clock_hz", Float(53), nullable=False),  # 0 where nobody knows it
     Column("facts_id", _KEY, ForeignKey("method_facts.id"), nullable=False),
     Index("points_once", "series_id", "position", "method", "repetition", unique=True),
+    # Since version 5. Points of a series lie as far apart as its commits: its steps are found in the index alone.
+    Index("points_history", "series_id", "position", "value"),
 )
 
 #: Since version 3. What a point's ``method`` is the hash of, and the hash of the kernel's source: the same for most points of a run.
@@ -188,4 +190,90 @@ cells = Table(
     Column("mode", Text, nullable=False),
     Column("method", Text, nullable=False),
     Index("cells_once", "commit_id", "request", "gpu", "toolchain", "mode", "method", unique=True),
+)
+
+#: Since version 4. Changes that somebody is told of: one a cause, however many series moved. ``key`` says the cause, so that it is opened once.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("plan", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("state", Text, nullable=False),  # gpusim.watch.alerts.record.STATES
+    Column("verdict", Text, nullable=False),  # gpusim.watch.alerts.record.VERDICTS
+    Column("reason", Text, nullable=False),
+    Column("expiry", Text, nullable=False),  # of an acceptance, an ISO date; empty: none
+    Column("owner", Text, nullable=False),  # separated by blanks where there are several
+    Column("cause", Text, nullable=False),  # commit, or what changed of the method
+    Column("who", Text, nullable=False),  # the commit, or "old -> new"
+    Column("commit_id", _KEY, ForeignKey("commits.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("position", BigInteger, nullable=False),
+    Column("unseen", Text, nullable=False),  # JSON: [hash]
+    Column("direction", Text, nullable=False),  # slower or faster
+    Column("opened", Text, nullable=False),  # UTC, ISO 8601 to the second
+    Column("size_percent", Float(53), nullable=False),
+    Column("found", Text, nullable=False),  # what a bisection found to be first bad; empty: none was done
+    Column("sentence", Text, nullable=False),
+    Column("attribution", Text, nullable=False),  # JSON, as gpusim.regress.records.document has it
+    Index("alerts_once", "plan", "key", unique=True),
+    Index("alerts_by_state", "plan", "state"),
+    sqlite_autoincrement=True,  # a number is never given twice
+)
+
+#: Since version 4. Which series an alert speaks of, a row a change of a series; a change belongs to one alert.
+alert_series = Table(
+    "alert_series",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("alert_id", _KEY, ForeignKey("alerts.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("series_id", _KEY, ForeignKey("series.id", ondelete="CASCADE"), nullable=False),
+    Column("key", Text, nullable=False),  # the cause of this change: the alert's, or of its return
+    Column("commit_id", _KEY, ForeignKey("commits.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("position", BigInteger, nullable=False),
+    Column("before_position", BigInteger, nullable=False),
+    Column("before", Float(53), nullable=False),
+    Column("after", Float(53), nullable=False),
+    Column("before_launch_id", _KEY, ForeignKey("launches.id", ondelete="SET NULL"), nullable=True, index=True),
+    Column("after_launch_id", _KEY, ForeignKey("launches.id", ondelete="SET NULL"), nullable=True, index=True),
+    Column("state", Text, nullable=False),  # moved, or back where later runs showed the old level
+    Index("alert_series_once", "series_id", "position", "key", unique=True),
+)
+
+#: Since version 4. Every change of an alert. ``sequence`` counts from 1 within the alert: a clock that jumps back disorders nothing.
+alert_events = Table(
+    "alert_events",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("alert_id", _KEY, ForeignKey("alerts.id", ondelete="CASCADE"), nullable=False),
+    Column("sequence", Integer, nullable=False),
+    Column("time", Text, nullable=False),  # UTC, ISO 8601 to the second, by the clock of the machine that wrote it
+    Column("who", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # gpusim.watch.alerts.record.KINDS
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Index("alert_events_once", "alert_id", "sequence", unique=True),
+)
+
+#: Since version 4. Up to which point a plan's history has been judged for its alerts.
+alert_marks = Table(
+    "alert_marks",
+    metadata,
+    Column("plan", Text, primary_key=True),
+    Column("point_id", BigInteger, nullable=False),
+)
+
+#: Since version 4. What webhooks' receivers were told, or are yet to be told, of events.
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("event_id", _KEY, ForeignKey("alert_events.id", ondelete="CASCADE"), nullable=False),
+    Column("url_hash", Text, nullable=False),  # where to: an address may hold a secret, and is not kept
+    Column("state", Text, nullable=False),  # waiting, delivered, refused, or passed over
+    Column("attempts", Integer, nullable=False),
+    Column("next_time", BigInteger, nullable=False),  # not before: seconds since 1970
+    Column("said", Text, nullable=False),  # what the last attempt came to
+    Index("deliveries_once", "event_id", "url_hash", unique=True),
+    Index("deliveries_waiting", "url_hash", "state", "next_time"),
 )

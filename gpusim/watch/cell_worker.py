@@ -48,7 +48,7 @@ COMPILERS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvcc", "triton")
 
 def main(tasks: Iterable[str], results: TextIO, open_driver: Callable[[], Driver] = CudaDriver) -> None:
     """Answer each line of ``tasks`` by one of ``results``, until there are no more."""
-    _write(results, {"protocol": PROTOCOL, "facts": {**_method_facts(), "gpus_hash": _hash(_gpu_files())}})
+    _write(results, {"protocol": PROTOCOL, "facts": {**method_facts(), "gpus_hash": _hash(_gpu_files())}})
     drivers: list[Driver] = []
 
     def driver() -> Driver:
@@ -102,10 +102,11 @@ def _measured(task: Mapping[str, Any], driver: Callable[[], Driver]) -> dict[str
 def _facts(case: str) -> dict[str, Any]:
     """What identifies the value besides the kernel's own hashes."""
     file = _source_file(case)
-    return {**_method_facts(), "file": file, "source_hash": _hash([Path(file)]) if file else ""}
+    return {**method_facts(), "file": file, "source_hash": _hash([Path(file)]) if file else ""}
 
 
-def _method_facts() -> dict[str, str]:
+def method_facts() -> dict[str, str]:
+    """What is known of the method before anything is run: versions and hashes of this gpusim, its compilers and this machine."""
     return {
         "gpusim_version": __version__,
         "model_hash": model_hash(),

@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
-import importlib
 import io
 import tarfile
 import tempfile
@@ -22,28 +21,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from gpusim.errors import ToolchainError, UsageError
+from gpusim.cluster import RETRIES
 from gpusim.watch.plan import Plan, Toolchain
 from gpusim.watch.worker_process import Answer, WorkerProcess
 
-#: How often a cell is given to another worker when the one that had it has died.
-RETRIES = 5
-CONNECT_SECONDS = 20
 _lock = threading.Lock()
 _trees: dict[str, Path] = {}
 _workers: dict[tuple[str, str], list[WorkerProcess]] = {}
-
-
-def connect(address: str) -> Any:
-    """A client of the cluster at ``address``. Raises ToolchainError without Dask, UsageError where nobody answers there."""
-    try:
-        client = importlib.import_module("dask.distributed").Client
-    except ImportError:
-        raise ToolchainError("--dask needs Dask: pip install 'gpusim[dask]'") from None
-    try:
-        return client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise UsageError(f"--dask {address}: no scheduler answers there ({type(error).__name__})") from None
 
 
 class DaskPlace:
@@ -66,7 +50,7 @@ class DaskCells:
         archive = _packed(tree)
         self._client, self._toolchain, self._python_path = client, toolchain, python_path
         self._name = hashlib.sha256(archive).hexdigest()
-        self._archive = client.scatter(archive, broadcast=False, hash=True)
+        self._archive = client.scatter(archive, broadcast=True, hash=True)  # a worker that dies leaves copies
         self._executor = client.get_executor(pure=False, retries=RETRIES)
 
     def submit(self, task: Mapping[str, Any], timeout_s: float) -> Future[Answer]:

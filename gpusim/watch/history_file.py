@@ -10,9 +10,9 @@ from gpusim.errors import MeasurementFormatError
 from gpusim.watch.history import METHOD, History, Point
 
 
-def read_histories(path: Path) -> list[History]:
-    """The histories of ``path``, one for each name in column ``series`` (the file's name without it). An empty value is a commit
-    that gave none. Raises MeasurementFormatError with the line for what is no history."""
+def read_histories(path: Path, *, measured: bool = False, unit: str = "") -> list[History]:
+    """The histories of ``path``, one for each name in column ``series`` (the file's name without it), all of one group. An empty value is a
+    commit that gave none. ``measured``, ``unit``: as of :class:`gpusim.watch.history.History`. Raises MeasurementFormatError with the line for what is no history."""
     found: dict[str, list[Point]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as text:
@@ -29,7 +29,8 @@ def read_histories(path: Path) -> list[History]:
                 found.setdefault(row.get("series") or path.stem, []).append(point)
     except (UnicodeDecodeError, csv.Error) as error:
         raise MeasurementFormatError(f"{path} is no CSV text: {error}") from error
-    return [History(name, tuple(points)) for name, points in found.items()]
+    groups = (path.stem,) if measured else ()
+    return [History(name, tuple(points), measured, unit, groups) for name, points in found.items()]
 
 
 def _value(text: str, at: str) -> float:

@@ -20,25 +20,27 @@ MOST_BYTES = 3 << 20  # GitHub's own limit
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """``path`` or ``kernel``, whichever is given (both: both must fit), belongs to ``owners``."""
+    """``path`` or ``kernel``, whichever is given (both: both must fit), belongs to ``owners``. With a ``cause`` (``toolchain``, ``model``
+    and so on) it speaks of alerts of that change of method alone, whose owners are no kernel's."""
 
     owners: tuple[str, ...] = ()
     path: str = ""
     kernel: str = ""
+    cause: str = ""
 
     def fits(self, path: str, kernel: str) -> bool:
         """Whether it speaks of ``kernel``, which stands in ``path`` (relative to the repository, empty where unknown)."""
-        if not self.path and not self.kernel:
+        if not self.path and not self.kernel and not self.cause:
             return False
         by_path = not self.path or bool(path) and _path_pattern(self.path).fullmatch(path) is not None
         return by_path and (not self.kernel or fnmatchcase(kernel, self.kernel))
 
 
-def owners_of(rules: Iterable[OwnerRule], path: str, kernel: str) -> tuple[str, ...]:
-    """The owners that the last fitting rule names; none where no rule fits."""
+def owners_of(rules: Iterable[OwnerRule], path: str, kernel: str, cause: str = "") -> tuple[str, ...]:
+    """The owners that the last fitting rule names, of those of ``cause``; none where no rule fits."""
     found: tuple[str, ...] = ()
     for rule in rules:
-        if rule.fits(path, kernel):
+        if rule.cause == cause and rule.fits(path, kernel):
             found = rule.owners
     return found
 

@@ -22,13 +22,15 @@ from gpusim.errors import PlanError
 from gpusim.explore.named_suites import expand_suites
 from gpusim.gpus.load import load_gpu
 from gpusim.io.nearest import hint
-from gpusim.io.records import PositiveFinite, as_record
+from gpusim.io.records import NotNegative, PositiveFinite, as_record
 from gpusim.watch.owners import OwnerRule, read_owners
 
 #: What a plan of another kind of file would be larger than.
 MOST_BYTES = 1 << 20
 MODES = ("simulated", "measured")
 DEFAULT_TOOLCHAIN = "default"
+#: Simulated values have no noise: a change of a thousandth is a fact; smaller ones are of no use to anybody.
+LEAST_PERCENT = 0.1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
@@ -46,7 +48,8 @@ class Plan:
     """``cases`` as ``KERNEL:axis=value`` or ``FILE.py:FUNCTION:axis=value``, ``FILE`` within ``repository``; ``suites``: names
     of pinned suites or suite files; ``gpus``: names or files. ``mode``: ``simulated``, or ``measured`` on the GPU of this machine.
     ``budget_s``: no cell is begun after so many seconds; ``cell_timeout_s``: one that takes longer is given up. ``python_path``:
-    folders of the checked-out commit from which cases import."""
+    folders of the checked-out commit from which cases import. ``least_percent``: no smaller change opens an alert; ``expect_file``: changes that
+    were agreed on, by default ``expect.toml`` where it lies beside the plan."""
 
     name: str
     cases: tuple[str, ...] = ()
@@ -59,6 +62,8 @@ class Plan:
     budget_s: PositiveFinite = 86_400.0
     cell_timeout_s: PositiveFinite = 3_600.0
     owners_file: str = ""
+    least_percent: NotNegative = LEAST_PERCENT
+    expect_file: str = ""
     toolchains: Mapping[str, Toolchain] = field(default_factory=lambda: {DEFAULT_TOOLCHAIN: Toolchain()})
     owners: tuple[OwnerRule, ...] = ()
     folder: Path = Path()

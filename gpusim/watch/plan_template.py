@@ -18,6 +18,8 @@ small = false               # begin from each kernel's small shape
 python_path = []            # folders of the checked-out commit from which the cases import
 budget_s = 3600             # no cell is begun after so many seconds
 cell_timeout_s = 600        # a cell that takes longer has no value
+least_percent = 0.1         # no smaller change opens an alert
+# expect_file = "expect.toml"  # slowdowns that were agreed on; this name is taken where it lies beside the plan
 # owners_file = ".github/CODEOWNERS"
 
 # Toolchains, by the Python environment that has them; without any, the one that runs the plan.
@@ -29,6 +31,9 @@ cell_timeout_s = 600        # a cell that takes longer has no value
 # [[owners]]
 # kernel = "softmax*"
 # owners = ["@attention-team"]
+# [[owners]]
+# cause = "toolchain"         # of changes of the compiler, which are no kernel's
+# owners = ["@build-team"]
 """
 
 

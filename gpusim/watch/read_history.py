@@ -11,12 +11,20 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from gpusim.store.schema import cells, commits, method_facts, points, refusals, series
 from gpusim.store.store import Store
+from gpusim.watch.clock_states import clock_states
 from gpusim.watch.history import History, Point
+
+#: Of a series whose values have noise.
+MEASURED = "measured"
+#: Digits by which a report names a commit, and of a whole hash.
+SHOWN_DIGITS, ALL_DIGITS = 12, 64
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,10 @@ def list_series(store: Store, plan: str) -> list[SeriesKey]:
 
 
 def read_points(
-    store: Store, series_id: int, *, every_method: bool = False, newest: int | None = None
+    store: Store, series_id: int, *, every_method: bool = False, newest: int | None = None, since: int | None = None
 ) -> list[HistoryPoint]:
-    """The history of a series, oldest first; the ``newest`` rows of it where that is given."""
+    """The history of a series, oldest first; the ``newest`` rows of it where that is given; from position ``since`` on, and the last
+    commit with a value before that."""
     query = (
         select(points, commits.c.hash, commits.c.time, commits.c.author, commits.c.subject, method_facts.c.facts)
         .join(commits, commits.c.id == points.c.commit_id)
@@ -108,6 +117,9 @@ def read_points(
     )
     if newest is not None:
         query = query.limit(newest)
+    if since is not None:
+        earlier = select(func.max(points.c.position)).where(points.c.series_id == series_id, points.c.position < since)
+        query = query.where(points.c.position >= func.coalesce(earlier.scalar_subquery(), since))
     with store.reading() as connection:
         rows = [] if connection is None else list(connection.execute(query).mappings())
     groups: dict[tuple[int, str], list] = {}
@@ -126,8 +138,14 @@ def _point(rows: list) -> HistoryPoint:
     return HistoryPoint(
         row["position"], row["hash"], row["time"], row["author"], row["subject"], statistics.median(values),
         min(each["low"] for each in rows), max(each["high"] for each in rows), row["method"], row["cubin_hash"],
-        row["gpu_hash"], row["clock_hz"], row["launch_id"], json.loads(row["facts"]), values,
+        row["gpu_hash"], row["clock_hz"], row["launch_id"], _facts(row["facts"]), values,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _facts(text: str) -> Mapping[str, str]:
+    """The facts of a JSON text; most points of a history have the same."""
+    return MappingProxyType(json.loads(text))
 
 
 def read_refusals(store: Store, plan: str, *, since: int = 0) -> list[KeptRefusal]:
@@ -159,6 +177,12 @@ class CommitState:
 
 def commit_states(store: Store, plan: str, most: int = 20) -> list[CommitState]:
     """The newest ``most`` commits of a plan, newest first."""
+    with store.reading() as connection:
+        return [] if connection is None else plan_commits(connection, plan, most)
+
+
+def plan_commits(connection: Connection, plan: str, most: int) -> list[CommitState]:
+    """As :func:`commit_states`, for who reads more at the same moment."""
     done = select(func.count()).select_from(cells).where(cells.c.commit_id == commits.c.id).scalar_subquery()
     refused = select(func.count()).select_from(refusals).where(refusals.c.commit_id == commits.c.id).scalar_subquery()
     query = (
@@ -167,24 +191,50 @@ def commit_states(store: Store, plan: str, most: int = 20) -> list[CommitState]:
         .order_by(commits.c.position.desc())
         .limit(most)
     )
-    with store.reading() as connection:
-        return [] if connection is None else [CommitState(*row) for row in connection.execute(query)]
+    return [CommitState(*row) for row in connection.execute(query)]
 
 
 def stored_histories(store: Store, plan: str) -> list[History]:
-    """The simulated histories of a plan, as :func:`gpusim.watch.exact.exact_changes` takes them."""
-    simulated = [each for each in list_series(store, plan) if each.mode == "simulated"]
-    return [History(each.name, tuple(map(_plain, read_points(store, each.id)))) for each in simulated]
+    """The histories of a plan, simulated and measured, as :func:`gpusim.watch.changes.all_changes` takes them."""
+    return [history_of(each, read_points(store, each.id)) for each in list_series(store, plan)]
 
 
-def _plain(point: HistoryPoint) -> Point:
+def history_of(
+    key: SeriesKey, points: Sequence[HistoryPoint], *, name: str = "", digits: int = SHOWN_DIGITS
+) -> History:
+    """The history of ``points`` of a series, called ``name``, by default as a report calls it; its commits by so many digits."""
+    name = name or key.name
+    if key.mode != MEASURED:
+        return History(name, tuple(_point_of(point, plain_method(point), digits) for point in points))
+    states = clock_states([point.clock_hz for point in points])
+    measured = tuple(_point_of(each, _measured_method(each, state), digits) for each, state in zip(points, states))
+    return History(name, measured, True, key.unit, (f"kernel {key.kernel}", f"gpu {key.gpu}"))
+
+
+def plain_method(point: HistoryPoint) -> dict[str, str]:
+    """What a simulated value was got with, as :mod:`gpusim.watch.history` names it."""
     facts = point.facts
-    method = {
+    return {
         "toolchain": facts.get("compiler", ""),
         "gpu_hash": point.gpu_hash[:12],
         "model": facts.get("model_hash", "")[:12],
         "gpusim": facts.get("gpusim_version", ""),
     }
+
+
+def _measured_method(point: HistoryPoint, clock: str) -> dict[str, str]:
+    facts = point.facts
+    return {
+        "toolchain": facts.get("compiler", ""),
+        "driver": facts.get("driver", ""),
+        "host": facts.get("host_hash", "")[:12],
+        "device": facts.get("device", "")[:12],
+        "clock": clock,
+        "timer": facts.get("method", ""),
+    }
+
+
+def _point_of(point: HistoryPoint, method: Mapping[str, str], digits: int) -> Point:
     # The same machine code in another launch is the commit's doing too: its file says so.
-    work = f"{point.cubin_hash} {facts.get('source_hash', '')}" if point.cubin_hash else ""
-    return Point(point.commit[:12], point.value, {name: value for name, value in method.items() if value}, work)
+    work = f"{point.cubin_hash} {point.facts.get('source_hash', '')}" if point.cubin_hash else ""
+    return Point(point.commit[:digits], point.value, {name: value for name, value in method.items() if value}, work)

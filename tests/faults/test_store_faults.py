@@ -116,7 +116,7 @@ def test_a_full_disk_is_one_line_and_the_store_stays(tmp_path):
 def test_a_full_file_system_says_so(tmp_path):
     mounted = tmp_path / "small"
     mounted.mkdir()
-    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", mounted]).returncode:
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", mounted]).returncode:
         pytest.skip("a file system of its own needs the right to mount one")
     try:
         with open_store(mounted / "s.sqlite") as store:

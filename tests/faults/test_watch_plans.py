@@ -17,12 +17,13 @@ from sqlalchemy import func, select
 from store_examples import postgres_server
 
 from gpusim.cli import run
+from gpusim.cluster import connect
 from gpusim.errors import BusyError, HistoryError, PlanError
 from gpusim.silicon.row import Estimate, SiliconRow
 from gpusim.store import open_store
 from gpusim.store.launch import SimulatedLaunch
 from gpusim.store.schema import cells, launches, points, refusals
-from gpusim.watch.dask_cells import DaskPlace, connect
+from gpusim.watch.dask_cells import DaskPlace
 from gpusim.watch.owners import OwnerRule, owners_of, read_owners
 from gpusim.watch.plan import load_plan
 from gpusim.watch.read_history import commit_states, list_series, read_points, read_refusals, stored_histories
@@ -243,7 +244,9 @@ def test_cases_of_each_commit_are_simulated_in_its_own_checkout(
     )
     git(repository, "commit", "-qam", "killed")
     path = repository / "plan.toml"
-    path.write_text('[plan]\nname = "e"\ncases = ["k.py:case"]\ngpus = ["h200"]\n')
+    path.write_text(
+        '[plan]\nname = "e"\ncases = ["k.py:case"]\ngpus = ["h200"]\n[[owners]]\npath = "k.py"\nowners = ["@scale"]\n'
+    )
     slower = find_commit(repository, "HEAD~1").hash
     assert run(["watch", "run", str(path), "--since", "HEAD~3", "--jobs", "1"]) == 1
     assert run(["watch", "status", "e"]) == 0
@@ -251,6 +254,11 @@ def test_cases_of_each_commit_are_simulated_in_its_own_checkout(
     assert run(["watch", "changes", "--plan", "e", "--format", "json"]) == 0
     (change,) = json.loads(capsys.readouterr().out)
     assert change["commit"] == slower[:12] and change["cause"] == "commit"
+    assert run(["alerts", "list", "--format", "json"]) == 0
+    (alert,) = json.loads(capsys.readouterr().out)
+    assert (alert["number"], alert["commit"], alert["owner"]) == (change["alert"], slower, "@scale")
+    assert alert["sentence"].startswith("k.py:case:n=32 got ") or "slower on h200" in alert["sentence"]
+    assert "k.py:" in alert["sentence"] and "instructions instead of" in alert["sentence"]
     with open_store() as store:
         assert read_points(store, list_series(store, "e")[0].id)[0].facts["file"] == "k.py"
 
@@ -285,6 +293,6 @@ def test_a_cluster_whose_worker_is_killed_loses_no_cell_and_keeps_none_twice(rep
 
 
 def test_a_cluster_that_is_not_there_is_said(repository: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gpusim.watch.dask_cells.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("gpusim.cluster.CONNECT_SECONDS", 0.2)
     assert run(["watch", "run", str(repository / "plan.toml"), "--dask", "tcp://127.0.0.1:9"]) in (2, 3)
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

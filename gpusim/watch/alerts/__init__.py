@@ -1,0 +1,1 @@
+"""Alerts: what changed, said once, whose it is, and what became of it."""
