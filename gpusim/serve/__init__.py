@@ -1,0 +1,1 @@
+"""The dashboard: pages about what the store holds, from a server or as files."""
