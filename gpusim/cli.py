@@ -31,6 +31,13 @@ COMMANDS = {
     "measure": ("measure", "Measure kernels on the GPU of this machine, by events or Nsight Compute."),
     "regress": ("regress", "Lay a new build, GPU or gpusim beside an old one, and say where they differ."),
     "watch": ("watch", "Find what changed in a history of simulations, when, and to whom it belongs."),
+    "bisect": ("bisect", "Find which commit, compiler version or figure of a GPU changed what a case costs."),
+    "check-claim": (
+        "check_claim",
+        "Say whether a claimed time of a kernel is possible, and whether it does all its work.",
+    ),
+    "alerts": ("alerts", "What got slower in those histories, whose it is, and what became of it."),
+    "serve": ("serve", "Serve a dashboard of what the store holds: changes, alerts, histories, coverage."),
     "runs": ("runs", "List, show, export and delete the stored runs."),
     "report": ("report", "Write one HTML page about a result that simulate --save has kept."),
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
@@ -44,6 +51,7 @@ COMMANDS = {
     "replay": ("explore", "Run a finding of explore again, to the digit."),
     "suite": ("suite", "Pick few pinned shapes that keep the coverage of many; show a suite."),
     "workloads": ("workloads", "What real networks launch: kernels of the suite with their shapes."),
+    "project": ("project", "Project library kernels (matrix products) on a described GPU, with an interval."),
     "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),
 }
 INTERNAL_ERROR = 70
@@ -66,7 +74,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"gpusim.commands.{COMMANDS[cmd_name][0]}")
-        return getattr(module, cmd_name)
+        return getattr(module, cmd_name.replace("-", "_"))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -188,6 +188,20 @@ def datasheet_errors() -> str:
     return table(head, rows, frozenset((3, 4, 5, 6)))
 
 
+def projection_errors() -> str:
+    """A row a GPU and region of rows: errors of projected products, from what tools/tile_gemm.py recorded."""
+    recorded = json.loads((Path(__file__).parents[1] / "gpusim" / "tile" / "gemm_errors.json").read_text("utf-8"))[
+        "regions"
+    ]
+    rows = [
+        [f"`{each['gpu']}`", each["m"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
+         f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %", f"{each['frameworks_apart_percent']:.1f} %"]
+        for each in recorded
+    ]  # fmt: skip
+    head = ["GPU", "rows of the result", "shapes", "mean error", "signed", "within 10 %", "apart"]
+    return table(head, rows, frozenset({2, 3, 4, 5, 6}))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
@@ -198,4 +212,5 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "interval coverage": interval_coverage,
     "interval halves": interval_halves,
     "datasheet errors": datasheet_errors,
+    "projection errors": projection_errors,
 }
