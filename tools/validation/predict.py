@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import gpusim
+from gpusim.cases.run_case import run_case
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
@@ -31,7 +32,7 @@ from gpusim.launch.memory import DeviceMemory
 from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.report.answer import answer
 from gpusim.trace.record import Trace
-from workloads.external.families import FAMILIES, FLUSH, Timed
+from workloads.external.families import FAMILIES, FLUSH, SuiteLaunch, Timed
 
 from .own_compiler import by_own_compiler
 
@@ -79,16 +80,31 @@ def predict(
     nvrtc: str = "",
 ) -> Prediction:  # fmt: skip
     """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, "" the installed one."""
-    timed = by_own_compiler(FAMILIES[family](values, checkout), nvrtc, spec)
+    launch = FAMILIES[family](values, checkout)
+    if isinstance(launch, SuiteLaunch):
+        return _of_the_suite(launch, spec)
+    timed = by_own_compiler(launch, nvrtc, spec)
     runner = _Runner(timed, spec)
     if reduce == "sms":
         return _by_sms(runner, budget)
     if reduce == "depth":
         return _by_depth(runner, budget)
     result, last = runner.run_whole(cache == FLUSHED)
-    sampling = last.sampling
-    error_us = 1e6 * sampling.error_cycles / result.clock_hz if sampling else None
-    return _prediction(runner, result, last.time_us, "the whole launch", error_us)
+    return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
+
+
+def _of_the_suite(launch: SuiteLaunch, spec: GpuSpec) -> Prediction:
+    """Captured without data where its kernel's path does not depend on any, as ``simulate --sample`` does."""
+    trace = run_case(launch.name, launch.shape(spec.sm_count), spec, sample=True).launches[0].trace
+    result = gpusim.simulate(trace, spec, code=trace, sample=True)
+    last = result.launches[-1]
+    held = occupancy(trace.launch, spec)
+    return _described(trace, held, result, last.time_us, "the whole launch", _claimed_us(result, last))
+
+
+def _claimed_us(result: Result, last: LaunchResult) -> float | None:
+    """The error that sampling claims, if anything was left out."""
+    return 1e6 * last.sampling.error_cycles / result.clock_hz if last.sampling else None
 
 
 class _Runner:
@@ -228,9 +244,15 @@ def _part(grid: tuple[int, ...], blocks: int) -> tuple[int, ...]:
 def _prediction(
     runner: _Runner, result: Result, time_us: float, scaled: str, error_us: float | None = None
 ) -> Prediction:
-    found, held = answer(result), runner.occupancy()
+    return _described(runner.first, runner.occupancy(), result, time_us, scaled, error_us)
+
+
+def _described(
+    first: Trace, held: Occupancy, result: Result, time_us: float, scaled: str, error_us: float | None
+) -> Prediction:
+    launch: Any = first.launch
+    found = answer(result)
     total = max(1, sum(result.stalls.values()))
-    launch: Any = runner.first.launch
     return Prediction(
         time_us=time_us,
         error_us=error_us or None,
@@ -244,6 +266,6 @@ def _prediction(
         shared_bytes=launch.shared_bytes,
         blocks_per_sm=held.blocks_per_sm,
         occupancy_limiter=held.limiter,
-        instructions=len(runner.first.program.instructions),
+        instructions=len(first.program.instructions),
         simulated_instructions=result.counters["smsp__inst_executed.sum"],
     )

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from kernels.cuda_cpp.hopper_fp8 import choose_tiles
+
 HERE = Path(__file__).parent
 Row = Mapping[str, Any]
 
@@ -49,6 +51,16 @@ class CudaKernel:
 
     def __cuda_cpp__(self) -> dict[str, Any]:
         return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
+
+
+@dataclass(frozen=True)
+class SuiteLaunch:
+    """A row that a kernel of the suite stands for: entry ``name`` with ``shape(SMs of the GPU)``, one launch. It is run whole, its waves sampled."""
+
+    name: str
+    shape: Callable[[int], dict[str, int]]
+    sources: tuple[Path, ...]
+    options: tuple[str, ...] = ()
 
 
 #: Writes the whole of a buffer: ``(buffer of float4, its length)``.
@@ -154,9 +166,22 @@ def triton_rows(row: Row, checkout: Path | None = None) -> Timed:
     )
 
 
+def scaled_products(row: Row, checkout: Path | None = None) -> SuiteLaunch:
+    """A product of E4M3 with block scales, by the suite's own kernel, with the tile that the measured library's rules choose."""
+    m, n, k = (int(row[name]) for name in "mnk")
+    folder = HERE.parents[1] / "kernels" / "cuda_cpp"
+
+    def shape(sm_count: int) -> dict[str, int]:
+        return {"m": m, "n": n, "k": k, "blocks": sm_count} | choose_tiles(m, n, k, sm_count)
+
+    sources = tuple(folder / name for name in ("fp8_gemm.cu", "hopper_fp8.py", "wgmma.cuh", "hopper.cuh"))
+    return SuiteLaunch("cpp_fp8_gemm", shape, sources)
+
+
 #: Family -> what makes a launch of one of its rows, given a checkout of the original or None.
-FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed]] = {
+FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     "convolution": convolution,
     "sgemm_ladder": sgemm_ladder,
     "triton_rows": triton_rows,
+    "scaled_products": scaled_products,
 }
