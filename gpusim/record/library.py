@@ -24,7 +24,16 @@ NATIVE = Path(__file__).parent / "native"
 HEADER = NATIVE / "gpusim_record.h"
 COMPILERS = ("cc", "gcc", "clang")
 #: Sibling calls: ``dlsym`` must see its caller's address (resolve.c). No deletion: a program may close the library that loaded it.
-FLAGS = ("-std=c11", "-O2", "-foptimize-sibling-calls", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror=implicit")
+FLAGS = (
+    "-std=c11",
+    "-O2",
+    "-foptimize-sibling-calls",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+    "-Werror=implicit",
+)
 LINK_FLAGS = ("-shared", "-Wl,-z,nodelete", "-Wl,-z,now", f"-Wl,-soname,{NAME}")
 LIBRARIES = ("-lm", "-ldl", "-lpthread")
 COMPILE_SECONDS = 120

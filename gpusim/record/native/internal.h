@@ -43,8 +43,6 @@ struct kernel {
     _Atomic uint32_t ready; /* its attributes have been asked for */
 };
 
-struct duration { uint64_t ns; bool counts; };
-
 /* ring.c */
 struct ring *ring_of_thread(void);
 bool ring_put(struct ring *ring, const struct event *event);
@@ -52,7 +50,6 @@ void rings_drain(void (*take)(const struct event *));
 uint64_t rings_dropped(void);
 void rings_after_fork(void);
 uint64_t rings_bytes(void);
-bool shared_put(const struct event *event);
 
 /* kernels.c */
 uint32_t kernel_of(void *handle);
@@ -83,6 +80,7 @@ bool hooks_used(void);
 extern _Atomic uint32_t capture_until_s; /* CLOCK_MONOTONIC_COARSE; 0: none */
 bool recording(void);
 void start_background(void);
+void wake_background(void);
 void background_after_fork(void);
 uint64_t now_ns(void);
 uint32_t coarse_seconds(void);

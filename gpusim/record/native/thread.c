@@ -66,10 +66,12 @@ static void *run(void *unused) {
         nanosleep(&pause, NULL);
     } while (now_ns() < end);
     atomic_store(&phase, ENDED);
-    syscall(SYS_futex, &phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    wake_background();
     for (;;) pause(); /* what is static stays usable until the process is gone */
     return NULL;
 }
+
+void wake_background(void) { syscall(SYS_futex, &phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
 void start_background(void) {
     if (LIKELY(atomic_load_explicit(&started, memory_order_relaxed))) return;
@@ -121,7 +123,7 @@ __attribute__((destructor)) static void exiting(void) {
     if (!atomic_load(&started) || !recording()) return;
     uint32_t now = RUNNING;
     if (!atomic_compare_exchange_strong(&phase, &now, ENDING)) return;
-    syscall(SYS_futex, &phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    wake_background();
     uint64_t end = now_ns() + (uint64_t)(LAST_WORDS_MS + 20) * 1000000;
     while (atomic_load(&phase) == ENDING && now_ns() < end) {
         struct timespec pause = {0, STEP_NS};
