@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from recorded import COMPILER, environment, stub_folder
 
 from gpusim.collect.once import recorded
 from gpusim.collect.totals import Total
+from gpusim.record.library import NATIVE
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the recorder is built by a C compiler")
 
@@ -23,6 +25,10 @@ def run(what: str, folder: Path, **more: str) -> tuple[int, list[Total], int]:
     return recorded(
         folder, path, lambda: subprocess.run([stub_folder() / "program", what], env=settings, timeout=20).returncode
     )
+
+
+#: XXH64 of "//", the stub's code.
+CODE = "358fa1d949bab267"
 
 
 def by_grid(totals: list[Total]) -> dict[int, int]:
@@ -43,7 +49,7 @@ def test_a_launch_is_told_with_all_its_facts(folder: Path) -> None:
     assert (code, dropped, by_grid(totals)) == (0, 0, {5: 100})
     assert (what.kernel, what.grid, what.block, what.registers) == ("alpha", (5, 2, 3), (64, 1, 1), 40)
     assert (what.static_shared_bytes, what.dynamic_shared_bytes, what.gpu, what.rank) == (1024, 128, "40" * 16, 3)
-    assert (what.name_hash, what.code_hash) == ("ALPHA", "CODE")
+    assert (what.name_hash, what.code_hash) == ("c758e1011dda5848", CODE)
     assert totals[0].timed == 0  # no CUPTI: unknown
 
 
@@ -80,6 +86,21 @@ def test_names_hide_behind_a_salt(folder: Path) -> None:
     other = run("plain", Path(tempfile.mkdtemp(prefix="r")), GPUSIM_RECORD_SALT="b")[1][0].what
     assert one.kernel.startswith("#") and len(one.kernel) == 33 and one.kernel != other.kernel
     assert one.code_hash != other.code_hash and one.name_hash != other.name_hash
+
+
+def test_hashes_are_the_published_ones(folder: Path) -> None:
+    """Vectors of the reference implementations of XXH64 and SipHash-2-4 with 128 bits."""
+    source = NATIVE / "hash.c"
+    subprocess.run([COMPILER, "-std=c11", "-O1", "-shared", "-fPIC", "-o", folder / "hash.so", source], check=True)
+    library = ctypes.CDLL(str(folder / "hash.so"))
+    library.xxh64.restype = ctypes.c_uint64
+    library.xxh64.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    texts = (b"", b"a", b"abc", b"Nobody inspects the spammish repetition")
+    expected = ["ef46db3751d8e999", "d24ec4f1a98c6e5b", "44bc2cf5ad770999", "fbcea83c8a378bf1"]
+    assert [f"{library.xxh64(text, len(text)):016x}" for text in texts] == expected
+    out = (ctypes.c_uint8 * 16)()
+    library.siphash128(bytes(range(16)), b"", ctypes.c_size_t(0), out)
+    assert bytes(out).hex() == "a3817f04ba25a8e66df67214c7550293"
 
 
 def test_no_collector_and_a_stuck_one(folder: Path) -> None:
