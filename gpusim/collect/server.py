@@ -172,6 +172,8 @@ def read_forwarded(payload: bytes, token: bytes | None) -> tuple[bytes, int, lis
     source, number = _PREFIX.unpack_from(told)
     try:
         totals = _totals.decode(told[_PREFIX.size :])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise WireError(f"a forwarded message that is none: {error}") from error
+    if not all(total.is_sound() for total in totals):
+        raise WireError("a forwarded message whose counts contradict each other")
     return source, number, totals

@@ -8,13 +8,18 @@ MessagePack checked against these types.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from gpusim.record.sketch import merged
 from gpusim.record.wire import ProcessRow
 
+#: Counts, times and minutes from elsewhere: what SQLite can hold, and add to.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 61)]
+Bin = Annotated[int, msgspec.Meta(ge=0, le=1 << 15)]
 #: Of the row that stands for all that was too small to be kept.
 OTHER = "other"
 
@@ -22,9 +27,9 @@ OTHER = "other"
 class What(msgspec.Struct, frozen=True, array_like=True):
     """A key. ``minute``: of Unix time, the first of ``minutes`` that it stands for. Hashes are hexadecimal, "" where unknown."""
 
-    minute: int
-    minutes: int
-    user: int
+    minute: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+    minutes: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+    user: Count
     container: str
     rank: int
     gpu: str
@@ -48,13 +53,17 @@ class Total(msgspec.Struct, array_like=True):
     """Counts of a key; times in ns, of the ``timed`` launches. ``weight``: launches that each recorded one stands for."""
 
     what: What
-    launches: int = 0
-    timed: int = 0
-    sum_ns: int = 0
-    least_ns: int = 0
-    most_ns: int = 0
-    bins: dict[int, int] = {}
+    launches: Count = 0
+    timed: Count = 0
+    sum_ns: Count = 0
+    least_ns: Count = 0
+    most_ns: Count = 0
+    bins: dict[Bin, Count] = {}
     weight: float = 1.0
+
+    def is_sound(self) -> bool:
+        """Whether the counts agree with each other, as those from elsewhere must."""
+        return sum(self.bins.values()) == self.timed and math.isfinite(self.weight) and self.weight > 0
 
     def add(self, other: Total) -> None:
         """Merge counts of the same key."""
