@@ -17,7 +17,9 @@ def batch(number: int, rows: int, launches: int, minute: int) -> bytes:
     body = struct.pack("<QQQ", number, 0, 0) + b"K" + struct.pack("<IQQHIH", 1, 7, 8, 32, 0, len(NAME)) + NAME
     for row in range(rows):
         body += b"W" + struct.pack("<IIIHHHHHHIHBB", minute, 1, row + 1, 1, 1, 64, 1, 1, 0, 0, 0, 0, 0)
-        body += struct.pack("<QQQQQB", launches, launches, 1000 * launches, 1000, 1000, 1) + struct.pack("<hI", 346, launches)
+        body += struct.pack("<QQQQQB", launches, launches, 1000 * launches, 1000, 1000, 1) + struct.pack(
+            "<hI", 346, launches
+        )
     return wire.frame(wire.BATCH, body)
 
 

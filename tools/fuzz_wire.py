@@ -81,7 +81,9 @@ def read(message: bytes, draw: random.Random) -> str:
         if kind == wire.HELLO:
             wire.read_hello(payload)
         elif kind == wire.BATCH:
-            msgspec.msgpack.encode(list(summed(of_process(row, 0, "", -1) for row in wire.read_batch(payload).rows).values()))
+            msgspec.msgpack.encode(
+                list(summed(of_process(row, 0, "", -1) for row in wire.read_batch(payload).rows).values())
+            )
         elif kind == wire.EVENTS:
             wire.read_events(payload)
         elif kind == wire.FORWARD:
@@ -118,7 +120,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     outcomes, most = run(options.messages, options.seed)
-    print(f"{options.messages} messages: {dict(outcomes)}; at most {most} bytes allocated for one (limit {LIMIT_BYTES})")
+    print(
+        f"{options.messages} messages: {dict(outcomes)}; at most {most} bytes allocated for one (limit {LIMIT_BYTES})"
+    )
     return 0 if most <= LIMIT_BYTES else 1
 
 

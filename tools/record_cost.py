@@ -44,14 +44,18 @@ def latency(program: Path, folder: Path, rounds: int) -> None:
     path = folder / "took"
     told = launched(program, ["pairs", str(COUNT), str(rounds)], environment(folder, RECORD_COST_FILE=str(path)))
     if sum(told[3:]) != rounds * COUNT + 1:  # the first launch is not timed
-        raise SystemExit(f"{told[3]} launches counted and {told[4]} dropped: the pairs are not one past and one through")
+        raise SystemExit(
+            f"{told[3]} launches counted and {told[4]} dropped: the pairs are not one past and one through"
+        )
     took = np.fromfile(path, np.int32).reshape(rounds, 2, COUNT)
     direct, through = (np.quantile(took[:, which], SHARES) for which in (0, 1))
     print(f"{rounds * COUNT} launches each, ns:  quantile  unrecorded  recorded  added")
     for share, one, other in zip(SHARES, direct, through):
         print(f"  {share:>8.2%} {one:11.0f} {other:9.0f} {other - one:6.0f}")
     added = np.median(took[:, 1], axis=1) - np.median(took[:, 0], axis=1)
-    print(f"  added at the median, by rounds: {np.min(added):.0f} to {np.max(added):.0f}, half of them {np.median(added):.0f}")
+    print(
+        f"  added at the median, by rounds: {np.min(added):.0f} to {np.max(added):.0f}, half of them {np.median(added):.0f}"
+    )
 
 
 def cpu(program: Path, folder: Path, pairs: int, seconds: int) -> None:

@@ -33,10 +33,8 @@ class Settings:
     ages: Ages = field(default_factory=Ages)
 
 
-async def serve(
-    settings: Settings, say: Callable[[str], None], expose: Callable[[Ledger, Writer, Connections], None] | None = None
-) -> None:
-    """Run until SIGINT or SIGTERM; ``expose`` is called with the parts once they stand. Raises CollectError."""
+async def serve(settings: Settings, say: Callable[[str], None]) -> None:
+    """Run until SIGINT or SIGTERM. Raises CollectError."""
     ledger = Ledger(settings.folder, settings.forward is not None, settings.most_pages)
     writer = Writer(ledger, settings.ages, say)
     connections = Connections(writer, settings.token)
@@ -54,8 +52,6 @@ async def serve(
     tasks = [asyncio.create_task(writer.run())]
     if settings.forward is not None:
         tasks.append(asyncio.create_task(Forwarder(writer, settings.forward, settings.token, settings.period_s).run()))
-    if expose is not None:
-        expose(ledger, writer, connections)
     for server in servers[1:]:
         say(f"takes other collectors at {server.sockets[0].getsockname()[:2]}")
     say(f"collects at {settings.socket} (Ctrl-C ends it)")

@@ -44,10 +44,6 @@ def collect() -> None:
     show_default=True,
     help="Seconds between forwarded messages.",
 )
-@click.option(
-    "--prometheus", type=click.IntRange(1, 65535), metavar="PORT", help="Expose metrics there (gpusim[collect])."
-)
-@click.option("--opentelemetry", is_flag=True, help="Register metrics with OpenTelemetry's provider (gpusim[collect]).")
 @done_by("collecting")
 def serve(
     data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
@@ -57,7 +53,7 @@ def serve(
 
     \b
     Examples:
-      gpusim collect serve --data /var/lib/gpusim --all-users --prometheus 9466
+      gpusim collect serve --data /var/lib/gpusim --all-users
       gpusim collect serve --data spool --socket spool/collect.sock --forward head:8766 --token token
     """
 

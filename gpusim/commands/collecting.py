@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -33,15 +32,8 @@ def serve(
     for option, place in (("--listen", listen), ("--forward", forward)):
         if place and ":" in place and not place.rpartition(":")[2].isdigit():
             raise UsageError(f"{option} {place}: HOST:PORT is wanted")
-    expose = None
-    if prometheus or opentelemetry:
-        exposition = importlib.import_module("gpusim.collect.exposition")  # its packages are an extra
-
-        def expose(ledger: Ledger, writer: Any, connections: Any) -> None:
-            exposition.start(data, writer, connections, prometheus, opentelemetry)
-
     settings = Settings(data, socket, listen, forward, secret, all_users, period)
-    asyncio.run(serve_until_stopped(settings, lambda line: click.echo(line, err=True), expose))
+    asyncio.run(serve_until_stopped(settings, lambda line: click.echo(line, err=True)))
 
 
 def show(data: Path, most: int, form: str) -> None:

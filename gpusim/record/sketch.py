@@ -38,7 +38,7 @@ def quantile_ns(bins: Mapping[int, int], share: float) -> float | None:
     total = sum(bins.values())
     if not total:
         return None
-    rank, seen = share * (total - 1), 0
+    rank, seen, index = share * (total - 1), 0, 0
     for index in sorted(bins):
         seen += bins[index]
         if seen > rank:
