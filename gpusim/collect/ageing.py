@@ -57,7 +57,7 @@ def age(ledger: Ledger, now_minute: int, ages: Ages = Ages()) -> int:
 def _small(totals: list[Total], most: int) -> list[Total]:
     """All but the ``most`` that took most time (without times: that were launched most); "other" rows are never small."""
     kept = [t for t in totals if t.what.kernel != OTHER]
-    kept.sort(key=lambda t: (t.sum_ns, t.launches, t.what), reverse=True)
+    kept.sort(key=lambda t: (t.sum_ns, t.launches, t.what.digest()), reverse=True)
     return kept[most:]
 
 

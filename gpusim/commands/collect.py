@@ -46,8 +46,7 @@ def collect() -> None:
 )
 @done_by("collecting")
 def serve(
-    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
-    prometheus: int | None, opentelemetry: bool,
+    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float
 ) -> None:  # fmt: skip
     """Run the daemon. What it has acknowledged is on the disk.
 

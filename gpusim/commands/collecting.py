@@ -22,8 +22,7 @@ LEAST_TOKEN_BYTES = 16
 
 
 def serve(
-    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
-    prometheus: int | None, opentelemetry: bool,
+    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float
 ) -> None:  # fmt: skip
     """What :func:`gpusim.commands.collect.serve` declares, with its arguments."""
     secret = token.read_bytes().strip() if token is not None else None
