@@ -43,6 +43,8 @@ COMMANDS = {
     "capture": ("capture", "Run a kernel's machine code on the CPU and write its trace."),
     "trace": ("trace", "Show what trace files hold: launch, warp instructions, bytes."),
     "run": ("run", "Run an unmodified Numba CUDA program on an emulated GPU."),
+    "record": ("record", "Run a program and count what it launches, in a library that is loaded into it."),
+    "collect": ("collect", "Add up what recorded processes launch: one daemon a node."),
     "cover": ("cover", "Which behaviours a set of workloads has exercised, and which it has not."),
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
     "doctor": ("doctor", "Say what works on this machine, what does not, and what would mend it."),

@@ -75,6 +75,16 @@ class StoreError(GpusimError):
     exit_code = 3
 
 
+class WireError(UsageError):
+    """What came over a socket of the recorder or of a collector, and is no message of theirs."""
+
+
+class CollectError(GpusimError):
+    """The collector cannot go on: its folder, socket or disk."""
+
+    exit_code = 3
+
+
 class CoverageFileError(UsageError):
     """A coverage file that is damaged, of another version, or none at all."""
 

@@ -36,6 +36,8 @@ FLOORS = {
     "driver": 8,
     "cudart": 11,
     "store": 8,
+    "record": 3,
+    "collect": 9,
     "cases": 9,
     "benchmarking": 10,
     "benchmark_file": 10,

@@ -1,0 +1,70 @@
+"""The collector's parts together, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpusim.collect.ageing import Ages
+from gpusim.collect.forward import Forwarder
+from gpusim.collect.ledger import Ledger
+from gpusim.collect.server import Connections, listening_socket
+from gpusim.collect.writer import Writer
+from gpusim.errors import CollectError
+from gpusim.record.wire import MOST_FRAME_BYTES
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``listen``: "HOST:PORT" for other collectors, which needs a token. ``forward``: the next one."""
+
+    folder: Path
+    socket: Path
+    listen: str | None = None
+    forward: str | None = None
+    token: bytes | None = None
+    all_users: bool = False
+    period_s: float = 10.0
+    most_pages: int | None = None
+    ages: Ages = field(default_factory=Ages)
+
+
+async def serve(settings: Settings, say: Callable[[str], None]) -> None:
+    """Run until SIGINT or SIGTERM. Raises CollectError."""
+    ledger = Ledger(settings.folder, settings.forward is not None, settings.most_pages)
+    writer = Writer(ledger, settings.ages, say)
+    connections = Connections(writer, settings.token)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    unix = listening_socket(settings.socket, settings.all_users)
+    servers = [await asyncio.start_unix_server(connections.process, sock=unix, limit=MOST_FRAME_BYTES // 4)]
+    if settings.listen is not None:
+        if not settings.token:
+            raise CollectError("--listen takes what others say over the network: give both the same --token FILE")
+        host, _, port = settings.listen.rpartition(":")
+        servers.append(await asyncio.start_server(connections.collector, host.strip("[]") or None, int(port)))
+    tasks = [asyncio.create_task(writer.run())]
+    if settings.forward is not None:
+        tasks.append(asyncio.create_task(Forwarder(writer, settings.forward, settings.token, settings.period_s).run()))
+    for server in servers[1:]:
+        say(f"takes other collectors at {server.sockets[0].getsockname()[:2]}")
+    say(f"collects at {settings.socket} (Ctrl-C ends it)")
+    await stop.wait()
+    for server in servers:
+        server.close()
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    settings.socket.unlink(missing_ok=True)
+    ledger.close()
+    say(
+        f"{writer.batches} batches, {writer.repeated} of them again, {writer.failed} not written, {connections.refused} refused"
+    )

@@ -1,0 +1,179 @@
+"""Where processes and other collectors connect: a Unix socket with peer credentials, and TCP with a shared token.
+
+Mental model: whoever speaks is known before it is believed. On the Unix socket the kernel tells the user, which becomes part of every
+source and every total: a process can neither claim to be another user's nor read anything, since nothing but acknowledgements is ever
+sent back. On TCP each message carries an HMAC-SHA256 under the token that both collectors were given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+import msgspec
+
+from gpusim.collect.ledger import Incoming
+from gpusim.collect.totals import Total, of_process
+from gpusim.collect.writer import Writer
+from gpusim.errors import CollectError, WireError
+from gpusim.record import wire
+
+_UCRED = struct.Struct("iII")
+SOURCE_BYTES, MAC_BYTES = 16, 32
+_PREFIX = struct.Struct(f"<{SOURCE_BYTES}sQ")
+_totals = msgspec.msgpack.Decoder(list[Total])
+#: A connection that says nothing within this time of its greeting is ended.
+GREETING_S = 10.0
+MOST_CONNECTIONS = 4096
+
+
+def peer_user(writer: asyncio.StreamWriter) -> int:
+    """The user at the other end, as the kernel knows it."""
+    connection = writer.get_extra_info("socket")
+    return _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]
+
+
+def listening_socket(path: Path, all_users: bool) -> socket.socket:
+    """A Unix socket of mode 0600 (0666 for ``all_users``), in the place of one that nobody listens at.
+
+    Raises CollectError where another collector listens, or where the path is no socket."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if all_users else 0o700)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    if path.exists():
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise CollectError(f"{path} is there and no socket: name another path with --socket")
+        try:
+            found.connect(str(path))
+        except OSError:
+            path.unlink()
+        else:
+            found.close()
+            raise CollectError(f"another collector listens at {path}: end it, or name another path with --socket")
+        found.close()
+        found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)  # never open to others, not for a moment
+    try:
+        found.bind(str(path))
+    except OSError as error:
+        raise CollectError(f"{path} cannot be listened at: {error.strerror}") from error
+    finally:
+        os.umask(before)
+    if all_users:
+        path.chmod(0o666)
+    return found
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """(type, payload) of the next frame. Raises WireError, IncompleteReadError at the end."""
+    count, kind = wire.header(await reader.readexactly(wire.HEADER_BYTES))
+    return kind, await reader.readexactly(count)
+
+
+class Connections:
+    """What is connected, and what is done with what it says."""
+
+    def __init__(self, writer: Writer, token: bytes | None):
+        self.writer, self.token = writer, token
+        self.processes: dict[asyncio.StreamWriter, wire.Hello] = {}
+        self.refused = self.events = 0
+        self.on_events = lambda hello, events: None
+
+    async def process(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """A connection of the Unix socket."""
+        try:
+            if len(self.processes) >= MOST_CONNECTIONS:
+                raise WireError(f"{MOST_CONNECTIONS} connections are open")
+            user = peer_user(out)
+            kind, payload = await asyncio.wait_for(read_frame(reader), GREETING_S)
+            if kind == wire.FORWARD:
+                await self._forwarded(reader, out, payload, user)
+            if kind != wire.HELLO:
+                raise WireError(f"a connection that begins with type {kind}")
+            hello = wire.read_hello(payload)
+            self.processes[out] = hello
+            while True:
+                kind, payload = await read_frame(reader)
+                if kind == wire.BATCH:
+                    batch = wire.read_batch(payload)
+                    totals = [of_process(row, user, hello.container, hello.rank) for row in batch.rows]
+                    source = hello.source + user.to_bytes(4, "little")
+                    await self.writer.commit(Incoming(source, batch.number, totals, batch.dropped))
+                    out.write(wire.numbered(wire.ACKNOWLEDGED, batch.number))
+                    await out.drain()
+                elif kind == wire.EVENTS:
+                    events = wire.read_events(payload)
+                    self.events += len(events)
+                    self.on_events(hello, events)
+                else:
+                    raise WireError(f"a process says type {kind}")
+        except (WireError, CollectError, TimeoutError):
+            self.refused += 1
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.processes.pop(out, None)
+            out.close()
+
+    async def collector(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """A connection of another collector over TCP."""
+        try:
+            kind, payload = await asyncio.wait_for(read_frame(reader), GREETING_S)
+            if kind != wire.FORWARD:
+                raise WireError(f"a collector says type {kind}")
+            await self._forwarded(reader, out, payload, None)
+        except (WireError, CollectError, TimeoutError):
+            self.refused += 1
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            out.close()
+
+    async def _forwarded(
+        self, reader: asyncio.StreamReader, out: asyncio.StreamWriter, payload: bytes, user: int | None
+    ) -> None:
+        while True:
+            source, number, totals = read_forwarded(payload, self.token)
+            if self.token is None:  # a collector without a token speaks for its own user only, unless it is root
+                own = user in (0, os.geteuid())
+                if not own and any(total.what.user != user for total in totals):
+                    raise WireError(f"user {user} tells totals of others")
+            await self.writer.commit(Incoming(b"c" + source + (user or 0).to_bytes(4, "little"), number, totals))
+            out.write(wire.numbered(wire.ACKNOWLEDGED, number))
+            await out.drain()
+            kind, payload = await read_frame(reader)
+            if kind != wire.FORWARD:
+                raise WireError(f"a collector says type {kind}")
+
+    def capture(self, seconds: int) -> int:
+        """Tell every process to send its launches as events; how many were told."""
+        for out in self.processes:
+            out.write(wire.numbered(wire.CAPTURE, seconds))
+        return len(self.processes)
+
+
+def forwarded(source: bytes, number: int, body: bytes, token: bytes | None) -> bytes:
+    """A message of a collector: ``body`` a MessagePack list of totals."""
+    told = _PREFIX.pack(source, number) + body
+    return wire.frame(wire.FORWARD, told + hmac.digest(token or b"", told, "sha256"))
+
+
+def read_forwarded(payload: bytes, token: bytes | None) -> tuple[bytes, int, list[Total]]:
+    """(source, number, totals) of a message that bears the right HMAC. Raises WireError."""
+    if len(payload) < _PREFIX.size + MAC_BYTES:
+        raise WireError(f"a forwarded message of {len(payload)} bytes")
+    told, mac = payload[:-MAC_BYTES], payload[-MAC_BYTES:]
+    if not hmac.compare_digest(hmac.digest(token or b"", told, "sha256"), mac):
+        raise WireError("a forwarded message under another token")
+    source, number = _PREFIX.unpack_from(told)
+    try:
+        totals = _totals.decode(told[_PREFIX.size :])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise WireError(f"a forwarded message that is none: {error}") from error
+    if not all(total.is_sound() for total in totals):
+        raise WireError("a forwarded message whose counts contradict each other")
+    return source, number, totals

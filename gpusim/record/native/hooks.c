@@ -1,0 +1,237 @@
+/* The driver's functions as programs see them: each calls the real one and, where that succeeded, notes what it did.
+ *
+ * Declarations follow the documented driver API (cuda.h); handles are opaque pointers.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <dlfcn.h>
+#include <string.h>
+
+typedef void *handle;
+struct launch_config { unsigned grid[3], block[3], shared_bytes; handle stream; void *attributes; unsigned count; };
+
+#define HOOKS(X) \
+    X(cuLaunchKernel) X(cuLaunchKernel_ptsz) X(cuLaunchKernelEx) X(cuLaunchKernelEx_ptsz) X(cuLaunchCooperativeKernel) \
+    X(cuLaunchCooperativeKernel_ptsz) X(cuGraphLaunch) X(cuGraphLaunch_ptsz) X(cuModuleLoadData) X(cuModuleLoadDataEx) \
+    X(cuModuleLoadFatBinary) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLibraryLoadData) X(cuLibraryUnload) \
+    X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuKernelGetFunction) X(cuCtxSetCurrent) X(cuCtxPushCurrent_v2) \
+    X(cuCtxPopCurrent_v2) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy_v2) X(cuStreamBeginCapture_v2) X(cuStreamBeginCapture_v2_ptsz) \
+    X(cuStreamEndCapture) X(cuStreamEndCapture_ptsz) X(cuGetProcAddress) X(cuGetProcAddress_v2)
+#define NUMBER(name) AT_##name,
+enum { HOOKS(NUMBER) HOOK_COUNT };
+static _Atomic(void *) real[HOOK_COUNT];
+static _Atomic int captures; /* streams that are being captured */
+static _Atomic bool used;
+
+static __attribute__((noinline)) void *find_real(int at, const char *name) {
+    void *found = library_symbol(RTLD_NEXT, name);
+    if (!found || is_hook(found)) found = real_function(name);
+    if (found && is_hook(found)) found = NULL;
+    if (found) atomic_store_explicit(&real[at], found, memory_order_release);
+    return found;
+}
+static inline void *real_of(int at, const char *name) {
+    void *found = atomic_load_explicit(&real[at], memory_order_acquire);
+    return LIKELY(found != NULL) ? found : find_real(at, name);
+}
+#define CALL(name, types, ...) \
+    int (*call) types = (int (*) types)real_of(AT_##name, #name); \
+    if (!call) return 3 /* CUDA_ERROR_NOT_INITIALIZED: there is no driver */; \
+    int result = call(__VA_ARGS__)
+
+bool hooks_used(void) { return atomic_load_explicit(&used, memory_order_relaxed); }
+
+static __attribute__((noinline)) void ask_device(void) {
+    int (*ask)(int *) = (int (*)(int *))real_function("cuCtxGetDevice");
+    int device = NO_DEVICE;
+    if (!ask || ask(&device) || device < 0 || device >= DEVICES) device = NO_DEVICE;
+    thread_state.device = (int16_t)device;
+    if (device != NO_DEVICE) identity_gpu((uint8_t)device);
+}
+
+static __attribute__((noinline)) bool is_captured(handle stream, bool per_thread) {
+    int (*ask)(handle, int *) = (int (*)(handle, int *))real_function(per_thread ? "cuStreamIsCapturing_ptsz" : "cuStreamIsCapturing");
+    int status = 0;
+    return ask && !ask(stream, &status) && status == 1;
+}
+
+static inline uint32_t folded(handle stream) { return (uint32_t)((uintptr_t)stream >> 3 ^ (uintptr_t)stream >> 35); }
+
+static inline void note(enum kind kind, uint32_t kernel, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
+    struct ring *ring = ring_of_thread();
+    if (!ring) return;
+    if (thread_state.device < 0) ask_device();
+    if (__builtin_expect(atomic_load_explicit(&captures, memory_order_relaxed) > 0, 0) && is_captured(stream, per_thread)) kind = CAPTURED;
+    struct event event = {
+        .kernel = kernel, .grid_x = grid[0], .grid_y = (uint16_t)grid[1], .grid_z = (uint16_t)grid[2],
+        .block_x = (uint16_t)block[0], .block_y = (uint16_t)block[1], .block_z = (uint16_t)block[2], .range = current_range(),
+        .shared_bytes = shared, .stream = folded(stream), .correlation = ++thread_state.correlation,
+        .device = (uint8_t)thread_state.device, .kind = (uint8_t)kind,
+    };
+    if (__builtin_expect(atomic_load_explicit(&capture_until_s, memory_order_relaxed), 0)) event.time_ns = now_ns();
+    ring_put(ring, &event);
+}
+
+static inline void note_kernel(enum kind kind, handle f, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
+    if (!recording()) return;
+    if (!atomic_load_explicit(&used, memory_order_relaxed)) atomic_store(&used, true);
+    if (thread_state.device < 0 && ring_of_thread()) ask_device(); /* before the kernel's attributes are asked for */
+    note(kind, kernel_of(f), grid, block, shared, stream, per_thread);
+}
+
+#define LAUNCH_TYPES (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **)
+#define LAUNCH_HOOK(name, per_thread) \
+    EXPORT int name(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
+                    handle stream, void **parameters, void **extra) { \
+        CALL(name, LAUNCH_TYPES, f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra); \
+        if (!result) note_kernel(LAUNCH, f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, per_thread); \
+        return result; }
+LAUNCH_HOOK(cuLaunchKernel, false)
+LAUNCH_HOOK(cuLaunchKernel_ptsz, true)
+
+#define LAUNCH_EX_HOOK(name, per_thread) \
+    EXPORT int name(const struct launch_config *config, handle f, void **parameters, void **extra) { \
+        CALL(name, (const void *, handle, void **, void **), config, f, parameters, extra); \
+        if (!result) note_kernel(LAUNCH, f, config->grid, config->block, config->shared_bytes, config->stream, per_thread); \
+        return result; }
+LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
+LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
+
+#define COOPERATIVE_HOOK(name, per_thread) \
+    EXPORT int name(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
+                    handle stream, void **parameters) { \
+        CALL(name, (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **), \
+             f, gx, gy, gz, bx, by, bz, shared, stream, parameters); \
+        if (!result) note_kernel(COOPERATIVE, f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, per_thread); \
+        return result; }
+COOPERATIVE_HOOK(cuLaunchCooperativeKernel, false)
+COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, true)
+
+#define GRAPH_HOOK(name, per_thread) \
+    EXPORT int name(handle graph, handle stream) { \
+        CALL(name, (handle, handle), graph, stream); \
+        if (!result && recording()) note(GRAPH, 0, (unsigned[]){0, 0, 0}, (unsigned[]){0, 0, 0}, 0, stream, per_thread); \
+        return result; }
+GRAPH_HOOK(cuGraphLaunch, false)
+GRAPH_HOOK(cuGraphLaunch_ptsz, true)
+
+EXPORT int cuModuleLoadData(handle *module, const void *image) {
+    CALL(cuModuleLoadData, (handle *, const void *), module, image);
+    if (!result && recording()) module_loaded(*module, image);
+    return result;
+}
+EXPORT int cuModuleLoadFatBinary(handle *module, const void *image) {
+    CALL(cuModuleLoadFatBinary, (handle *, const void *), module, image);
+    if (!result && recording()) module_loaded(*module, image);
+    return result;
+}
+EXPORT int cuModuleLoadDataEx(handle *module, const void *image, unsigned count, int *options, void **values) {
+    CALL(cuModuleLoadDataEx, (handle *, const void *, unsigned, int *, void **), module, image, count, options, values);
+    if (!result && recording()) module_loaded(*module, image);
+    return result;
+}
+EXPORT int cuLibraryLoadData(handle *library, const void *code, int *jit, void **jit_values, unsigned jits, int *options, void **values, unsigned count) {
+    CALL(cuLibraryLoadData, (handle *, const void *, int *, void **, unsigned, int *, void **, unsigned), library, code, jit, jit_values, jits, options, values, count);
+    if (!result && recording()) module_loaded(*library, code);
+    return result;
+}
+EXPORT int cuModuleUnload(handle module) {
+    if (recording()) module_unloaded(module); /* before: afterwards another thread may be given the handle again */
+    CALL(cuModuleUnload, (handle), module);
+    return result;
+}
+EXPORT int cuLibraryUnload(handle library) {
+    if (recording()) module_unloaded(library);
+    CALL(cuLibraryUnload, (handle), library);
+    return result;
+}
+EXPORT int cuModuleGetFunction(handle *f, handle module, const char *name) {
+    CALL(cuModuleGetFunction, (handle *, handle, const char *), f, module, name);
+    if (!result && recording()) kernel_named(*f, module, name, false);
+    return result;
+}
+EXPORT int cuLibraryGetKernel(handle *kernel, handle library, const char *name) {
+    CALL(cuLibraryGetKernel, (handle *, handle, const char *), kernel, library, name);
+    if (!result && recording()) kernel_named(*kernel, library, name, true);
+    return result;
+}
+EXPORT int cuLibraryGetModule(handle *module, handle library) {
+    CALL(cuLibraryGetModule, (handle *, handle), module, library);
+    return result;
+}
+EXPORT int cuKernelGetFunction(handle *f, handle kernel) {
+    CALL(cuKernelGetFunction, (handle *, handle), f, kernel);
+    if (!result && recording()) kernel_same(*f, kernel);
+    return result;
+}
+
+#define CONTEXT_HOOK(name, types, parameters, ...) \
+    EXPORT int name parameters { CALL(name, types, __VA_ARGS__); thread_state.device = -1; return result; }
+CONTEXT_HOOK(cuCtxSetCurrent, (handle), (handle context), context)
+CONTEXT_HOOK(cuCtxPushCurrent_v2, (handle), (handle context), context)
+CONTEXT_HOOK(cuCtxPopCurrent_v2, (handle *), (handle *context), context)
+/* Its versions differ in their arguments, and cuGetProcAddress gives any of them: all are integers or pointers, at most five, and
+ * six of those go through registers on x86-64 and AArch64, so six are handed on. */
+#define SIX (uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f)
+#define CREATE_HOOK(name) CONTEXT_HOOK(name, (uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t), SIX, a, b, c, d, e, f)
+CREATE_HOOK(cuCtxCreate_v2)
+CREATE_HOOK(cuCtxCreate_v3)
+CREATE_HOOK(cuCtxCreate_v4)
+CONTEXT_HOOK(cuCtxDestroy_v2, (handle), (handle context), context)
+
+#define CAPTURE_HOOKS(begin, end) \
+    EXPORT int begin(handle stream, int mode) { CALL(begin, (handle, int), stream, mode); if (!result) atomic_fetch_add(&captures, 1); return result; } \
+    EXPORT int end(handle stream, handle *graph) { CALL(end, (handle, handle *), stream, graph); atomic_fetch_sub(&captures, 1); return result; }
+CAPTURE_HOOKS(cuStreamBeginCapture_v2, cuStreamEndCapture)
+CAPTURE_HOOKS(cuStreamBeginCapture_v2_ptsz, cuStreamEndCapture_ptsz)
+
+enum { PER_THREAD_STREAM = 2, TWELVE = 12000 };
+
+/* The hook under which the driver would have answered: "_v2" and "_ptsz" are not part of the asked name. */
+static void *substitute(const char *symbol, void *found, int version, uint64_t flags) {
+    char name[64];
+    if (!symbol || strnlen(symbol, 40) >= 40) return found;
+    if (!strcmp(symbol, "cuGetProcAddress")) return hook_for(version >= TWELVE ? "cuGetProcAddress_v2" : symbol, found);
+    static const char *const endings[] = {"_v2_ptsz", "_ptsz", "_v2", ""};
+    for (int i = flags & PER_THREAD_STREAM ? 0 : 2; i < 4; i++) {
+        strcpy(name, symbol);
+        strcat(name, endings[i]);
+        void *hook = hook_for(name, found);
+        if (hook != found) return hook;
+    }
+    return found;
+}
+
+EXPORT int cuGetProcAddress_v2(const char *symbol, void **address, int version, uint64_t flags, void *status) {
+    CALL(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, void *), symbol, address, version, flags, status);
+    if (!result && recording() && address && *address) *address = substitute(symbol, *address, version, flags);
+    return result;
+}
+EXPORT int cuGetProcAddress(const char *symbol, void **address, int version, uint64_t flags) {
+    CALL(cuGetProcAddress, (const char *, void **, int, uint64_t), symbol, address, version, flags);
+    if (!result && recording() && address && *address) *address = substitute(symbol, *address, version, flags);
+    return result;
+}
+
+#define ENTRY(name) {#name, (void *)name},
+static const struct { const char *name; void *hook; } table[] = {HOOKS(ENTRY)};
+
+bool is_hook(const void *address) {
+    for (int i = 0; i < HOOK_COUNT; i++)
+        if (table[i].hook == address) return true;
+    return false;
+}
+
+/* The hook of that name, which from now on calls `found`; `found` itself where there is none. */
+void *hook_for(const char *name, void *found) {
+    for (int i = 0; i < HOOK_COUNT; i++)
+        if (!strcmp(table[i].name, name)) {
+            if (!is_hook(found)) {
+                atomic_store_explicit(&real[i], found, memory_order_release);
+                start_background();
+                cupti_start(false);
+            } else if (!real_of(i, name)) return NULL; /* asked for among all libraries, and there is no driver */
+            return table[i].hook;
+        }
+    return found;
+}

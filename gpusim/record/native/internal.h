@@ -1,0 +1,122 @@
+/* What the recorder's parts share: events on their way from the launching threads to the background thread. */
+#ifndef GPUSIM_RECORD_INTERNAL_H
+#define GPUSIM_RECORD_INTERNAL_H
+#include "gpusim_record.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+enum { RINGS = 16, RING_EVENTS = 8192, ROWS = 4096, KERNELS = 4096, HANDLES = 16384, RANGES = 1024, DEVICES = 64 };
+enum { NAME_BYTES = 2048, ARENA_BYTES = 1 << 20, BATCH_BYTES = 1 << 19, BINS = 32, NO_DEVICE = 255 };
+enum kind { LAUNCH = 0, COOPERATIVE = 1, GRAPH = 2, IN_GRAPH = 3, CAPTURED = 4, OTHER = 5 };
+enum frame { HELLO = 1, BATCH = 2, EVENTS = 3, ACKNOWLEDGED = 4, CAPTURE = 5 };
+
+/* One launch; 48 bytes. `time_ns` is set while a capture runs, 0 otherwise: reading a clock costs more than all the rest. */
+struct event {
+    uint64_t time_ns;
+    uint32_t kernel, grid_x;
+    uint16_t grid_y, grid_z, block_x, block_y, block_z, range;
+    uint32_t shared_bytes, stream, correlation;
+    uint8_t device, kind;
+    uint16_t reserved;
+};
+_Static_assert(sizeof(struct event) == 48, "an event is 48 bytes");
+
+/* Single producer, single consumer; the two sides write different cache lines. */
+struct ring {
+    _Alignas(64) _Atomic uint32_t head; /* the producer's */
+    uint32_t seen_tail;
+    _Atomic uint64_t dropped;
+    _Alignas(64) _Atomic uint32_t tail; /* the consumer's */
+    _Alignas(64) _Atomic uint32_t state;
+    struct event *_Atomic events;
+};
+
+struct kernel {
+    uint64_t name_hash, code_hash;
+    uint32_t name_at; /* in the arena */
+    uint16_t name_bytes, registers;
+    uint32_t static_shared_bytes;
+    _Atomic uint32_t ready; /* its attributes have been asked for */
+};
+
+/* ring.c */
+struct ring *ring_of_thread(void);
+bool ring_put(struct ring *ring, const struct event *event);
+void rings_drain(void (*take)(const struct event *));
+uint64_t rings_dropped(void);
+void rings_after_fork(void);
+uint64_t rings_bytes(void);
+
+/* kernels.c */
+uint32_t kernel_of(void *handle);
+void kernel_named(void *handle, void *module, const char *name, bool is_library_kernel);
+void kernel_same(void *handle, void *of);
+void module_loaded(void *module, const void *image);
+void module_unloaded(void *module);
+uint32_t kernel_by_name(const char *name, uint32_t registers, uint32_t static_shared_bytes);
+const struct kernel *kernel_at(uint32_t slot);
+const char *name_at(uint32_t at);
+uint16_t range_of(const char *text, size_t bytes);
+const char *range_text(uint16_t range, uint16_t *bytes);
+void kernels_after_fork(void);
+
+/* hash.c */
+uint64_t xxh64(const void *data, size_t bytes);
+void siphash128(const uint8_t key[16], const void *data, size_t bytes, uint64_t out[2]);
+size_t image_bytes(const void **image);
+
+/* hooks.c, resolve.c */
+void *real_function(const char *name);
+void *library_symbol(void *handle, const char *name);
+void *hook_for(const char *name, void *real);
+bool is_hook(const void *address);
+bool hooks_used(void);
+
+/* thread.c */
+extern _Atomic uint32_t capture_until_s; /* CLOCK_MONOTONIC_COARSE; 0: none */
+bool recording(void);
+void start_background(void);
+void wake_background(void);
+void background_after_fork(void);
+uint64_t now_ns(void);
+uint32_t coarse_seconds(void);
+
+/* rows.c: only the background thread */
+void rows_event(const struct event *event);
+void rows_timed(const struct event *event, uint64_t ns, bool counts);
+size_t rows_seal(uint8_t *out, size_t room, uint32_t *rows);
+uint32_t rows_waiting(void);
+uint64_t rows_launches(void);
+uint64_t rows_lost(void);
+void rows_set_minute(uint32_t minute);
+void rows_after_fork(void);
+
+/* channel.c: only the background thread */
+void channel_step(bool last);
+bool channel_idle(void);
+void channel_event(const struct event *event);
+uint64_t channel_acknowledged(void);
+void channel_after_fork(void);
+
+/* identity.c */
+struct identity { uint8_t source[16]; int32_t rank; char container[65]; uint8_t gpus[DEVICES][16]; _Atomic uint64_t known_gpus; };
+extern struct identity identity;
+void identity_read(void);
+void identity_gpu(uint8_t device);
+const uint8_t *identity_salt(void);
+
+/* cupti.c */
+void cupti_start(bool injected);
+void cupti_poll(void);
+
+/* nvtx.c */
+uint16_t current_range(void);
+
+struct thread_state { struct ring *ring; uint32_t generation, correlation; int16_t device; bool none; };
+extern __thread struct thread_state thread_state;
+extern _Atomic uint32_t generation; /* of forks */
+#endif

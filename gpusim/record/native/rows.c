@@ -1,0 +1,185 @@
+/* What launches add up to: a row for each kernel, shape, stream, NVTX range, GPU and minute. Only the background thread is here.
+ *
+ * The table is bounded: when it is full, a launch counts in its minute's row "other" of its GPU, for which the last rows are kept;
+ * when these are full too, it is lost, and counted as such. Durations are a DDSketch of 1 % (Masson, Rim and Lee 2019) with the
+ * lowest bins collapsed.
+ */
+#include "internal.h"
+#include <math.h>
+#include <string.h>
+
+enum { INDEX = 16384, KEPT_FOR_OTHER = 64, STREAMS = 256, NO_STREAM = 0xFFFF, NO_ROW = 0xFFFF };
+static const double LOG_GAMMA = 0.020000666706669544; /* ln(1.01 / 0.99) */
+
+struct key {
+    uint32_t minute, kernel, grid_x;
+    uint16_t grid_y, grid_z, block_x, block_y, block_z, range;
+    uint32_t shared_bytes;
+    uint16_t stream;
+    uint8_t device, kind;
+};
+_Static_assert(sizeof(struct key) == 32, "a key is 32 bytes, without padding");
+struct row {
+    struct key key;
+    uint64_t launches, timed, sum_ns, least_ns, most_ns;
+    uint8_t bins;
+    int16_t bin[BINS];
+    uint32_t count[BINS];
+};
+
+static struct row rows[ROWS];
+static uint16_t slots[INDEX];
+static uint32_t used, minute_now;
+static uint32_t streams[STREAMS];
+static uint16_t stream_count;
+static _Atomic uint64_t launches, lost;
+static uint8_t told_kernels[KERNELS / 8], told_ranges[RANGES / 8 + 1];
+
+void rows_set_minute(uint32_t minute) { minute_now = minute; }
+uint32_t rows_waiting(void) { return used; }
+uint64_t rows_launches(void) { return atomic_load(&launches); }
+uint64_t rows_lost(void) { return atomic_load(&lost); }
+
+static size_t slot_of(const struct key *key) {
+    uint64_t word[4], hash = 0;
+    memcpy(word, key, sizeof word);
+    for (int i = 0; i < 4; i++) hash = (hash ^ word[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
+    return hash >> 32 & (INDEX - 1);
+}
+
+static struct row *row_of(const struct key *key, uint32_t room) {
+    size_t at = slot_of(key);
+    for (; slots[at]; at = (at + 1) % INDEX)
+        if (!memcmp(&rows[slots[at] - 1].key, key, sizeof *key)) return &rows[slots[at] - 1];
+    if (used >= room) return NULL;
+    struct row *row = &rows[used++];
+    slots[at] = (uint16_t)used;
+    memset(row, 0, sizeof *row);
+    row->key = *key;
+    row->least_ns = UINT64_MAX;
+    return row;
+}
+
+static uint16_t stream_number(uint32_t folded) {
+    for (uint16_t i = 0; i < stream_count; i++)
+        if (streams[i] == folded) return i;
+    if (stream_count == STREAMS) return NO_STREAM;
+    streams[stream_count] = folded;
+    return stream_count++;
+}
+
+static struct row *row_for(const struct event *event) {
+    struct key key = {minute_now, event->kernel, event->grid_x, event->grid_y, event->grid_z, event->block_x, event->block_y, event->block_z,
+                      event->range, event->shared_bytes, stream_number(event->stream), event->device, event->kind};
+    struct row *row = row_of(&key, ROWS - KEPT_FOR_OTHER);
+    if (row) return row;
+    struct key other = {.minute = minute_now, .stream = NO_STREAM, .device = event->device, .kind = OTHER};
+    return row_of(&other, ROWS);
+}
+
+void rows_event(const struct event *event) {
+    struct row *row = row_for(event);
+    atomic_store_explicit(&launches, atomic_load_explicit(&launches, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (row) row->launches++;
+    else atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+    if (event->time_ns) channel_event(event);
+}
+
+static void add_to_sketch(struct row *row, uint64_t ns) {
+    int16_t bin = (int16_t)(ns < 2 ? 0 : ceil(log((double)ns) / LOG_GAMMA));
+    int lowest = 0, second = -1;
+    for (int i = 0; i < row->bins; i++) {
+        if (row->bin[i] == bin) { row->count[i]++; return; }
+        if (row->bin[i] < row->bin[lowest]) second = lowest, lowest = i;
+        else if (i != lowest && (second < 0 || row->bin[i] < row->bin[second])) second = i;
+    }
+    if (row->bins == BINS) {
+        if (bin < row->bin[lowest]) { row->count[lowest]++; return; }
+        if (bin < row->bin[second]) { row->bin[lowest] = bin; row->count[lowest]++; return; }
+        row->count[second] += row->count[lowest];
+        row->bin[lowest] = bin, row->count[lowest] = 1;
+        return;
+    }
+    row->bin[row->bins] = bin, row->count[row->bins++] = 1;
+}
+
+/* A kernel's time on the GPU. `counts`: nobody has counted its launch before. */
+void rows_timed(const struct event *event, uint64_t ns, bool counts) {
+    struct row *row = row_for(event);
+    if (counts) atomic_fetch_add_explicit(&launches, 1, memory_order_relaxed);
+    if (!row) { if (counts) atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed); return; }
+    row->launches += counts;
+    row->timed++;
+    row->sum_ns += ns;
+    if (ns < row->least_ns) row->least_ns = ns;
+    if (ns > row->most_ns) row->most_ns = ns;
+    add_to_sketch(row, ns);
+}
+
+struct writer { uint8_t *at, *end; };
+static void put(struct writer *w, const void *data, size_t bytes) { memcpy(w->at, data, bytes); w->at += bytes; }
+#define PUT(w, value) put(w, &(value), sizeof(value))
+
+static bool first_time(uint8_t *told, uint32_t at) {
+    bool first = !(told[at / 8] >> at % 8 & 1);
+    told[at / 8] |= (uint8_t)(1u << at % 8);
+    return first;
+}
+
+/* Kernel and range of a row, where this batch has not told them yet. */
+static void put_names(struct writer *w, const struct key *key) {
+    if (key->kernel && first_time(told_kernels, key->kernel)) {
+        const struct kernel *k = kernel_at(key->kernel);
+        *w->at++ = 'K';
+        PUT(w, key->kernel); PUT(w, k->name_hash); PUT(w, k->code_hash); PUT(w, k->registers);
+        PUT(w, k->static_shared_bytes); PUT(w, k->name_bytes);
+        put(w, name_at(k->name_at), k->name_bytes);
+    }
+    if (key->range && first_time(told_ranges, key->range)) {
+        uint16_t bytes;
+        const char *text = range_text(key->range, &bytes);
+        *w->at++ = 'R';
+        PUT(w, key->range); PUT(w, bytes);
+        put(w, text, bytes);
+    }
+}
+
+static void put_row(struct writer *w, const struct row *row) {
+    *w->at++ = 'W';
+    PUT(w, row->key); PUT(w, row->launches); PUT(w, row->timed); PUT(w, row->sum_ns); PUT(w, row->least_ns); PUT(w, row->most_ns);
+    PUT(w, row->bins);
+    for (int i = 0; i < row->bins; i++) { PUT(w, row->bin[i]); PUT(w, row->count[i]); }
+}
+
+/* Move as many rows as there is room for into a batch; the bytes written. */
+size_t rows_seal(uint8_t *out, size_t room, uint32_t *sealed) {
+    enum { MOST = 1 + 30 + NAME_BYTES + 1 + 4 + 256 + 1 + sizeof(struct row) };
+    struct writer w = {out, out + room};
+    memset(told_kernels, 0, sizeof told_kernels);
+    memset(told_ranges, 0, sizeof told_ranges);
+    uint64_t gpus = atomic_load(&identity.known_gpus);
+    for (uint8_t device = 0; device < DEVICES; device++)
+        if (gpus >> device & 1) { *w.at++ = 'G'; *w.at++ = device; put(&w, identity.gpus[device], 16); }
+    uint32_t done = 0;
+    for (; done < used && (size_t)(w.end - w.at) >= MOST; done++) {
+        put_names(&w, &rows[done].key);
+        put_row(&w, &rows[done]);
+    }
+    memmove(rows, rows + done, (used - done) * sizeof *rows);
+    used -= done;
+    memset(slots, 0, sizeof slots);
+    for (uint32_t i = 0; i < used; i++) {
+        size_t at = slot_of(&rows[i].key);
+        while (slots[at]) at = (at + 1) % INDEX;
+        slots[at] = (uint16_t)(i + 1);
+    }
+    *sealed = done;
+    return (size_t)(w.at - out);
+}
+
+void rows_after_fork(void) {
+    used = 0, stream_count = 0;
+    memset(slots, 0, sizeof slots);
+    atomic_store(&launches, 0);
+    atomic_store(&lost, 0);
+}

@@ -1,0 +1,147 @@
+/* The background thread, and what happens to it at fork, exec, exit and a crash.
+ *
+ * It starts with the first driver function that a program asks for, with all signals blocked, so that none of the program's
+ * handlers runs on it. A forked child starts its own. Exit waits for its last words, but never longer than LAST_WORDS_MS; exec,
+ * _exit and a crash wait for nothing: no handler is installed.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STEP_NS = 10000000, LAST_WORDS_MS = 150, STACK_BYTES = 1 << 18, MOST_CAPTURE_S = 3600 };
+enum { RUNNING, ENDING, ENDED };
+
+static _Atomic int wanted = -1, started;
+static _Atomic uint32_t phase;
+_Atomic uint32_t capture_until_s;
+
+bool recording(void) {
+    int state = atomic_load_explicit(&wanted, memory_order_relaxed);
+    if (LIKELY(state >= 0)) return state;
+    const char *text = getenv("GPUSIM_RECORD");
+    state = !(text && !strcmp(text, "0"));
+    atomic_store(&wanted, state);
+    return state;
+}
+
+static uint64_t clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+uint32_t coarse_seconds(void) { return (uint32_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000000u) + 1; }
+
+static void step(bool last) {
+    uint32_t until = atomic_load(&capture_until_s);
+    if (until && coarse_seconds() > until) atomic_store(&capture_until_s, 0);
+    rows_set_minute((uint32_t)(clock_ns(CLOCK_REALTIME_COARSE) / 60000000000u));
+    rings_drain(rows_event);
+    if (!last) cupti_poll(); /* at the end the driver may be gone */
+    channel_step(last);
+}
+
+static void *run(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "gpusim-record");
+    identity_read();
+    while (atomic_load(&phase) == RUNNING) {
+        step(false);
+        struct timespec pause = {0, STEP_NS};
+        syscall(SYS_futex, &phase, FUTEX_WAIT_PRIVATE, RUNNING, &pause, NULL, 0);
+    }
+    uint64_t end = now_ns() + (uint64_t)LAST_WORDS_MS * 1000000;
+    do {
+        step(true);
+        if (channel_idle()) break;
+        struct timespec pause = {0, STEP_NS / 20};
+        nanosleep(&pause, NULL);
+    } while (now_ns() < end);
+    atomic_store(&phase, ENDED);
+    wake_background();
+    for (;;) pause(); /* what is static stays usable until the process is gone */
+    return NULL;
+}
+
+void wake_background(void) { syscall(SYS_futex, &phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
+
+void start_background(void) {
+    if (LIKELY(atomic_load_explicit(&started, memory_order_relaxed))) return;
+    if (!recording() || atomic_exchange(&started, 1)) return;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, &attributes, run, NULL)) atomic_store(&wanted, 0); /* no thread: nothing is recorded */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+/* In the child: stores and a close, as fork allows. */
+void background_after_fork(void) {
+    rings_after_fork();
+    kernels_after_fork();
+    rows_after_fork();
+    channel_after_fork();
+    atomic_store(&phase, RUNNING);
+    atomic_store(&started, 0);
+}
+
+static void on_signal(int number) {
+    (void)number;
+    gpusim_record_capture(10);
+}
+
+/* Off unless asked for: a handler is the program's business. */
+static void listen_to_signal(void) {
+    const char *text = getenv("GPUSIM_RECORD_SIGNAL");
+    int number = text ? atoi(text) : 0;
+    struct sigaction now, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    if (number <= 0 || number >= NSIG || sigaction(number, NULL, &now) || now.sa_handler != SIG_DFL) return;
+    sigaction(number, &action, NULL);
+}
+
+__attribute__((constructor)) static void loaded(void) {
+    if (!recording()) return;
+    pthread_atfork(NULL, NULL, background_after_fork);
+    listen_to_signal();
+}
+
+__attribute__((destructor)) static void exiting(void) {
+    if (!atomic_load(&started) || !recording()) return;
+    uint32_t now = RUNNING;
+    if (!atomic_compare_exchange_strong(&phase, &now, ENDING)) return;
+    wake_background();
+    uint64_t end = now_ns() + (uint64_t)(LAST_WORDS_MS + 20) * 1000000;
+    while (atomic_load(&phase) == ENDING && now_ns() < end) {
+        struct timespec pause = {0, STEP_NS};
+        syscall(SYS_futex, &phase, FUTEX_WAIT_PRIVATE, ENDING, &pause, NULL, 0);
+    }
+}
+
+EXPORT int gpusim_record_abi(void) { return GPUSIM_RECORD_ABI; }
+EXPORT void gpusim_record_capture(unsigned seconds) {
+    atomic_store(&capture_until_s, seconds ? coarse_seconds() + (seconds > MOST_CAPTURE_S ? MOST_CAPTURE_S : seconds) : 0);
+}
+EXPORT void gpusim_record_stats(struct gpusim_record_stats *stats) {
+    *stats = (struct gpusim_record_stats){rows_launches(), rings_dropped() + rows_lost(), channel_acknowledged(), rows_waiting(), rings_bytes()};
+}
+EXPORT int InitializeInjection(void) {
+    if (recording()) {
+        start_background();
+        cupti_start(true);
+    }
+    return 1;
+}

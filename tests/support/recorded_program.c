@@ -1,0 +1,70 @@
+/* Programs that a test records: the first argument says what happens. Launches go through what dlsym gives, as a runtime's do. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef int (*launch_type)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static launch_type launch;
+static void *f;
+
+static void open_driver(const char *kernel) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *module;
+    ((int (*)(void **, const void *))dlsym(driver, "cuModuleLoadData"))(&module, "//");
+    ((int (*)(void **, void *, const char *))dlsym(driver, "cuModuleGetFunction"))(&f, module, kernel);
+    launch = (launch_type)dlsym(driver, "cuLaunchKernel");
+}
+static void launches(int count, unsigned grid) {
+    for (int i = 0; i < count; i++) launch(f, grid, 2, 3, 64, 1, 1, 128, NULL, NULL, NULL);
+}
+static void *thread(void *count) { launches((int)(intptr_t)count, 7); return NULL; }
+static void settle(void) { usleep(200000); } /* two periods of the tests: what was launched has been sent */
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "plain";
+    open_driver("alpha");
+    launches(100, 5);
+    if (!strcmp(what, "fork")) {
+        if (fork() == 0) { launches(10, 9); return 0; }
+        int status; wait(&status); return status;
+    }
+    if (!strcmp(what, "exec")) { settle(); execl(argv[0], argv[0], "plain", NULL); }
+    if (!strcmp(what, "crash")) { settle(); raise(SIGSEGV); }
+    if (!strcmp(what, "_exit")) { settle(); _exit(7); }
+    if (!strcmp(what, "threads"))
+        for (int i = 0; i < 40; i++) { /* more than there are rings, each ends with its ring not empty */
+            pthread_t t;
+            pthread_create(&t, NULL, thread, (void *)(intptr_t)100);
+            pthread_join(t, NULL);
+        }
+    if (!strcmp(what, "crowd")) {
+        pthread_t t[40];
+        for (int i = 0; i < 40; i++) pthread_create(&t[i], NULL, thread, (void *)(intptr_t)50);
+        for (int i = 0; i < 40; i++) pthread_join(t[i], NULL);
+    }
+    if (!strcmp(what, "refused")) launches(50, 0);
+    if (!strcmp(what, "reloaded")) {
+        void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
+        dlclose(driver); dlclose(driver);
+        if (dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW)) return 9; /* the recorder holds the driver */
+        open_driver("beta");
+        launches(30, 6);
+    }
+    if (!strcmp(what, "resolved")) {
+        int (*ask)(const char *, void **, int, uint64_t, void *) =
+            (int (*)(const char *, void **, int, uint64_t, void *))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
+        launch_type one, other;
+        ask("cuLaunchKernel", (void **)&one, 12000, 0, NULL);
+        ask("cuLaunchKernel", (void **)&other, 12000, 2, NULL);
+        one(f, 11, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+        other(f, 12, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+    }
+    if (!strcmp(what, "next")) return dlsym(RTLD_NEXT, "usleep") == (void *)usleep && !dlsym(RTLD_DEFAULT, "cuNothing") ? 0 : 8;
+    return 0;
+}
