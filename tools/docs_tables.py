@@ -202,6 +202,18 @@ def projection_errors() -> str:
     return table(head, rows, frozenset({2, 3, 4, 5, 6}))
 
 
+def attention_errors() -> str:
+    """A row a GPU and region of bytes: errors of projected attention, from what tools/tile_attention.py recorded."""
+    path = Path(__file__).parents[1] / "gpusim" / "tile" / "attention_errors.json"
+    rows = [
+        [f"`{each['gpu']}`", each["keys_and_values"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
+         f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
+        for each in json.loads(path.read_text("utf-8"))["regions"]
+    ]  # fmt: skip
+    head = ["GPU", "keys and values", "shapes", "mean error", "median", "signed", "within 10 %"]
+    return table(head, rows, frozenset({2, 3, 4, 5, 6}))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
@@ -213,4 +225,5 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "interval halves": interval_halves,
     "datasheet errors": datasheet_errors,
     "projection errors": projection_errors,
+    "attention errors": attention_errors,
 }

@@ -47,3 +47,46 @@ def gemm(
     """
     if cold and warm:
         raise UsageError("--cold and --warm say the opposite: give one of them")
+
+
+@project.command()
+@click.option("--batch", required=True, type=click.IntRange(1, (1 << 31) - 1), help="Sequences.")
+@click.option(
+    "--length", required=True, type=click.IntRange(1, (1 << 31) - 1), help="Keys of each, the new one included."
+)
+@click.option("--heads", required=True, type=click.IntRange(1, (1 << 31) - 1), help="Query heads on this GPU.")
+@click.option("--kv-heads", type=click.IntRange(1, (1 << 31) - 1), help="Key/value heads; as --heads if not given.")
+@click.option(
+    "--head-dim", default=128, show_default=True, type=click.IntRange(1, (1 << 31) - 1), help="Elements a head."
+)
+@click.option(
+    "--window",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, (1 << 31) - 1),
+    help="Only so many of the last keys; 0: all.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(("bf16", "fp16")),
+    default="bf16",
+    show_default=True,
+    help="Of queries, keys and values.",
+)
+@gpu_option("h100")
+@format_option()
+@done_by("projecting")
+def attention(
+    batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str, gpu: str, form: str
+) -> None:  # fmt: skip
+    """Time of attention with one query token a sequence, as when text is generated, by a library like FlashAttention.
+
+    How many parts the keys are split into is chosen as the library does; blocks run in waves against L2 and DRAM. The time is
+    that of nodes of a CUDA graph, the write of the new key and value among them. In brackets the interval in which four of five
+    measurements should lie, from rows that set nothing.
+
+    \b
+    Examples:
+      gpusim project attention --batch 32 --length 4096 --heads 32 --kv-heads 8 --gpu h100
+      gpusim project attention --batch 1 --length 131072 --heads 8 --kv-heads 1 --gpu a100_80gb --format json
+    """

@@ -6,6 +6,7 @@ import click
 
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import format_records
+from gpusim.tile.attention import AttentionShape, project_attention
 from gpusim.tile.bands import LEVEL_PERCENT, gemm_band
 from gpusim.tile.gemm import GemmShape, project_gemm
 
@@ -44,6 +45,36 @@ def gemm(rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool
         "limiter": found.limiter,
         "tile": f"{record['tile']}, depth in {found.splits} part{'s' * (found.splits > 1)}",
         "moved": f"{found.dram_bytes / 1e6:.4g} MB from and to DRAM, {found.l2_bytes / 1e6:.4g} MB from L2",
+    }
+    for name, text in lines.items():
+        click.echo(f"{name:<10}{text}")
+
+
+def attention(
+    batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str, gpu: str, form: str
+) -> None:  # fmt: skip
+    spec = load_gpu(gpu)
+    shape = AttentionShape(batch, length, heads, heads if kv_heads is None else kv_heads, head_dim, dtype, window)
+    found = project_attention(spec, shape)
+    us, low_us, high_us = (1e6 * each for each in (found.seconds, found.low_seconds, found.high_seconds))
+    record = {
+        "gpu": spec.name, "batch": batch, "length": length, "heads": heads, "kv_heads": shape.kv_heads,
+        "head_dim": head_dim, "window": window, "dtype": dtype, "us": float(f"{us:.4g}"), "us_low": float(f"{low_us:.4g}"),
+        "us_high": float(f"{high_us:.4g}"), "validated": found.validated, "limiter": found.limiter,
+        "kv_bytes": int(shape.kv_bytes), "dram_bytes": int(found.dram_bytes), "l2_bytes": int(found.l2_bytes),
+        "launches": found.launches,
+    }  # fmt: skip
+    if form != "table":
+        click.echo(format_records([record], form))
+        return
+    lines = {
+        "attention": f"{found.operator.removeprefix('attention of ')}, {dtype}, on {spec.name}",
+        "time": f"{us:.4g} us ({low_us:.4g} to {high_us:.4g})",
+        "interval": f"{LEVEL_PERCENT} % of measurements should lie within; {found.reason}",
+        "rate": f"{shape.kv_bytes / found.seconds / 1e9:.4g} GB/s of keys and values",
+        "limiter": found.limiter,
+        "moved": f"{found.dram_bytes / 1e6:.4g} MB from DRAM, {found.l2_bytes / 1e6:.4g} MB from and to L2",
+        "launches": str(found.launches),
     }
     for name, text in lines.items():
         click.echo(f"{name:<10}{text}")

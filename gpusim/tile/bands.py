@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FILE = Path(__file__).with_name("gemm_errors.json")
+_ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
 LEVEL_PERCENT = 80
 #: Regions by the rows of the result: name, most rows.
 REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
+#: Regions of attention by the bytes of all keys and values: name, most bytes.
+KV_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("100 MB to 1 GB", 1e9), ("above", 1e18))
 
 
 def region_of(rows: int) -> str:
@@ -47,4 +50,24 @@ def gemm_band(generation: str, dtype: str, rows: int) -> Band:
     what = dtype if generation in known else f"the {generation} generation"
     return Band(
         widest, 0, False, f"not validated: no measured products of {what}; the widest of {', '.join(sorted(known))}"
+    )
+
+
+@functools.cache
+def _attention_table() -> dict[str, dict[str, dict[str, float]]]:
+    return json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))["generations"]
+
+
+def attention_band(generation: str, dtype: str, kv_bytes: float) -> Band:
+    """The band of an attention that reads ``kv_bytes`` of keys and values."""
+    known = _attention_table()
+    region = next(name for name, most in KV_REGIONS if kv_bytes <= most)
+    if generation in known and dtype in ("bf16", "fp16"):
+        row = known[generation][region]
+        reason = f"{int(row['shapes'])} measured shapes with {region} of keys and values on {known[generation]['gpu']}, none of them used for fitting"
+        return Band(row["factor"], int(row["shapes"]), True, reason)
+    widest = max(row[region]["factor"] for row in known.values())
+    what = dtype if generation in known else f"the {generation} generation"
+    return Band(
+        widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
     )

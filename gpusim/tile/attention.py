@@ -1,0 +1,174 @@
+"""Attention of one query token a sequence (generation), projected: keys and values are read once, by blocks that share them out.
+
+Mental model: a block takes one key/value head of one sequence with the query heads that share it, and reads its keys and values a step at a time.
+Where there are fewer such blocks than places on the GPU, the library splits the keys into parts, and adds the parts up in a second kernel. Blocks run
+in waves; the whole is no faster than DRAM and L2 deliver the bytes. How the library works is in ``attention.toml``, all else is the GPU's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.bands import attention_band
+from gpusim.tile.library import LIKE
+from gpusim.tile.machine import OPERANDS, tile_machine
+from gpusim.tile.projection import Projection
+
+_FILE = Path(__file__).with_name("attention.toml")
+_LARGEST = 1 << 31
+#: FlashAttention's choice of the number of parts (flash_api.cpp, num_splits_heuristic): one where four fifths of the places are taken, else the
+#: fewest whose waves are filled to 85 % of the best, of at most 128.
+_FULL, _NEAR_BEST, _MOST_PARTS = 0.8, 0.85, 128
+_SUM_BYTES = 4.0  # a partial result is kept in FP32
+
+
+@dataclass(frozen=True)
+class AttentionShape:
+    """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of ``head_dim`` elements;
+    ``window``: only so many of the last keys count (0: all)."""
+
+    batch: int
+    kv_length: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    dtype: str = "bf16"
+    window: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
+            value = getattr(self, name)
+            if not 1 <= value < _LARGEST:
+                raise SpecError(f"an attention's {name} is {value}, not between 1 and {_LARGEST - 1}")
+        if self.heads % self.kv_heads:
+            raise SpecError(f"an attention's heads are {self.heads}, no multiple of its kv_heads, {self.kv_heads}")
+        if not 0 <= self.window < _LARGEST:
+            raise SpecError(f"an attention's window is {self.window}, not between 0 and {_LARGEST - 1}")
+        if self.dtype not in OPERANDS:
+            raise SpecError(f"an attention's dtype is {self.dtype!r}: known are {', '.join(OPERANDS)}")
+
+    @property
+    def keys(self) -> int:
+        """That each query meets."""
+        return min(self.kv_length, self.window or self.kv_length)
+
+    @property
+    def kv_bytes(self) -> float:
+        """Of all keys and values that are read."""
+        return 2.0 * OPERANDS[self.dtype][0] * self.batch * self.kv_heads * self.keys * self.head_dim
+
+    @property
+    def flops(self) -> float:
+        """Operations of both products, a multiply-add counting two."""
+        return 4.0 * self.batch * self.heads * self.keys * self.head_dim
+
+
+@dataclass(frozen=True)
+class AttentionLibrary:
+    """The figures of ``attention.toml`` for one generation, units in the names; shares are of 1."""
+
+    query_rows: int
+    kv_columns: int
+    blocks_per_sm: int
+    splits_single_heads: int
+    launch_ns: float
+    regroup_ns: float
+    regroup_head_cycles: float
+    start_cycles: float
+    step_cycles: float
+    block_bytes_per_cycle: float
+    head_cycles: float
+    combine_cycles: float
+    dram_share: float
+    l2_rate_share: float
+    l2_share: float
+
+
+@functools.cache
+def attention_library_of(generation: str) -> AttentionLibrary:
+    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
+    for a generation of which nothing is known."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    if name not in table:
+        raise SpecError(
+            f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
+        )
+    row = table[name]
+    expected = {each.name for each in fields(AttentionLibrary)}
+    if set(row) != expected:
+        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    for key, value in row.items():
+        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+            raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a number of at least 0")
+    return AttentionLibrary(**row)
+
+
+def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary | None = None) -> Projection:
+    """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where they fit. ``library``: other
+    figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
+    machine = tile_machine(spec, shape.dtype)
+    used = library or attention_library_of(spec.generation)
+    group = shape.heads // shape.kv_heads
+    blocks = shape.batch * shape.kv_heads * -(-group // used.query_rows)
+    all_steps, places = -(-shape.keys // used.kv_columns), machine.sm_count * used.blocks_per_sm
+    parts = 1 if group == 1 and not used.splits_single_heads else _parts(blocks, places, all_steps)
+    step_bytes = 2.0 * OPERANDS[shape.dtype][0] * used.kv_columns * shape.head_dim
+    step_flops = 4.0 * used.query_rows * used.kv_columns * shape.head_dim
+    arithmetic = step_flops * used.blocks_per_sm / machine.flops_per_cycle
+    step = max(step_bytes / used.block_bytes_per_cycle, used.step_cycles, arithmetic)
+    block_cycles = used.start_cycles + -(-all_steps // parts) * step
+    found_bytes = used.l2_share * machine.l2_bytes
+    # Of what does not fit a part is found: none where it is twice as large.
+    missed = min(1.0, max(0.0, shape.kv_bytes / found_bytes - 1.0))
+    l2_rate = machine.l2_bytes_per_cycle * used.l2_rate_share
+    bounds = {
+        "DRAM": used.start_cycles
+        + missed * shape.kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
+        "L2": used.start_cycles + shape.kv_bytes / l2_rate,
+        "latency": -(-blocks * parts // places) * block_cycles,
+    }  # fmt: skip
+    limiter = max(bounds, key=lambda unit: bounds[unit])
+    cycles = bounds[limiter] + used.head_cycles * shape.batch * shape.heads / machine.sm_count
+    parts_bytes = 0.0
+    if parts > 1:
+        parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.head_dim
+        cycles += used.combine_cycles + parts_bytes / l2_rate
+    # Heads that share keys are put side by side, by copies, where that is not how they lie.
+    regrouped = group > 1 and shape.batch > 1 and shape.kv_heads > 1
+    cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
+    launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
+    seconds = launch_seconds + cycles / machine.clock_hz
+    if launch_seconds > seconds / 2:
+        limiter = "launch"
+    band = attention_band(spec.generation, shape.dtype, shape.kv_bytes)
+    return Projection(
+        operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
+        high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,
+        dtype=shape.dtype, flops=shape.flops, dram_bytes=missed * shape.kv_bytes,
+        l2_bytes=shape.kv_bytes + 2.0 * parts_bytes, launches=2 + (parts > 1) + 2 * regrouped,
+    )  # fmt: skip
+
+
+def _parts(blocks: int, places: int, steps: int) -> int:
+    """Into how many parts the library splits the keys."""
+    if blocks >= _FULL * places:
+        return 1
+    most = min(_MOST_PARTS, places, steps)
+    filled = [blocks * parts / places / math.ceil(blocks * parts / places) for parts in range(1, most + 1)]
+    enough = _NEAR_BEST * max(filled)
+    return next(parts for parts, share in enumerate(filled, 1) if share >= enough)
+
+
+def _title(shape: AttentionShape) -> str:
+    window = f", window {shape.window}" if shape.window else ""
+    return (
+        f"attention of {shape.batch} x 1 queries, {shape.kv_length} keys, {shape.heads} heads on {shape.kv_heads} of "
+        f"{shape.head_dim}{window}"
+    )

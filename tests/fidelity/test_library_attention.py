@@ -1,0 +1,21 @@
+"""Projected attention of one query token a sequence beside what a library took on silicon (a sample; tools/tile_attention.py takes all)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tile_attention
+
+SAMPLE = Path(__file__).parents[2] / "traces" / "library" / "attention_generation_sample.csv"
+
+
+@pytest.mark.parametrize("gpu", ["a100_80gb", "h100"])
+def test_sampled_shapes_of_both_halves_are_followed(gpu):
+    for final in (False, True):
+        shapes = tile_attention.measured_shapes(SAMPLE, gpu, "vllm", final, None)
+        off = tile_attention.errors(gpu, shapes)
+        assert len(off) == 40
+        assert np.abs(off).mean() < 0.11
+        assert abs(off.mean()) < 0.06

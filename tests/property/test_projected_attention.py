@@ -1,0 +1,89 @@
+"""Projected attention: never faster than the machine, no slower for less work, and split as the library splits it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.cli import gpusim, run
+from gpusim.errors import SpecError
+from gpusim.gpus.load import load_gpu
+from gpusim.tile.attention import AttentionShape, attention_library_of, project_attention
+from gpusim.tile.bands import attention_band
+from gpusim.tile.machine import tile_machine
+
+LENGTHS = st.sampled_from([1, 2, 127, 128, 129, 4096, 131072])
+GPUS = ["a100_80gb", "h100", "b200", "l40"]
+
+
+@given(
+    batch=st.sampled_from([1, 2, 33, 256]), length=LENGTHS, kv_heads=st.sampled_from([1, 2, 8]),
+    group=st.sampled_from([1, 4, 7, 65]), head_dim=st.sampled_from([64, 128, 256]), gpu=st.sampled_from(GPUS),
+)  # fmt: skip
+def test_no_attention_beats_the_bytes_that_it_must_load_or_the_peak(batch, length, kv_heads, group, head_dim, gpu):
+    spec = load_gpu(gpu)
+    shape = AttentionShape(batch, length, kv_heads * group, kv_heads, head_dim)
+    found = project_attention(spec, shape)
+    machine = tile_machine(spec, "bf16")
+    assert found.seconds * machine.clock_hz > shape.kv_bytes / machine.l2_bytes_per_cycle
+    assert found.seconds * machine.clock_hz > found.dram_bytes / machine.dram_bytes_per_cycle
+    assert found.flops / found.seconds < machine.flops_per_cycle * machine.sm_count * machine.clock_hz
+    assert found.low_seconds < found.seconds < found.high_seconds
+    assert 0 <= found.dram_bytes <= shape.kv_bytes <= found.l2_bytes
+
+
+@pytest.mark.parametrize("gpu", ["a100_80gb", "h100"])
+def test_many_more_keys_or_sequences_take_longer_and_a_window_bounds_them(gpu):
+    spec = load_gpu(gpu)
+
+    def seconds(batch: int, length: int, window: int = 0) -> float:
+        return project_attention(spec, AttentionShape(batch, length, 32, 8, 128, window=window)).seconds
+
+    assert seconds(8, 1024) < seconds(8, 16384) < seconds(64, 16384) < seconds(64, 131072)
+    assert 7 < seconds(256, 65536) / seconds(32, 65536) < 9, "all of it from DRAM"
+    assert seconds(64, 131072, window=1024) == pytest.approx(seconds(64, 1024))
+
+
+def test_keys_are_split_where_few_sequences_would_leave_most_of_the_gpu_idle():
+    h100, a100 = load_gpu("h100"), load_gpu("a100_80gb")
+    shared, alone = AttentionShape(1, 65536, 8, 1, 128), AttentionShape(1, 65536, 8, 8, 128)
+    assert project_attention(h100, shared).launches == project_attention(h100, alone).launches == 3
+    assert project_attention(a100, shared).launches == 3
+    assert project_attention(a100, alone).launches == 2, "one block reads all keys of a head"
+    full = AttentionShape(64, 65536, 8, 8, 128)
+    assert project_attention(h100, full).launches == 2
+
+
+def test_what_cannot_be_projected_is_refused_by_name():
+    with pytest.raises(SpecError, match="heads are 6, no multiple of its kv_heads, 4"):
+        AttentionShape(1, 1, 6, 4, 64)
+    with pytest.raises(SpecError, match="batch is 0"):
+        AttentionShape(0, 1, 1, 1, 64)
+    with pytest.raises(SpecError, match="window is -1"):
+        AttentionShape(1, 1, 1, 1, 64, window=-1)
+    with pytest.raises(SpecError, match="dtype is 'fp3'"):
+        AttentionShape(1, 1, 1, 1, 64, "fp3")
+    with pytest.raises(SpecError, match="'pascal'"):
+        attention_library_of("pascal")
+
+
+def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
+    known, unknown = attention_band("hopper", "bf16", 5e6), attention_band("turing", "bf16", 5e6)
+    assert known.validated and known.shapes > 100
+    assert not unknown.validated and unknown.factor >= known.factor and "turing" in unknown.reason
+
+
+def test_the_command_gives_one_record_and_refuses_in_one_line(capsys):
+    words = ["project", "attention", "--batch", "4", "--length", "2048", "--heads", "32", "--kv-heads", "8"]
+    done = CliRunner().invoke(gpusim, [*words, "--format", "json"])
+    (record,) = json.loads(done.stdout)
+    assert record["us_low"] < record["us"] < record["us_high"]
+    assert record["kv_bytes"] == 2 * 2 * 4 * 8 * 2048 * 128
+    assert run([*words[:-1], "5"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: an attention's heads are 32, no multiple of its kv_heads, 5"
+    ]
