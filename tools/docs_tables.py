@@ -203,15 +203,17 @@ def projection_errors() -> str:
 
 
 def attention_errors() -> str:
-    """A row a GPU and region of bytes: errors of projected attention, from what tools/tile_attention.py recorded."""
+    """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded."""
     path = Path(__file__).parents[1] / "gpusim" / "tile" / "attention_errors.json"
+    known = json.loads(path.read_text("utf-8"))
     rows = [
-        [f"`{each['gpu']}`", each["keys_and_values"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
+        [phase, f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
-        for each in json.loads(path.read_text("utf-8"))["regions"]
+        for phase in ("generation", "context")
+        for each in known[phase]["regions"]
     ]  # fmt: skip
-    head = ["GPU", "keys and values", "shapes", "mean error", "median", "signed", "within 10 %"]
-    return table(head, rows, frozenset({2, 3, 4, 5, 6}))
+    head = ["phase", "GPU", "keys and values, or queries", "shapes", "mean error", "median", "signed", "within 10 %"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
 
 
 TABLES: Mapping[str, Callable[[], str]] = {

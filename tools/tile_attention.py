@@ -1,15 +1,16 @@
-"""How far projected attention (one query token a sequence) is from what a library's kernels were measured at.
+"""How far projected attention is from what a library's kernels were measured at: with one query token a sequence, or (``--phase context``) with many.
 
     python tools/tile_attention.py ROWS                        the learning half: mean errors by bytes of keys and values
     python tools/tile_attention.py ROWS --final                the half that set nothing
     python tools/tile_attention.py ROWS --final --record       and keep the errors as bands (gpusim/tile/attention_errors.json)
     python tools/tile_attention.py ROWS --framework trtllm     another framework beside the projections, which follow vLLM's kernels
+    python tools/tile_attention.py ROWS --phase context        the same of the rows of many query tokens (isl) under a causal mask
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads, num_key_value_heads, head_dim,
 window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a). Rows count with bfloat16 keys, no window, and heads
 of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
-the cache, one more is new; the same buffers every time, so that keys are found in L2 where they fit.
+the cache, one more is new (isl: as many queries as keys); the same buffers every time, so that keys are found in L2 where they fit.
 """
 
 from __future__ import annotations
@@ -32,54 +33,78 @@ from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.tile.attention import AttentionLibrary, AttentionShape, attention_library_of, project_attention
-from gpusim.tile.bands import KV_REGIONS, LEVEL_PERCENT
+from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
+from gpusim.tile.bands import KV_REGIONS, LEVEL_PERCENT, QUERY_REGIONS
 
 RECORD = ROOT / "gpusim" / "tile" / "attention_errors.json"
 GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100"}
-SHAPE = ("batch_size", "step", "num_heads", "num_key_value_heads", "head_dim")
+PHASES = ("generation", "context")
+HEADS = ("num_heads", "num_key_value_heads", "head_dim")
+SHAPE = {"generation": ("batch_size", "step", *HEADS), "context": ("batch_size", "isl", *HEADS)}
+REGIONS: dict[str, tuple[tuple[str, float], ...]] = {"generation": KV_REGIONS, "context": QUERY_REGIONS}
 HEAD_DIMS = (64, 128, 192, 256)
-FITTED = (
-    "launch_ns", "regroup_ns", "regroup_head_cycles", "start_cycles", "step_cycles", "block_bytes_per_cycle", "head_cycles", "combine_cycles",
-    "dram_share", "l2_rate_share", "l2_share",
-)  # fmt: skip
+FITTED = {
+    "generation": (
+        "launch_ns", "regroup_ns", "regroup_head_cycles", "start_cycles", "step_cycles", "block_bytes_per_cycle",
+        "head_cycles", "combine_cycles", "dram_share", "l2_rate_share", "l2_share",
+    ),
+    "context": ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_passes", "head_passes"),
+}  # fmt: skip
+_SHARES = ("share", "rate")
 
 
-def measured_shapes(rows: Path, gpu: str, framework: str, final: bool, count: int | None) -> pd.DataFrame:
-    """Columns of SHAPE, us and kv_bytes, in an order by hash."""
+def measured_shapes(
+    rows: Path, gpu: str, framework: str, final: bool, count: int | None, phase: str = "generation"
+) -> pd.DataFrame:
+    """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash."""
+    shape = list(SHAPE[phase])
     table = pd.read_csv(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table[
         table.gpu.isin(names) & (table.framework == framework) & (table.suspect == 0) & (table.window_size == 0)
         & (table.kv_cache_dtype == "bfloat16") & table.head_dim.isin(HEAD_DIMS)
     ]  # fmt: skip
-    found = table.groupby(list(SHAPE)).latency_ms.median().mul(1e3).rename("us").reset_index()
-    found["key"] = [zlib.crc32(",".join(map(str, row)).encode()) for row in found[list(SHAPE)].itertuples(index=False)]
-    found["kv_bytes"] = 4.0 * found.batch_size * found.num_key_value_heads * (found.step + 1) * found.head_dim
+    if phase == "context":
+        table = table[table.attn_dtype == "bfloat16"]
+    found = table.groupby(shape).latency_ms.median().mul(1e3).rename("us").reset_index()
+    found["key"] = [zlib.crc32(",".join(map(str, row)).encode()) for row in found[shape].itertuples(index=False)]
+    if phase == "context":
+        found["size"] = found.isl
+    else:
+        found["size"] = 4.0 * found.batch_size * found.num_key_value_heads * (found.step + 1) * found.head_dim
     return found[found.key % 2 == int(final)].sort_values("key").head(count if count else len(found))
 
 
-def errors(gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | None = None) -> np.ndarray:
+def errors(gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | ContextLibrary | None = None) -> np.ndarray:
     """Relative errors of the projected times."""
     spec = load_gpu(gpu)
-    projected = [
-        project_attention(spec, AttentionShape(batch, step + 1, heads, kv_heads, head_dim), library).seconds * 1e6
-        for batch, step, heads, kv_heads, head_dim in shapes[list(SHAPE)].astype(int).itertuples(index=False)
-    ]
-    return np.array(projected) / shapes.us.to_numpy() - 1
+    if "isl" in shapes:
+        assert not isinstance(library, AttentionLibrary)
+        seconds = [
+            project_context(spec, ContextShape(*row), library).seconds
+            for row in shapes[list(SHAPE["context"])].astype(int).itertuples(index=False)
+        ]
+    else:
+        assert not isinstance(library, ContextLibrary)
+        seconds = [
+            project_attention(spec, AttentionShape(batch, step + 1, *heads), library).seconds
+            for batch, step, *heads in shapes[list(SHAPE["generation"])].astype(int).itertuples(index=False)
+        ]
+    return np.array(seconds) * 1e6 / shapes.us.to_numpy() - 1
 
 
-def region_rows(gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
-    """A row a region of bytes, and one for all."""
+def region_rows(gpu: str, phase: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
+    """A row a region, and one for all."""
     rows, least = [], 0.0
-    for name, most in (*KV_REGIONS, ("all", np.inf)):
+    for name, most in (*REGIONS[phase], ("all", np.inf)):
         least = 0.0 if name == "all" else least
-        inside = ((shapes.kv_bytes > least) & (shapes.kv_bytes <= most)).to_numpy()
+        inside = ((shapes["size"] > least) & (shapes["size"] <= most)).to_numpy()
         least = most
         if inside.any():
             some = np.abs(off[inside])
             rows.append(
                 {
-                    "gpu": gpu, "keys_and_values": name, "shapes": int(inside.sum()),
+                    "gpu": gpu, "region": name, "shapes": int(inside.sum()),
                     "mean_error_percent": round(100 * float(some.mean()), 1),
                     "median_percent": round(100 * float(np.median(some)), 1),
                     "signed_percent": round(100 * float(off[inside].mean()), 1),
@@ -89,33 +114,35 @@ def region_rows(gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[st
     return rows
 
 
-def band_rows(shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
+def band_rows(phase: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
     """Region -> the factor within which LEVEL_PERCENT of the errors lie, and of how many shapes."""
     rows, least = {}, 0.0
-    for name, most in KV_REGIONS:
-        inside = ((shapes.kv_bytes > least) & (shapes.kv_bytes <= most)).to_numpy()
+    for name, most in REGIONS[phase]:
+        inside = ((shapes["size"] > least) & (shapes["size"] <= most)).to_numpy()
         least = most
         factor = float(np.exp(np.quantile(np.abs(np.log1p(off[inside])), LEVEL_PERCENT / 100)))
         rows[name] = {"factor": round(factor, 3), "shapes": int(inside.sum())}
     return rows
 
 
-def fit(gpu: str, shapes: pd.DataFrame, rounds: int) -> AttentionLibrary:
+def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLibrary | ContextLibrary:
     """Figures with a smaller mean of the logarithms' distance, each changed in turn."""
-    library = attention_library_of(load_gpu(gpu).generation)
-    spread = dict.fromkeys(FITTED, 0.2)
+    known = attention_library_of if phase == "generation" else context_library_of
+    library: AttentionLibrary | ContextLibrary = known(load_gpu(gpu).generation)
+    names = FITTED[phase]
+    spread = dict.fromkeys(names, 0.2)
 
-    def loss(tried: AttentionLibrary) -> float:
+    def loss(tried: AttentionLibrary | ContextLibrary) -> float:
         off = np.log1p(errors(gpu, shapes, tried))
         return float(np.abs(off).mean() + 0.02 * abs(off.mean()))
 
     best = loss(library)
-    with task("searching figures", rounds * len(FITTED), "tries") as work:
-        for tries in range(rounds * len(FITTED)):
-            name = FITTED[tries % len(FITTED)]
+    with task("searching figures", rounds * len(names), "tries") as work:
+        for tries in range(rounds * len(names)):
+            name = names[tries % len(names)]
             for factor in (1 + spread[name], 1 / (1 + spread[name])):
                 value = getattr(library, name) * factor
-                tried = replace(library, **{name: min(value, 0.995) if name.endswith("share") else value})
+                tried = replace(library, **{name: min(value, 0.995) if name.endswith(_SHARES) else value})
                 if (now := loss(tried)) < best - 1e-5:
                     best, library = now, tried
                     break
@@ -128,6 +155,7 @@ def fit(gpu: str, shapes: pd.DataFrame, rounds: int) -> AttentionLibrary:
 @click.command(help=__doc__)
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--gpu", "gpus", multiple=True, type=click.Choice(sorted(GPUS.values())), help="Only this GPU.")
+@click.option("--phase", type=click.Choice(PHASES), default=PHASES[0], show_default=True)
 @click.option("--framework", default="vllm", show_default=True)
 @click.option("--final", is_flag=True, help="The half that is looked at when a change is finished.")
 @click.option("--shapes", "count", type=click.IntRange(1), default=None, help="So many shapes of the half, by hash.")
@@ -135,31 +163,28 @@ def fit(gpu: str, shapes: pd.DataFrame, rounds: int) -> AttentionLibrary:
 @click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
-    rows: Path, gpus: tuple[str, ...], framework: str, final: bool, count: int | None, record: bool, fitted: str | None,
+    rows: Path, gpus: tuple[str, ...], phase: str, framework: str, final: bool, count: int | None, record: bool, fitted: str | None,
     form: str,
 ) -> None:  # fmt: skip
     if fitted:
         gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
         with shown(sys.stderr):
-            found = fit(gpu, measured_shapes(rows, gpu, framework, False, count or 1500), 5)
-        click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED))
+            found = fit(gpu, phase, measured_shapes(rows, gpu, framework, False, count or 1500, phase), 5)
+        click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED[phase]))
         return
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     printed, kept = [], {}
     for gpu in gpus or GPUS.values():
-        shapes = measured_shapes(rows, gpu, framework, final, count)
+        shapes = measured_shapes(rows, gpu, framework, final, count, phase)
         if not len(shapes):
             continue
         off = errors(gpu, shapes)
-        printed += region_rows(gpu, shapes, off)
-        kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(shapes, off)}
+        printed += region_rows(gpu, phase, shapes, off)
+        kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:
-        document = {
-            "about": "Written by tools/tile_attention.py --final --record.",
-            "generations": kept,
-            "regions": printed,
-        }
+        document = json.loads(RECORD.read_text(encoding="utf-8"))
+        document[phase] = {"generations": kept, "regions": printed}
         write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     click.echo(format_records(printed, form))
 

@@ -50,9 +50,16 @@ def gemm(
 
 
 @project.command()
+@click.option(
+    "--phase",
+    type=click.Choice(("generation", "context")),
+    default="generation",
+    show_default=True,
+    help="One query token a sequence, or all tokens of each at once under a causal mask.",
+)
 @click.option("--batch", required=True, type=click.IntRange(1, (1 << 31) - 1), help="Sequences.")
 @click.option(
-    "--length", required=True, type=click.IntRange(1, (1 << 31) - 1), help="Keys of each, the new one included."
+    "--length", required=True, type=click.IntRange(1, (1 << 31) - 1), help="Keys of each, the new ones included."
 )
 @click.option("--heads", required=True, type=click.IntRange(1, (1 << 31) - 1), help="Query heads on this GPU.")
 @click.option("--kv-heads", type=click.IntRange(1, (1 << 31) - 1), help="Key/value heads; as --heads if not given.")
@@ -77,9 +84,9 @@ def gemm(
 @format_option()
 @done_by("projecting")
 def attention(
-    batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str, gpu: str, form: str
+    phase: str, batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str, gpu: str, form: str
 ) -> None:  # fmt: skip
-    """Time of attention with one query token a sequence, as when text is generated, by a library like FlashAttention.
+    """Time of attention by a library like FlashAttention: of one query token a sequence, as when text is generated, or of a whole context.
 
     How many parts the keys are split into is chosen as the library does; blocks run in waves against L2 and DRAM. The time is
     that of nodes of a CUDA graph, the write of the new key and value among them. In brackets the interval in which four of five
@@ -88,5 +95,10 @@ def attention(
     \b
     Examples:
       gpusim project attention --batch 32 --length 4096 --heads 32 --kv-heads 8 --gpu h100
+      gpusim project attention --phase context --batch 4 --length 8192 --heads 32 --kv-heads 8 --gpu h100
       gpusim project attention --batch 1 --length 131072 --heads 8 --kv-heads 1 --gpu a100_80gb --format json
     """
+    if window and phase == "context":
+        raise UsageError(
+            "--window with --phase context is not projected: leave it out for the time of the whole context"
+        )

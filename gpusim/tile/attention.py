@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from gpusim.errors import SpecError
@@ -100,7 +100,7 @@ def attention_library_of(generation: str) -> AttentionLibrary:
         raise SpecError(
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
-    row = table[name]
+    row = {key: value for key, value in table[name].items() if key != "context"}
     expected = {each.name for each in fields(AttentionLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -148,6 +148,8 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     if launch_seconds > seconds / 2:
         limiter = "launch"
     band = attention_band(spec.generation, shape.dtype, shape.kv_bytes)
+    if shape.window:
+        band = replace(band, validated=False, reason="not validated: nothing was compared with a window")
     return Projection(
         operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,

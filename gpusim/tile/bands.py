@@ -17,7 +17,13 @@ LEVEL_PERCENT = 80
 #: Regions by the rows of the result: name, most rows.
 REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
 #: Regions of attention by the bytes of all keys and values: name, most bytes.
-KV_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("100 MB to 1 GB", 1e9), ("above", 1e18))
+KV_REGIONS = (
+    ("up to 1 MB", 1e6),
+    ("1 to 10 MB", 1e7),
+    ("10 to 100 MB", 1e8),
+    ("100 MB to 1 GB", 1e9),
+    ("above 1 GB", 1e18),
+)
 
 
 def region_of(rows: int) -> str:
@@ -53,18 +59,34 @@ def gemm_band(generation: str, dtype: str, rows: int) -> Band:
     )
 
 
+#: Regions of attention of many query tokens by their number a sequence: name, most.
+QUERY_REGIONS = (("up to 64", 64), ("65 to 512", 512), ("513 to 2,048", 2048), ("above 2,048", 1 << 31))
+
+
 @functools.cache
-def _attention_table() -> dict[str, dict[str, dict[str, float]]]:
-    return json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))["generations"]
+def _attention_table(phase: str) -> dict[str, dict[str, dict[str, float]]]:
+    return json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))[phase]["generations"]
 
 
 def attention_band(generation: str, dtype: str, kv_bytes: float) -> Band:
-    """The band of an attention that reads ``kv_bytes`` of keys and values."""
-    known = _attention_table()
-    region = next(name for name, most in KV_REGIONS if kv_bytes <= most)
+    """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values."""
+    return _attention_band("generation", generation, dtype, _within(KV_REGIONS, kv_bytes), " of keys and values")
+
+
+def context_band(generation: str, dtype: str, queries: int) -> Band:
+    """The band of an attention with ``queries`` query tokens a sequence."""
+    return _attention_band("context", generation, dtype, _within(QUERY_REGIONS, queries), " queries a sequence")
+
+
+def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
+    return next(name for name, most in regions if value <= most)
+
+
+def _attention_band(phase: str, generation: str, dtype: str, region: str, of: str) -> Band:
+    known = _attention_table(phase)
     if generation in known and dtype in ("bf16", "fp16"):
         row = known[generation][region]
-        reason = f"{int(row['shapes'])} measured shapes with {region} of keys and values on {known[generation]['gpu']}, none of them used for fitting"
+        reason = f"{int(row['shapes'])} measured shapes, {region}{of}, on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], int(row["shapes"]), True, reason)
     widest = max(row[region]["factor"] for row in known.values())
     what = dtype if generation in known else f"the {generation} generation"

@@ -13,7 +13,8 @@ from gpusim.cli import gpusim, run
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.attention import AttentionShape, attention_library_of, project_attention
-from gpusim.tile.bands import attention_band
+from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
+from gpusim.tile.bands import attention_band, context_band
 from gpusim.tile.machine import tile_machine
 
 LENGTHS = st.sampled_from([1, 2, 127, 128, 129, 4096, 131072])
@@ -48,6 +49,36 @@ def test_many_more_keys_or_sequences_take_longer_and_a_window_bounds_them(gpu):
     assert seconds(64, 131072, window=1024) == pytest.approx(seconds(64, 1024))
 
 
+@given(
+    batch=st.sampled_from([1, 3, 64]), queries=st.sampled_from([1, 2, 127, 128, 129, 2048, 8192]),
+    kv_heads=st.sampled_from([1, 2, 8]), group=st.sampled_from([1, 4, 7]), head_dim=st.sampled_from([64, 128, 256]),
+    gpu=st.sampled_from(GPUS),
+)  # fmt: skip
+def test_no_context_beats_the_peak_and_twice_the_sequences_take_longer(batch, queries, kv_heads, group, head_dim, gpu):
+    spec = load_gpu(gpu)
+    once, twice = (
+        project_context(spec, ContextShape(count, queries, kv_heads * group, kv_heads, head_dim))
+        for count in (batch, 2 * batch)
+    )
+    machine = tile_machine(spec, "bf16")
+    assert once.flops / once.seconds < machine.flops_per_cycle * machine.sm_count * machine.clock_hz
+    assert once.low_seconds < once.seconds < once.high_seconds
+    assert once.seconds <= 1.02 * twice.seconds  # a wave that is full wastes nothing at its end
+
+
+@pytest.mark.parametrize("gpu", ["a100_80gb", "h100"])
+def test_a_long_context_goes_with_the_square_of_its_length(gpu):
+    spec = load_gpu(gpu)
+    short, long = (project_context(spec, ContextShape(8, n, 32, 8, 128)).seconds for n in (8192, 16384))
+    assert 3.6 < long / short < 4.1
+
+
+def test_a_context_of_one_token_is_generation():
+    spec = load_gpu("a100_80gb")
+    one = project_context(spec, ContextShape(32, 1, 32, 8, 128))
+    assert one == project_attention(spec, AttentionShape(32, 1, 32, 8, 128))
+
+
 def test_keys_are_split_where_few_sequences_would_leave_most_of_the_gpu_idle():
     h100, a100 = load_gpu("h100"), load_gpu("a100_80gb")
     shared, alone = AttentionShape(1, 65536, 8, 1, 128), AttentionShape(1, 65536, 8, 8, 128)
@@ -67,14 +98,23 @@ def test_what_cannot_be_projected_is_refused_by_name():
         AttentionShape(1, 1, 1, 1, 64, window=-1)
     with pytest.raises(SpecError, match="dtype is 'fp3'"):
         AttentionShape(1, 1, 1, 1, 64, "fp3")
-    with pytest.raises(SpecError, match="'pascal'"):
-        attention_library_of("pascal")
+    for known in (attention_library_of, context_library_of):
+        with pytest.raises(SpecError, match="'pascal'"):
+            known("pascal")
+    with pytest.raises(SpecError, match="queries is 0"):
+        ContextShape(1, 0, 1, 1, 64)
+    with pytest.raises(SpecError, match="queries is 4194304, not between 1 and 4194303"):
+        ContextShape(1, 1 << 22, 1, 1, 64)
 
 
 def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
-    known, unknown = attention_band("hopper", "bf16", 5e6), attention_band("turing", "bf16", 5e6)
-    assert known.validated and known.shapes > 100
-    assert not unknown.validated and unknown.factor >= known.factor and "turing" in unknown.reason
+    for band, size in ((attention_band, 5e6), (context_band, 1000)):
+        known, unknown = band("hopper", "bf16", size), band("turing", "bf16", size)
+        assert known.validated and known.shapes > 100
+        assert not unknown.validated and unknown.factor >= known.factor and "turing" in unknown.reason
+    spec = load_gpu("h100")
+    assert project_attention(spec, AttentionShape(4, 4096, 8, 8, 128)).validated
+    assert not project_attention(spec, AttentionShape(4, 4096, 8, 8, 128, window=128)).validated
 
 
 def test_the_command_gives_one_record_and_refuses_in_one_line(capsys):

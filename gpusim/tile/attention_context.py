@@ -1,0 +1,157 @@
+"""Attention of many query tokens a sequence under a causal mask (context), projected: blocks of queries, each with the keys before it.
+
+Mental model: a block takes a tile of queries of one head, or of the heads that share keys, and works through all keys up to its last query. So blocks
+differ in work; the library gives the longest out first, and the GPU's places end nearly together: the time is the mean load of a place, some of a
+longest block more, and never less than the longest block. How the library works is in ``attention.toml``, all else is the GPU's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.attention import AttentionShape, project_attention
+from gpusim.tile.bands import context_band
+from gpusim.tile.library import LIKE
+from gpusim.tile.machine import OPERANDS, tile_machine
+from gpusim.tile.power_cap import power_cap
+from gpusim.tile.projection import Projection
+
+_FILE = Path(__file__).with_name("attention.toml")
+_MOST_QUERIES = 1 << 22
+_LARGEST = 1 << 31
+
+
+@dataclass(frozen=True)
+class ContextShape:
+    """``batch`` sequences of ``queries`` tokens, each of which meets itself and those before it; ``heads`` query heads share ``kv_heads`` of
+    ``head_dim`` elements."""
+
+    batch: int
+    queries: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    dtype: str = "bf16"
+
+    def __post_init__(self) -> None:
+        for name, most in (("batch", _LARGEST), ("queries", _MOST_QUERIES), ("heads", _LARGEST), ("kv_heads", _LARGEST), ("head_dim", _LARGEST)):  # fmt: skip
+            value = getattr(self, name)
+            if not 1 <= value < most:
+                raise SpecError(f"an attention's {name} is {value}, not between 1 and {most - 1}")
+        if self.heads % self.kv_heads:
+            raise SpecError(f"an attention's heads are {self.heads}, no multiple of its kv_heads, {self.kv_heads}")
+        if self.dtype not in OPERANDS:
+            raise SpecError(f"an attention's dtype is {self.dtype!r}: known are {', '.join(OPERANDS)}")
+
+    @property
+    def kv_bytes(self) -> float:
+        """Of all keys and values."""
+        return 2.0 * OPERANDS[self.dtype][0] * self.batch * self.kv_heads * self.queries * self.head_dim
+
+    @property
+    def query_bytes(self) -> float:
+        """Of all queries and all results."""
+        return 2.0 * OPERANDS[self.dtype][0] * self.batch * self.heads * self.queries * self.head_dim
+
+    @property
+    def flops(self) -> float:
+        """Operations of both products that the mask leaves, a multiply-add counting two."""
+        return 2.0 * self.batch * self.heads * self.queries * (self.queries + 1.0) * self.head_dim
+
+
+@dataclass(frozen=True)
+class ContextLibrary:
+    """The figures of ``attention.toml`` for one generation's context kernels, units in the names; shares are of 1."""
+
+    query_rows: int
+    kv_columns: int
+    blocks_per_sm: int
+    packs_heads: int
+    launch_ns: float
+    start_cycles: float
+    rate: float
+    score_cycles: float
+    tail: float
+    kv_passes: float
+    head_passes: float
+
+
+@functools.cache
+def context_library_of(generation: str) -> ContextLibrary:
+    """The context kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
+    for a generation of which nothing is known."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    if name not in table:
+        raise SpecError(
+            f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
+        )
+    row = table[name].get("context", {})
+    expected = {each.name for each in fields(ContextLibrary)}
+    if set(row) != expected:
+        raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    for key, value in row.items():
+        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+            raise SpecError(f"{_FILE.name}, {name}.context.{key} is {value!r}, not a number of at least 0")
+    return ContextLibrary(**row)
+
+
+def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary | None = None) -> Projection:
+    """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
+    ``library``: other figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
+    if shape.queries == 1:  # the library takes its kernels for generation
+        one = AttentionShape(shape.batch, 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype)
+        return project_attention(spec, one)
+    machine = tile_machine(spec, shape.dtype)
+    used = library or context_library_of(spec.generation)
+    heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
+    tiles, steps = _steps(shape.queries, packed, used.query_rows, used.kv_columns)
+    longest = -(-shape.queries // used.kv_columns)
+    blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
+    sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
+    scores = used.query_rows * used.kv_columns
+    # Of an SM that works on one block.
+    step_cycles = scores * (4.0 * shape.head_dim / (machine.flops_per_cycle * used.rate) + used.score_cycles)
+    longest_cycles = used.start_cycles + longest * step_cycles * sharing
+    load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * used.start_cycles / places
+    tail = used.tail * longest_cycles * places / blocks if blocks > places else 0.0
+    cycles = max(load + tail, longest_cycles, -(-blocks // places) * used.start_cycles)
+    dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes
+    dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
+    seconds = (cycles + dram_cycles) / machine.clock_hz
+    cap = power_cap(machine.name, spec.generation)
+    if cap is not None:
+        seconds = cap.slowed_seconds(seconds, shape.flops, dram_bytes)
+    arithmetic = shape.flops / machine.flops_per_cycle / machine.sm_count
+    limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
+    if dram_cycles > cycles:
+        limiter = "DRAM"
+    launch_seconds = used.launch_ns * 1e-9
+    if launch_seconds > seconds:
+        limiter = "launch"
+    seconds += launch_seconds
+    band = context_band(spec.generation, shape.dtype, shape.queries)
+    return Projection(
+        operator=f"causal attention of {shape.batch} x {shape.queries} queries, {shape.heads} heads on {shape.kv_heads} of {shape.head_dim}",
+        gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,
+        validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops,
+        dram_bytes=dram_bytes, l2_bytes=shape.query_bytes + shape.kv_bytes * max(1, tiles // 2), launches=2,
+    )  # fmt: skip
+
+
+@functools.cache
+def _steps(queries: int, packed: int, query_rows: int, kv_columns: int) -> tuple[int, int]:
+    """Tiles of one head's queries (``packed`` heads in one), and the steps of all of them together."""
+    rows = queries * packed
+    tiles = -(-rows // query_rows)
+    last = np.minimum((np.arange(tiles, dtype=np.int64) + 1) * query_rows, rows)
+    keys = (last + packed - 1) // packed
+    return tiles, int(((keys + kv_columns - 1) // kv_columns).sum())
