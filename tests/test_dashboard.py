@@ -27,6 +27,7 @@ PAGES = (
     "/gpus/nightly/h200/b200", "/coverage/nightly", "/accuracy", "/account",
 )  # fmt: skip
 DESK, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+LOOKS = {"light on a desk": ("light", DESK), "dark on a phone": ("dark", PHONE)}
 
 
 class Visit:
@@ -84,22 +85,35 @@ def site(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
         server.wait(30)
 
 
-def test_every_page_is_accessible_and_quiet(browser, site) -> None:
+def _check_pages(browser, origin: str, addresses, scheme: str, window: dict[str, int]) -> None:
+    """Every page answers, fits the window, breaks no rule of axe-core's, says nothing and asks nobody else."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-core's package is not installed"
     ).Axe()
-    for scheme, window in (("light", DESK), ("dark", PHONE)):
-        visit = Visit(browser, site[0], color_scheme=scheme, viewport=window)
-        for address in PAGES:
-            answer = visit.to(address)
-            assert answer.status == 200, address
-            assert visit.page.title() and visit.page.locator("h1").count() == 1, address
-            assert visit.fits(), (address, window)
-            found = axe.run(visit.page, options={"resultTypes": ["violations"]}).response
-            assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == [], (address, scheme)
-            assert len(found["passes"]) > 5
-        assert visit.wrong == []
-        visit.context.close()
+    visit = Visit(browser, origin, color_scheme=scheme, viewport=window)
+    for address in addresses:
+        answer = visit.to(address)
+        assert answer.status == 200, address
+        assert visit.page.title() and visit.page.locator("h1").count() == 1, address
+        assert visit.fits(), (address, window)
+        found = axe.run(visit.page, options={"resultTypes": ["violations"]}).response
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == [], (address, scheme)
+        assert len(found["passes"]) > 5
+    assert visit.wrong == []
+    visit.context.close()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_is_accessible_and_quiet(browser, site, look) -> None:
+    # A page in one look, in turn: what has a colour stands on several pages. Every page in every look: the night.
+    _check_pages(browser, site[0], PAGES[list(LOOKS).index(look) :: len(LOOKS)], *LOOKS[look])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("window", (DESK, PHONE), ids=("desk", "phone"))
+@pytest.mark.parametrize("scheme", ("light", "dark"))
+def test_every_page_in_every_look(browser, site, scheme, window) -> None:
+    _check_pages(browser, site[0], PAGES, scheme, window)
 
 
 def test_a_mark_leads_to_what_a_change_is_made_of(browser, site) -> None:

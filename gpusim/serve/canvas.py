@@ -22,7 +22,7 @@ try:
     from matplotlib.artist import Artist
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Circle, PathPatch, Rectangle
+    from matplotlib.patches import Circle, PathPatch, Polygon, Rectangle
     from matplotlib.path import Path as Outline
     from matplotlib.text import Text
     from matplotlib.transforms import IdentityTransform
@@ -70,6 +70,21 @@ class Canvas:
     def dot(self, x: float, y: float, radius: float, look: str, name: str = "", link: str = "") -> None:
         """A disc."""
         self._add(Circle((x, y), radius), look, name, link)
+
+    def shape(
+        self,
+        x: float,
+        y: float,
+        radius: float,
+        corners: Sequence[tuple[float, float]],
+        look: str,
+        name: str = "",
+        link: str = "",
+    ) -> None:
+        """What ``corners``, in units of ``radius`` around (``x``, ``y``), enclose."""
+        self._add(
+            Polygon([(x + radius * across, y + radius * up) for across, up in corners], closed=True), look, name, link
+        )
 
     def text(self, x: float, y: float, text: str, look: str, anchor: str = "start") -> None:
         """A text whose base line begins, or has its middle or end (``anchor``), at a place."""

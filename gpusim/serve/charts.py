@@ -32,7 +32,14 @@ from gpusim.serve.scales import (
 #: Changes that are marked, the newest; more would lie on each other.
 MOST_MARKS = 60
 MOST_KERNELS = 250
-_DOT = 6.0
+#: Half the width of a change's mark, in pixels.
+_MARK = 7.0
+#: Corners of the marks that the legend of a history shows (▲ ▼ ◆), for who does not tell their colours apart; each around its own middle.
+SHAPES = {
+    "slower": ((-1.0, -0.75), (1.0, -0.75), (0.0, 1.0)),
+    "faster": ((-1.0, 0.75), (1.0, 0.75), (0.0, -1.0)),
+    "method": ((-1.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.0, -1.0)),
+}
 
 
 def history_chart(history: SeriesHistory, link: Callable[[SeriesChange], str], marked: int | None = None) -> str:
@@ -61,7 +68,8 @@ def history_chart(history: SeriesHistory, link: Callable[[SeriesChange], str], m
             canvas.lines([(x, BOTTOM, x, canvas.height)], "here")
         day = day_of(points[change.index].time)
         name = f"{percent(change.percent)} on {day}{f', alert {change.alert}' if change.alert else ''}"
-        canvas.dot(x, y, _DOT + 2 * chosen, look_of(change), name, link(change))
+        look = look_of(change)
+        canvas.shape(x, y, _MARK + 2 * chosen, SHAPES[look], look, name, link(change))
     return canvas.svg(f"{history.key.name} over commits, in {history.key.unit}")
 
 

@@ -19,7 +19,7 @@ from gpusim.serve.app import ServeOptions, make_app
 from gpusim.serve.failures import MOST_FAILURES, WINDOW_SECONDS, Failures
 from gpusim.serve.guard import LONGEST_TARGET, MOST_BODY_BYTES
 from gpusim.serve.tokens import TokenFile, add_token, revoke_token
-from gpusim.store.schema import alert_events, alerts, series
+from gpusim.store.schema import alert_events, alerts, points, series
 from gpusim.store.store import Store
 from gpusim.watch.alerts.read import alert_events as read_events
 from gpusim.watch.alerts.read import read_alert
@@ -104,6 +104,27 @@ def test_a_name_that_is_a_script_is_a_text(store: Store) -> None:
         assert "49" not in re.findall(r"'\{?\{?(\d+)\}?\}?", text)  # a template in a name is not rendered
     answer = asking.get("/kernels/nightly", params={"kernel": HOSTILE})
     assert 'value="&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;{{7*7}}"' in answer.text
+
+
+def test_a_mark_has_the_shape_that_the_legend_shows(store: Store) -> None:
+    with store.writing() as connection:  # and faster again, by other machine code
+        gain = points.update().where(points.c.series_id == 1, points.c.position >= 33)
+        connection.execute(gain.values(value=1000.0, low=1000.0, high=1000.0, cubin_hash="f" * 64))
+    # In a drawing y goes down: of ▲ one corner lies above the two others.
+    shapes = {"▲": [2, 2, 1], "▼": [2, 1, 1], "◆": [3, 2, 2, 1]}
+    seen = set()
+    for page in ("/series/1", "/series/4"):
+        text = client(store).get(page).text
+        legend = dict(re.findall(r'<span class="key (\w+)">(\S)', text))
+        marks = re.findall(r'class="mark".*?<path([^>]*)>', text)
+        for mark in marks:
+            look, outline = (re.findall(rf'\b{name}="([^"]*)"', mark)[0] for name in ("class", "d"))
+            assert "C" not in outline, outline  # straight sides
+            heights = [float(y) for _, y in sorted({(x, y) for x, y in re.findall(r"[ML] ([\d.]+) ([\d.]+)", outline)})]
+            rank = {y: place for place, y in enumerate(sorted(set(heights)), 1)}
+            assert sorted((rank[y] for y in heights), reverse=True) == shapes[legend[look]], (look, outline)
+            seen.add(look)
+    assert seen == {"slower", "faster", "method"}
 
 
 def test_an_editor_assigns_judges_notes_and_closes(store: Store, tokens: Path) -> None:
