@@ -60,12 +60,12 @@ def measured_shapes(
     shape = list(SHAPE[phase])
     table = pd.read_csv(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
-    table = table[
+    table = table.loc[
         table.gpu.isin(names) & (table.framework == framework) & (table.suspect == 0) & (table.window_size == 0)
         & (table.kv_cache_dtype == "bfloat16") & table.head_dim.isin(HEAD_DIMS)
     ]  # fmt: skip
     if phase == "context":
-        table = table[table.attn_dtype == "bfloat16"]
+        table = table.loc[table.attn_dtype == "bfloat16"]
     found = table.groupby(shape).latency_ms.median().mul(1e3).rename("us").reset_index()
     found["key"] = [zlib.crc32(",".join(map(str, row)).encode()) for row in found[shape].itertuples(index=False)]
     if phase == "context":
