@@ -16,8 +16,15 @@ import importlib.util
 from .declared import Declared
 from .declared import declared as _declared
 
-#: Entry -> compute capability that alone runs it.
-_NEEDS = {"cpp_wgmma_gemm": (9, 0), "cpp_fp8_gemm": (9, 0), "cpp_wgmma_attention": (9, 0)}
+#: Entry -> compute capability that it needs: wgmma and tcgen05 are of that one alone (or, of tcgen05, its family), clusters and the tensor
+#: memory accelerator of that one and later ones.
+_NEEDS = {
+    "cpp_wgmma_gemm": (9, 0),
+    "cpp_fp8_gemm": (9, 0),
+    "cpp_wgmma_attention": (9, 0),
+    "cpp_cluster_reduce": (9, 0),
+    "cpp_cluster_histogram": (9, 0),
+}
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
 _MODULES = {
     "pointer_chase": "pointer_chase",
@@ -119,7 +126,10 @@ _MODULES = {
     "cpp_hash_table": "cuda_cpp.numeric",
     "cpp_philox": "cuda_cpp.numeric",
     "cpp_alignment": "cuda_cpp.numeric",
-    # Of one architecture's asynchronous units.
+    "cpp_min_plus": "cuda_cpp.shortest_paths",
+    # Of clusters and asynchronous units.
+    "cpp_cluster_reduce": "cuda_cpp.clusters",
+    "cpp_cluster_histogram": "cuda_cpp.clusters",
     "cpp_wgmma_gemm": "cuda_cpp.hopper",
     "cpp_fp8_gemm": "cuda_cpp.hopper_fp8",
     "cpp_wgmma_attention": "cuda_cpp.hopper_attention",
@@ -180,7 +190,7 @@ def names() -> list[str]:
 
 
 def needs(name: str) -> tuple[int, int] | None:
-    """The compute capability that alone runs entry ``name``; None for one that others run, too."""
+    """The compute capability that entry ``name`` needs, below which none runs it; None for one that all run."""
     return _NEEDS.get(name)
 
 

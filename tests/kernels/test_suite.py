@@ -149,6 +149,7 @@ ODD_SHAPES = {
     "cpp_hash_table": {"n": 1, "load_percent": 25},
     "cpp_philox": {"draws": 1, "blocks": 1},
     "cpp_alignment": {"pairs": 1, "length": 1},
+    "cpp_min_plus": {"m": 32, "k": 16, "dtype": "int16"},
 }
 
 

@@ -1,0 +1,80 @@
+"""Kernels of the suite for clusters and later asynchronous units: NumPy's result on every architecture they are for, and the same each time."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpusim
+from gpusim.cases.run_case import run_case
+from gpusim.cases.suite import find_kernel
+from gpusim.gpus.load import load_gpu
+
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
+HOPPER, BLACKWELL = "h200", "b200"
+BOTH = (HOPPER, BLACKWELL)
+
+#: (entry, what is not its small shape, GPUs of an ordinary day): others run at night.
+SHAPES = [
+    ("cpp_cluster_reduce", {"how": "push"}, (HOPPER,)),
+    ("cpp_cluster_reduce", {"how": "pull", "columns": 77, "cluster": 8}, (BLACKWELL,)),
+    ("cpp_cluster_reduce", {"cluster": 1, "rows": 1}, ()),
+    ("cpp_cluster_histogram", {}, (BLACKWELL,)),
+    ("cpp_cluster_histogram", {"cluster": 8, "bins": 8, "n": 999}, ()),
+]
+
+
+def points():
+    for name, shape, everyday in SHAPES:
+        for gpu in BOTH:
+            marks = () if gpu in everyday else (pytest.mark.nightly,)
+            yield pytest.param(name, shape, gpu, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "shape", "gpu"), points())
+def test_a_kernel_equals_numpy_and_is_simulated(name: str, shape: dict, gpu: str) -> None:
+    ran = run_case(name, find_kernel(name).small | shape, load_gpu(gpu))
+    assert ran.checked
+    assert all(gpusim.simulate(each.trace, gpu).cycles > 0 for each in ran.launches)
+
+
+NAMES = sorted({name for name, _, _ in SHAPES})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_entry_declares_its_shape_and_its_check_can_fail(name: str) -> None:
+    entry = find_kernel(name)
+    assert entry.name == name and entry.purpose and set(entry.axes) == set(entry.default) == set(entry.small)
+    case = entry.make(**entry.small)
+    assert case.work
+    with pytest.raises(AssertionError):
+        case.check()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kernel_takes_the_same_cycles_each_time(name: str) -> None:
+    entry = find_kernel(name)
+    gpu = load_gpu(HOPPER if HOPPER in gpus_of(name) else BLACKWELL)
+    first, second = (
+        [gpusim.simulate(each.trace, gpu).cycles for each in run_case(name, entry.small, gpu).launches]
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def gpus_of(name: str) -> tuple[str, ...]:
+    return BOTH
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "told"),
+    [
+        ("cpp_cluster_reduce", {"how": "tell"}, "how must be one of pull, push"),
+        ("cpp_cluster_histogram", {"bins": 1 << 20}, "shared memory"),
+    ],
+)
+def test_a_shape_that_makes_no_sense_is_refused(name: str, wrong: dict, told: str) -> None:
+    entry = find_kernel(name)
+    with pytest.raises(ValueError, match=told):
+        entry.make(**entry.small | wrong)
