@@ -23,7 +23,7 @@ from gpusim.model.compiled import inlined, inner
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
 from gpusim.model.phase_waits import resume, suspend
-from gpusim.model.residency import BLOCK, COPIES_DONE, COPIES_OPEN, STORES, STORES_LEFT, UNSEEN
+from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, COPIES_DONE, COPIES_OPEN, STORES, STORES_LEFT, UNSEEN
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.send import send
@@ -139,9 +139,12 @@ def enter(state, tables, sm, now):
         else:
             row[count.SHARED_LOADS] += 1
         signal = lsu[sm, LSU_SIGNAL]
-        if signal and is_commit(program, pc) and put_off(state, sm, warp, signal, now):
+        # A commit names its own block's mbarrier and may tell those of its cluster at the same place.
+        commit = signal and is_commit(program, pc)
+        if commit and put_off(state, sm, warp, signal, now):
             pass
-        elif signal and lsu[sm, LSU_REMOTE]:  # what a poll of another SM's memory waits for is not followed
+        elif signal and (lsu[sm, LSU_REMOTE] or (commit and state.resident.blocks[warps[warp, BLOCK], CLUSTER_BLOCKS])):
+            # What a poll of another SM's memory waits for is not followed.
             write_to_peers(
                 state.peers_sent, state.report, state.resident.blocks, tables.signals, state.written, timing,
                 warps[warp, BLOCK], signal, now,

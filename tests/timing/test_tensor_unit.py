@@ -129,6 +129,40 @@ def test_who_issues_far_ahead_waits() -> None:
     assert simulate(products(4, 128, 256), GPU).stalls["math_pipe_throttle"] < 100
 
 
+COMMIT_ALONE = """
+typedef unsigned long long u64;
+__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void __cluster_dims__(2) commit_alone(int* out, int late_ns) {
+  __shared__ u64 bar;
+  unsigned rank; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(shared_address(&bar)));
+  }
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+  if (rank == 0 && threadIdx.x == 0) {
+    __nanosleep(late_ns);
+    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                 :: "r"(shared_address(&bar)), "h"((unsigned short)3) : "memory");
+  }
+  asm volatile("{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN; }"
+               :: "r"(shared_address(&bar)) : "memory");
+  out[blockIdx.x] = 1;
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+"""
+
+
+def test_a_commit_with_nothing_under_way_wakes_who_waits_in_the_other_block() -> None:
+    kernel = gpusim.cuda_cpp(COMMIT_ALONE, "commit_alone", ["-arch=sm_100a"])
+    took = []
+    for late_ns in (1000, 3000):
+        out = np.zeros(2, np.int32)
+        trace = gpusim.capture(kernel, 2, 32, (out, np.int32(late_ns)), gpu="b200")
+        assert out.all()
+        took.append(simulate(trace, replace(B200, sm_count=2)).cycles)
+    assert took[1] - took[0] == pytest.approx(B200.cycles(2000), rel=0.05)
+
+
 def test_a_gpu_without_tensor_memory_refuses_by_name() -> None:
     with pytest.raises(UnsupportedOpcodeError, match="small has no tensor memory"):
         simulate(products(1, 128, 64), small_gpu(sm_count=1))
