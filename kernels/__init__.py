@@ -24,6 +24,8 @@ _NEEDS = {
     "cpp_wgmma_attention": (9, 0),
     "cpp_cluster_reduce": (9, 0),
     "cpp_cluster_histogram": (9, 0),
+    "cpp_tma_stencil": (9, 0),
+    "cpp_paged_decode": (9, 0),
 }
 #: entry -> module of this package that defines it (in a dict ``KERNELS``), in reading order.
 _MODULES = {
@@ -130,6 +132,8 @@ _MODULES = {
     # Of clusters and asynchronous units.
     "cpp_cluster_reduce": "cuda_cpp.clusters",
     "cpp_cluster_histogram": "cuda_cpp.clusters",
+    "cpp_tma_stencil": "cuda_cpp.tma_grids",
+    "cpp_paged_decode": "cuda_cpp.paged",
     "cpp_wgmma_gemm": "cuda_cpp.hopper",
     "cpp_fp8_gemm": "cuda_cpp.hopper_fp8",
     "cpp_wgmma_attention": "cuda_cpp.hopper_attention",

@@ -9,12 +9,6 @@ __device__ __forceinline__ float of_warp(float sum)
     for (int step = WARP / 2; step; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
     return sum;
 }
-__device__ __forceinline__ float read_there(unsigned address)
-{
-    float value;
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
-    return value;
-}
 __device__ __forceinline__ void add_there(unsigned address, unsigned amount)
 {
     asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;" ::"r"(address), "r"(amount) : "memory");

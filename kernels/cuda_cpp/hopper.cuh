@@ -56,6 +56,12 @@ __device__ __forceinline__ void cluster_barrier()
 {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
+__device__ __forceinline__ float read_there(unsigned address)
+{
+    float value;
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+    return value;
+}
 
 // ---- tensor memory accelerator: coordinates innermost first
 __device__ __forceinline__ void tma_load(unsigned to, const TensorMap &map, unsigned bar, int x, int y)
@@ -68,6 +74,11 @@ __device__ __forceinline__ void tma_load_multicast(unsigned to, const TensorMap 
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
                  " [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to), "l"(&map), "r"(bar), "r"(x), "r"(y), "h"(blocks) : "memory");
+}
+__device__ __forceinline__ void tma_load_4d(unsigned to, const TensorMap &map, unsigned bar, int x, int y, int z, int w)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
+                 ::"r"(to), "l"(&map), "r"(bar), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
 __device__ __forceinline__ void tma_store(const TensorMap &map, unsigned from, int x, int y)
 {

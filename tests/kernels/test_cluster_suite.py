@@ -21,6 +21,13 @@ SHAPES = [
     ("cpp_cluster_reduce", {"cluster": 1, "rows": 1}, ()),
     ("cpp_cluster_histogram", {}, (BLACKWELL,)),
     ("cpp_cluster_histogram", {"cluster": 8, "bins": 8, "n": 999}, ()),
+    # Tiles that reach over every edge, and a buffer that is used again.
+    ("cpp_tma_stencil", {}, (HOPPER,)),
+    ("cpp_tma_stencil", {"rows": 7, "columns": 4, "stages": 1}, (BLACKWELL,)),
+    ("cpp_tma_stencil", {"rows": 40, "columns": 300, "tile_x": 128, "tile_y": 16, "blocks": 1}, ()),
+    ("cpp_paged_decode", {}, (BLACKWELL,)),
+    ("cpp_paged_decode", {"splits": 4, "context": 20, "depth": 128}, ()),  # blocks that have no page
+    ("cpp_paged_decode", {"splits": 1, "group": 4, "page": 64, "kv_heads": 2}, ()),
 ]
 
 
@@ -72,6 +79,8 @@ def gpus_of(name: str) -> tuple[str, ...]:
     [
         ("cpp_cluster_reduce", {"how": "tell"}, "how must be one of pull, push"),
         ("cpp_cluster_histogram", {"bins": 1 << 20}, "shared memory"),
+        ("cpp_tma_stencil", {"columns": 33}, "columns must be a positive multiple of 4"),
+        ("cpp_paged_decode", {"page": 128, "depth": 128, "stages": 4}, "shared memory"),
     ],
 )
 def test_a_shape_that_makes_no_sense_is_refused(name: str, wrong: dict, told: str) -> None:
