@@ -13,6 +13,8 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 HOPPER, BLACKWELL = "h200", "b200"
 BOTH = (HOPPER, BLACKWELL)
+#: Entries for the units of one architecture.
+ALONE = {"cpp_stream_k_gemm": HOPPER}
 
 #: (entry, what is not its small shape, GPUs of an ordinary day): others run at night.
 SHAPES = [
@@ -28,12 +30,20 @@ SHAPES = [
     ("cpp_paged_decode", {}, (BLACKWELL,)),
     ("cpp_paged_decode", {"splits": 4, "context": 20, "depth": 128}, ()),  # blocks that have no page
     ("cpp_paged_decode", {"splits": 1, "group": 4, "page": 64, "kv_heads": 2}, ()),
+    # Blocks that end inside a tile, that have one tile's end and another's begin, and tiles of one, two and three blocks.
+    ("cpp_stream_k_gemm", {}, (HOPPER,)),
+    ("cpp_stream_k_gemm", {"blocks": 12, "columns": 192, "m": 256}, ()),
+    ("cpp_stream_k_gemm", {"blocks": 1}, ()),
 ]
+
+
+def gpus_of(name: str) -> tuple[str, ...]:
+    return (ALONE[name],) if name in ALONE else BOTH
 
 
 def points():
     for name, shape, everyday in SHAPES:
-        for gpu in BOTH:
+        for gpu in gpus_of(name):
             marks = () if gpu in everyday else (pytest.mark.nightly,)
             yield pytest.param(name, shape, gpu, marks=marks)
 
@@ -62,16 +72,12 @@ def test_an_entry_declares_its_shape_and_its_check_can_fail(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kernel_takes_the_same_cycles_each_time(name: str) -> None:
     entry = find_kernel(name)
-    gpu = load_gpu(HOPPER if HOPPER in gpus_of(name) else BLACKWELL)
+    gpu = load_gpu(gpus_of(name)[0])
     first, second = (
         [gpusim.simulate(each.trace, gpu).cycles for each in run_case(name, entry.small, gpu).launches]
         for _ in range(2)
     )
     assert first == second
-
-
-def gpus_of(name: str) -> tuple[str, ...]:
-    return BOTH
 
 
 @pytest.mark.parametrize(
