@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 HOPPER, BLACKWELL = "h200", "b200"
 BOTH = (HOPPER, BLACKWELL)
 #: Entries for the units of one architecture.
-ALONE = {"cpp_stream_k_gemm": HOPPER}
+ALONE = {"cpp_stream_k_gemm": HOPPER, "cpp_tcgen05_gemm": BLACKWELL}
 
 #: (entry, what is not its small shape, GPUs of an ordinary day): others run at night.
 SHAPES = [
@@ -34,6 +34,10 @@ SHAPES = [
     ("cpp_stream_k_gemm", {}, (HOPPER,)),
     ("cpp_stream_k_gemm", {"blocks": 12, "columns": 192, "m": 256}, ()),
     ("cpp_stream_k_gemm", {"blocks": 1}, ()),
+    # Three tiles for two places in tensor memory, three steps for two buffers.
+    ("cpp_tcgen05_gemm", {}, (BLACKWELL,)),
+    ("cpp_tcgen05_gemm", {"pair": 0, "columns": 128, "n": 128}, ()),
+    ("cpp_tcgen05_gemm", {"columns": 256, "n": 256, "m": 512, "blocks": 4}, ()),
 ]
 
 
@@ -86,6 +90,8 @@ def test_a_kernel_takes_the_same_cycles_each_time(name: str) -> None:
         ("cpp_cluster_reduce", {"how": "tell"}, "how must be one of pull, push"),
         ("cpp_cluster_histogram", {"bins": 1 << 20}, "shared memory"),
         ("cpp_tma_stencil", {"columns": 33}, "columns must be a positive multiple of 4"),
+        ("cpp_tcgen05_gemm", {"blocks": 3}, "blocks must be a positive multiple of 2"),
+        ("cpp_stream_k_gemm", {"columns": 256, "n": 256, "stages": 8}, "shared memory"),
         ("cpp_paged_decode", {"page": 128, "depth": 128, "stages": 4}, "shared memory"),
     ],
 )
