@@ -2,35 +2,9 @@
 // A persistent kernel of warps with one task each. A producer thread runs ahead through STAGES buffers; one thread asks for products; four warps
 // take sums from tensor memory, which holds two tiles, so that one is stored while the next is computed. Of a PAIR of blocks each has 128 rows of
 // A and half of the rows of B, and the first one asks for the products of both: 256 x BN.
-#include <cuda_fp16.h>
-#include "blackwell.cuh"
+#include "tensor_panels.cuh"
 
-constexpr int BK = 64, ROW_BYTES = 128, ROWS = 128, WARP = 32, TAKERS = 4, PANEL = 64, PANEL_BYTES = WARP * ROW_BYTES;
-
-// 64 columns of 32 rows, each lane's a row, into a panel in the 128-byte swizzle.
-__device__ __forceinline__ void store_panel(unsigned panel, unsigned memory)
-{
-    const int lane = threadIdx.x % WARP;
-    #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        unsigned sums[32];
-        tensor_read(sums, memory + 32 * half);
-        tensor_read_done();
-        #pragma unroll
-        for (int chunk = 0; chunk < 4; ++chunk) {
-            unsigned pairs[4];
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int at = 8 * chunk + 2 * i;
-                const __half2 both = __floats2half2_rn(__uint_as_float(sums[at]), __uint_as_float(sums[at + 1]));
-                pairs[i] = *reinterpret_cast<const unsigned *>(&both);
-            }
-            const unsigned to = panel + lane * ROW_BYTES + (4 * half + chunk ^ lane & 7) * 16;
-            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
-                         ::"r"(to), "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3]) : "memory");
-        }
-    }
-}
+constexpr int BK = 64, ROWS = 128, TAKERS = 4;
 
 template <bool PAIR, int BN, int STAGES>
 __global__ void __cluster_dims__(PAIR ? 2 : 1, 1, 1) __launch_bounds__((TAKERS + 2) * WARP, 1)
@@ -96,18 +70,8 @@ tcgen05_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
             const unsigned sums = memory + done % 2 * BN + (warp * WARP << 16);
             mbarrier_wait(ready + done % 2 * 8, done / 2 & 1);
             tensor_fence_after();
-            for (int panel = 0; panel < BN / PANEL; ++panel, ++stored) {
-                const unsigned to = mine + stored % 2 * PANEL_BYTES;
-                if (lane == 0) tma_wait_read<1>();  // what was stored from it has been read
-                __syncwarp();
-                store_panel(to, sums + panel * PANEL);
-                fence_async();
-                __syncwarp();
-                if (lane == 0) {
-                    tma_store(map_c, to, column + panel * PANEL, row);
-                    tma_commit();
-                }
-            }
+            for (int panel = 0; panel < BN / PANEL; ++panel, ++stored)
+                store_panel(map_c, mine + stored % 2 * PANEL_BYTES, sums + panel * PANEL, column + panel * PANEL, row);
             tensor_fence_before();
             __syncwarp();
             if (lane == 0) {

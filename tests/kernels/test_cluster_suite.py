@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 HOPPER, BLACKWELL = "h200", "b200"
 BOTH = (HOPPER, BLACKWELL)
 #: Entries for the units of one architecture.
-ALONE = {"cpp_stream_k_gemm": HOPPER, "cpp_tcgen05_gemm": BLACKWELL}
+ALONE = {"cpp_stream_k_gemm": HOPPER, "cpp_tcgen05_gemm": BLACKWELL, "cpp_nvf4_gemm": BLACKWELL}
 
 #: (entry, what is not its small shape, GPUs of an ordinary day): others run at night.
 SHAPES = [
@@ -38,6 +38,8 @@ SHAPES = [
     ("cpp_tcgen05_gemm", {}, (BLACKWELL,)),
     ("cpp_tcgen05_gemm", {"pair": 0, "columns": 128, "n": 128}, ()),
     ("cpp_tcgen05_gemm", {"columns": 256, "n": 256, "m": 512, "blocks": 4}, ()),
+    ("cpp_nvf4_gemm", {}, (BLACKWELL,)),
+    ("cpp_nvf4_gemm", {"m": 256, "n": 128, "stages": 4, "blocks": 2}, ()),
 ]
 
 
