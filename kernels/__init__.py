@@ -23,6 +23,7 @@ _NEEDS = {
     "cpp_fp8_gemm": (9, 0),
     "cpp_wgmma_attention": (9, 0),
     "cpp_stream_k_gemm": (9, 0),
+    "cpp_grouped_gemm": (9, 0),
     "cpp_tcgen05_gemm": (10, 0),
     "cpp_nvf4_gemm": (10, 0),
     "cpp_cluster_reduce": (9, 0),
@@ -134,6 +135,7 @@ _MODULES = {
     "cpp_min_plus": "cuda_cpp.shortest_paths",
     # Of clusters and asynchronous units.
     "cpp_stream_k_gemm": "cuda_cpp.stream_k",
+    "cpp_grouped_gemm": "cuda_cpp.grouped",
     "cpp_tcgen05_gemm": "cuda_cpp.blackwell",
     "cpp_nvf4_gemm": "cuda_cpp.blackwell_fp4",
     "cpp_cluster_reduce": "cuda_cpp.clusters",

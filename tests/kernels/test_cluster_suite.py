@@ -14,7 +14,12 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 HOPPER, BLACKWELL = "h200", "b200"
 BOTH = (HOPPER, BLACKWELL)
 #: Entries for the units of one architecture.
-ALONE = {"cpp_stream_k_gemm": HOPPER, "cpp_tcgen05_gemm": BLACKWELL, "cpp_nvf4_gemm": BLACKWELL}
+ALONE = {
+    "cpp_stream_k_gemm": HOPPER,
+    "cpp_grouped_gemm": HOPPER,
+    "cpp_tcgen05_gemm": BLACKWELL,
+    "cpp_nvf4_gemm": BLACKWELL,
+}
 
 #: (entry, what is not its small shape, GPUs of an ordinary day): others run at night.
 SHAPES = [
@@ -34,6 +39,10 @@ SHAPES = [
     ("cpp_stream_k_gemm", {}, (HOPPER,)),
     ("cpp_stream_k_gemm", {"blocks": 12, "columns": 192, "m": 256}, ()),
     ("cpp_stream_k_gemm", {"blocks": 1}, ()),
+    # Groups that end inside a tile, and blocks that come to one after another.
+    ("cpp_grouped_gemm", {}, (HOPPER,)),
+    ("cpp_grouped_gemm", {"groups": 5, "rows": 4}, ()),  # a group without rows
+    ("cpp_grouped_gemm", {"groups": 2, "rows": 400, "columns": 128, "stages": 3, "blocks": 1}, ()),
     # Three tiles for two places in tensor memory, three steps for two buffers.
     ("cpp_tcgen05_gemm", {}, (BLACKWELL,)),
     ("cpp_tcgen05_gemm", {"pair": 0, "columns": 128, "n": 128}, ()),
