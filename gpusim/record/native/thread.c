@@ -71,11 +71,11 @@ static void *run(void *unused) {
     return NULL;
 }
 
+bool background_runs(void) { return atomic_load(&started) && atomic_load(&phase) == RUNNING; }
 void wake_background(void) { syscall(SYS_futex, &phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
-void start_background(void) {
-    if (LIKELY(atomic_load_explicit(&started, memory_order_relaxed))) return;
-    if (!recording() || atomic_exchange(&started, 1)) return;
+/* Detached, and with all signals blocked. */
+bool start_thread(void *(*work)(void *)) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
@@ -84,9 +84,16 @@ void start_background(void) {
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, &attributes, run, NULL)) atomic_store(&wanted, 0); /* no thread: nothing is recorded */
+    bool done = !pthread_create(&thread, &attributes, work, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    return done;
+}
+
+void start_background(void) {
+    if (LIKELY(atomic_load_explicit(&started, memory_order_relaxed))) return;
+    if (!recording() || atomic_exchange(&started, 1)) return;
+    if (!start_thread(run)) atomic_store(&wanted, 0); /* no thread: nothing is recorded */
 }
 
 /* In the child: stores and a close, as fork allows. */
@@ -95,6 +102,8 @@ void background_after_fork(void) {
     kernels_after_fork();
     rows_after_fork();
     channel_after_fork();
+    cupti_after_fork();
+    joins_after_fork();
     atomic_store(&phase, RUNNING);
     atomic_store(&started, 0);
 }
@@ -141,7 +150,7 @@ EXPORT void gpusim_record_stats(struct gpusim_record_stats *stats) {
 EXPORT int InitializeInjection(void) {
     if (recording()) {
         start_background();
-        cupti_start(true);
+        cupti_start();
     }
     return 1;
 }
