@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BUFFERS = 8, BUFFER_BYTES = 1 << 17, FLUSH_EVERY = 100, FLUSH_MS = 100, POLL_NS = 500000 };
+enum { BUFFERS = 8, BUFFER_BYTES = 1 << 17, FLUSH_EVERY_MS = 1000, FLUSH_MS = 100, POLL_NS = 500000 };
 enum { FREE, GIVEN, FULL };
 enum { OFF, ACTIVE, ENDING, FLUSHED, ENDED };
 
@@ -85,10 +85,11 @@ static void read_buffers(void) {
 }
 
 void cupti_poll(void) {
-    static int steps;
+    static uint64_t flushed_ms;
+    uint64_t now_ms = now_ns() / 1000000;
     int now = atomic_load(&phase);
     if (now != ACTIVE && now != FLUSHED) return;
-    if (now == ACTIVE && ++steps % FLUSH_EVERY == 0) flush(0);
+    if (now == ACTIVE && now_ms - flushed_ms >= FLUSH_EVERY_MS) flushed_ms = now_ms, flush(0);
     read_buffers();
     if (now == FLUSHED) atomic_store(&phase, ENDED);
 }

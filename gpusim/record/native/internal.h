@@ -105,6 +105,7 @@ void rows_after_fork(void);
 /* channel.c: only the background thread */
 void channel_step(bool last);
 bool channel_idle(void);
+uint64_t channel_period_ms(void);
 void channel_event(const struct event *event);
 uint64_t channel_acknowledged(void);
 void channel_after_fork(void);

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_NS = 10000000, LAST_WORDS_MS = 150, STACK_BYTES = 1 << 18, MOST_CAPTURE_S = 3600 };
+enum { STEP_NS = 10000000, MOST_STEP_NS = 100000000, FEW = 256, MANY = 1024, LAST_WORDS_MS = 150, STACK_BYTES = 1 << 18, MOST_CAPTURE_S = 3600 };
 enum { RUNNING, ENDING, ENDED };
 
 static _Atomic int wanted = -1, started;
@@ -40,6 +40,17 @@ static uint64_t clock_ns(clockid_t clock) {
 uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t coarse_seconds(void) { return (uint32_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000000u) + 1; }
 
+/* As long a pause as keeps a step's launches few: a wakeup costs as much as many of them. A ring that fills calls by itself. */
+static long pause_ns(uint64_t taken) {
+    static long pause = STEP_NS;
+    long most = (long)(channel_period_ms() * 1000000 / 5);
+    if (most > MOST_STEP_NS) most = MOST_STEP_NS;
+    if (taken >= MANY) pause /= 2;
+    else if (taken < FEW) pause *= 2;
+    if (pause > most) pause = most;
+    return pause > STEP_NS ? pause : STEP_NS;
+}
+
 static void step(bool last) {
     uint32_t until = atomic_load(&capture_until_s);
     if (until && coarse_seconds() > until) atomic_store(&capture_until_s, 0);
@@ -54,8 +65,9 @@ static void *run(void *unused) {
     pthread_setname_np(pthread_self(), "gpusim-record");
     identity_read();
     while (atomic_load(&phase) == RUNNING) {
+        uint64_t before = rows_launches();
         step(false);
-        struct timespec pause = {0, STEP_NS};
+        struct timespec pause = {0, pause_ns(rows_launches() - before)};
         syscall(SYS_futex, &phase, FUTEX_WAIT_PRIVATE, RUNNING, &pause, NULL, 0);
     }
     uint64_t end = now_ns() + (uint64_t)LAST_WORDS_MS * 1000000;
