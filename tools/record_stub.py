@@ -21,7 +21,17 @@ def build(folder: Path) -> Path:
     if compiler is None:
         sys.exit("no C compiler is here")
     stub = ROOT / "tests" / "support" / "stub_cuda.c"
-    library = [compiler, "-O2", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", stub]
+    library = [
+        compiler,
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libcuda.so.1",
+        "-o",
+        folder / "libcuda.so.1",
+        stub,
+        "-ldl",
+    ]
     subprocess.run(library, check=True)
     program = folder / "record_launches"
     subprocess.run([compiler, "-O2", "-o", program, ROOT / "tools" / "record_launches.c", "-ldl"], check=True)

@@ -16,10 +16,14 @@ static void *f;
 
 static void open_driver(const char *kernel) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *module;
+    ((int (*)(unsigned))dlsym(driver, "cuInit"))(0);
     ((int (*)(void **, const void *))dlsym(driver, "cuModuleLoadData"))(&module, "//");
     ((int (*)(void **, void *, const char *))dlsym(driver, "cuModuleGetFunction"))(&f, module, kernel);
     launch = (launch_type)dlsym(driver, "cuLaunchKernel");
 }
+static void *find(const char *name) { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name); }
+static int heard;
+static void subscribed(void *context, int domain, unsigned call, const void *data) { (void)context, (void)domain, (void)call, (void)data; heard++; }
 static void launches(int count, unsigned grid) {
     for (int i = 0; i < count; i++) launch(f, grid, 2, 3, 64, 1, 1, 128, NULL, NULL, NULL);
 }
@@ -64,6 +68,23 @@ int main(int argc, char **argv) {
         ask("cuLaunchKernel", (void **)&other, 12000, 2, NULL);
         one(f, 11, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
         other(f, 12, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+    }
+    if (!strcmp(what, "times")) { /* 3 us each, on two streams, then graphs and a launch that is captured */
+        int (*graph)(void *, void *) = (int (*)(void *, void *))find("cuGraphLaunch");
+        int (*begin)(void *, int) = (int (*)(void *, int))find("cuStreamBeginCapture_v2"), (*end)(void *, void **) = (int (*)(void *, void **))find("cuStreamEndCapture");
+        void *made;
+        for (int i = 0; i < 20; i++) launch(f, 3, 1, 1, 64, 1, 1, 0, (void *)0x1000, NULL, NULL);
+        for (int i = 0; i < 4; i++) graph(NULL, NULL);
+        begin(NULL, 0);
+        launch(f, 8, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL);
+        end(NULL, &made);
+    }
+    if (!strcmp(what, "subscribes")) { /* it profiles itself, from here on */
+        int (*subscribe)(void **, void *, void *) = (int (*)(void **, void *, void *))dlsym(RTLD_DEFAULT, "cuptiSubscribe");
+        void *one;
+        if (!subscribe || subscribe(&one, (void *)subscribed, NULL)) return 6;
+        launches(10, 9);
+        return heard == 20 ? 0 : 7;
     }
     if (!strcmp(what, "next")) return dlsym(RTLD_NEXT, "usleep") == (void *)usleep && !dlsym(RTLD_DEFAULT, "cuNothing") ? 0 : 8;
     return 0;

@@ -113,10 +113,12 @@ static void listen_to_it(void) {
     }
 }
 
-static uint64_t period_ms(void) {
+uint64_t channel_period_ms(void) {
+    static uint64_t period;
+    if (period) return period;
     const char *text = getenv("GPUSIM_RECORD_PERIOD_MS");
     long value = text ? atol(text) : 0;
-    return value >= 10 && value <= 60000 ? (uint64_t)value : DEFAULT_PERIOD_MS;
+    return period = value >= 10 && value <= 60000 ? (uint64_t)value : DEFAULT_PERIOD_MS;
 }
 
 static void seal(void) {
@@ -157,9 +159,7 @@ void channel_step(bool last) {
     if (channel < 0) return;
     listen_to_it();
     if (channel < 0 || (!greeted && !(greeted = push(hello, hello_bytes, &hello_sent)))) return;
-    static uint64_t period;
-    if (!period) period = period_ms();
-    if (!waiting && !events_bytes && (last || now_ms - sealed_ms >= period)) {
+    if (!waiting && !events_bytes && (last || now_ms - sealed_ms >= channel_period_ms())) {
         sealed_ms = now_ms;
         seal();
     }

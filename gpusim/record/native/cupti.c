@@ -1,24 +1,27 @@
 /* Times on the GPU, from CUPTI's activity API where a libcupti is there. Without it durations are unknown, counts are not.
  *
- * Own declarations of the documented ABI: the fields read stand at these offsets in every CUpti_ActivityKernel from 4 on
- * (cupti_activity.h of 11.8 to 13.0). CUPTI is given BUFFERS buffers and no more: without a free one it drops records, and its
- * kernels are counted without a time.
+ * The background thread flushes and reads; CUPTI is given BUFFERS buffers and no more: without a free one it drops records, and
+ * their kernels are counted without a time. At exit all is flushed once more, for FLUSH_MS at most, from a handler that is registered
+ * after the driver has been loaded and so runs before its end.
  */
 #define _GNU_SOURCE
+#include "cupti_layout.h"
 #include "internal.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { CONCURRENT_KERNEL = 10, KERNEL = 3, BUFFERS = 8, BUFFER_BYTES = 1 << 17, FLUSH_EVERY = 100 };
-enum { REGISTERS_AT = 6, START_AT = 16, END_AT = 24, DEVICE_AT = 40, STREAM_AT = 48, SHAPE_AT = 52, STATIC_AT = 76, DYNAMIC_AT = 80,
-       CORRELATION_AT = 92, NAME_AT = 104, GRAPH_AT = 156, RECORD_BYTES = 160 };
+enum { BUFFERS = 8, BUFFER_BYTES = 1 << 17, FLUSH_EVERY_MS = 1000, FLUSH_MS = 100, POLL_NS = 500000 };
 enum { FREE, GIVEN, FULL };
+enum { OFF, ACTIVE, ENDING, FLUSHED, ENDED };
 
 static struct { _Alignas(64) uint8_t bytes[BUFFER_BYTES]; size_t valid; _Atomic int state; } buffers[BUFFERS];
-static int (*flush)(uint32_t), (*next_record)(uint8_t *, size_t, uint8_t **);
-static _Atomic int begun, active;
-static bool by_injection;
+static int (*flush)(uint32_t), (*next_record)(uint8_t *, size_t, uint8_t **), (*disable)(int), (*ask_dropped)(void *, uint32_t, size_t *);
+static _Atomic int begun, phase;
+static _Atomic uint64_t dropped;
+
+uint64_t cupti_dropped(void) { return atomic_load(&dropped); }
 
 static void requested(uint8_t **buffer, size_t *bytes, size_t *records) {
     *buffer = NULL, *bytes = 0, *records = 0;
@@ -29,7 +32,9 @@ static void requested(uint8_t **buffer, size_t *bytes, size_t *records) {
 }
 
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
-    (void)context, (void)stream, (void)bytes;
+    (void)bytes;
+    size_t lost = 0;
+    if (ask_dropped && !ask_dropped(context, stream, &lost)) atomic_fetch_add(&dropped, lost);
     for (int i = 0; i < BUFFERS; i++)
         if (buffers[i].bytes == buffer) {
             buffers[i].valid = valid <= BUFFER_BYTES ? valid : 0;
@@ -37,35 +42,37 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t by
         }
 }
 
-/* `graph` is read only where the record is long enough to have it (CUPTI 11.8 on). */
+/* A launch that somebody has counted is timed in its own row, found by its correlation id; where that is not known, in the row of its
+ * kernel and shape without a stream. A graph's kernels were counted by nobody: they have the graph launch's stream and range. */
 static void take(const uint8_t *record) {
-    uint64_t start, end;
+    uint64_t start, end, node;
     uint32_t kind, device, stream, correlation, graph;
     int32_t shape[6], fixed, dynamic;
     uint16_t registers;
     const char *name;
-    memcpy(&kind, record, 4);
-    if (kind != CONCURRENT_KERNEL && kind != KERNEL) return;
+    memcpy(&kind, record + KIND_AT, 4);
+    if (kind != ACTIVITY_CONCURRENT_KERNEL && kind != ACTIVITY_KERNEL) return;
     memcpy(&registers, record + REGISTERS_AT, 2); memcpy(&start, record + START_AT, 8); memcpy(&end, record + END_AT, 8);
     memcpy(&device, record + DEVICE_AT, 4); memcpy(&stream, record + STREAM_AT, 4); memcpy(shape, record + SHAPE_AT, 24);
     memcpy(&fixed, record + STATIC_AT, 4); memcpy(&dynamic, record + DYNAMIC_AT, 4); memcpy(&name, record + NAME_AT, 8);
-    memcpy(&correlation, record + CORRELATION_AT, 4); memcpy(&graph, record + GRAPH_AT, 4);
+    memcpy(&correlation, record + CORRELATION_AT, 4); memcpy(&graph, record + GRAPH_AT, 4); memcpy(&node, record + GRAPH_NODE_AT, 8);
     if (!start || end < start) return;
-    /* A launch that a hook has counted is timed in the row of its name and shape; its stream number is CUPTI's, so that it has none. */
-    bool counted = hooks_used() && !by_injection && !graph;
+    bool in_graph = graph || node;
+    const struct join *launch = join_find(correlation);
+    bool counted = !in_graph && (launch || launches_noted());
     struct event event = {
-        .kernel = kernel_by_name(name, registers, (uint32_t)fixed), .grid_x = (uint32_t)shape[0], .grid_y = (uint16_t)shape[1],
+        .kernel = launch && !in_graph && launch->kernel ? launch->kernel : kernel_by_name(name, registers, (uint32_t)fixed),
+        .grid_x = (uint32_t)shape[0], .grid_y = (uint16_t)shape[1],
         .grid_z = (uint16_t)shape[2], .block_x = (uint16_t)shape[3], .block_y = (uint16_t)shape[4], .block_z = (uint16_t)shape[5],
-        .shared_bytes = (uint32_t)dynamic, .stream = counted ? 0 : stream, .correlation = correlation,
-        .device = device < DEVICES ? (uint8_t)device : NO_DEVICE, .kind = graph ? IN_GRAPH : LAUNCH,
+        .shared_bytes = (uint32_t)dynamic, .stream = launch ? launch->stream : counted ? 0 : stream, .correlation = correlation,
+        .range = launch ? launch->range : 0, .device = device < DEVICES ? (uint8_t)device : NO_DEVICE,
+        .kind = in_graph ? IN_GRAPH : launch ? launch->kind : LAUNCH,
     };
-    rows_timed(&event, end - start, !counted);
+    if (event.device != NO_DEVICE) identity_gpu(event.device);
+    rows_timed(&event, launch ? launch->minute : rows_minute(), end - start, !counted);
 }
 
-void cupti_poll(void) {
-    static int steps;
-    if (!atomic_load(&active)) return;
-    if (++steps % FLUSH_EVERY == 0) flush(0);
+static void read_buffers(void) {
     for (int i = 0; i < BUFFERS; i++) {
         if (atomic_load_explicit(&buffers[i].state, memory_order_acquire) != FULL) continue;
         uint8_t *record = NULL, *start = buffers[i].bytes;
@@ -77,22 +84,80 @@ void cupti_poll(void) {
     }
 }
 
-void cupti_start(bool injected) {
+void cupti_poll(void) {
+    static uint64_t flushed_ms;
+    uint64_t now_ms = now_ns() / 1000000;
+    int now = atomic_load(&phase);
+    if (now != ACTIVE && now != FLUSHED) return;
+    if (now == ACTIVE && now_ms - flushed_ms >= FLUSH_EVERY_MS) flushed_ms = now_ms, flush(0);
+    read_buffers();
+    if (now == FLUSHED) atomic_store(&phase, ENDED);
+}
+
+static void *flush_once(void *unused) {
+    int now = ENDING;
+    flush(FLUSH_FORCED);
+    atomic_compare_exchange_strong(&phase, &now, FLUSHED);
+    return unused;
+}
+
+/* On the exiting thread, while the driver is still there. A thread of its own flushes: should that never end, the background thread
+ * still has its last words, and the program its end. */
+static void at_exit(void) {
+    int now = ACTIVE;
+    if (!background_runs() || !atomic_compare_exchange_strong(&phase, &now, ENDING)) return;
+    if (start_thread(flush_once)) {
+        bool woken = false;
+        for (uint64_t end = now_ns() + (uint64_t)FLUSH_MS * 1000000; (now = atomic_load(&phase)) != ENDED && now_ns() < end;) {
+            struct timespec pause = {0, POLL_NS};
+            if (now == FLUSHED && !woken) woken = true, wake_background();
+            nanosleep(&pause, NULL);
+        }
+    }
+    atomic_store(&phase, OFF);
+}
+
+/* The program is about to use CUPTI itself, which serves one at a time: all buffers come back, and from here on launches are counted. */
+void cupti_give_way(void) {
+    int now = ACTIVE;
+    if (!atomic_compare_exchange_strong(&phase, &now, OFF)) return;
+    callbacks_end();
+    disable(ACTIVITY_CONCURRENT_KERNEL);
+    flush(FLUSH_FORCED);
+}
+
+/* CUPTI does not work in a forked child of a process that has used the driver: the child counts. */
+void cupti_after_fork(void) { atomic_store(&phase, OFF); }
+
+#define FIND(pointer, name) (*(void **)&(pointer) = library_symbol(library, name))
+
+static void begin(void *library) {
+    int (*callbacks)(void (*)(uint8_t **, size_t *, size_t *), void (*)(void *, uint32_t, uint8_t *, size_t, size_t)), (*enable)(int), (*ask_version)(uint32_t *);
+    uint32_t version = 0;
+    FIND(ask_version, "cuptiGetVersion");
+    FIND(callbacks, "cuptiActivityRegisterCallbacks");
+    FIND(enable, "cuptiActivityEnable");
+    FIND(disable, "cuptiActivityDisable");
+    FIND(flush, "cuptiActivityFlushAll");
+    FIND(next_record, "cuptiActivityGetNextRecord");
+    FIND(ask_dropped, "cuptiActivityGetNumDroppedRecords");
+    if (!ask_version || !callbacks || !enable || !disable || !flush || !next_record) return;
+    if (ask_version(&version) || version < LEAST_CUPTI_VERSION) return;
+    if (callbacks(requested, completed) || enable(ACTIVITY_CONCURRENT_KERNEL)) return;
+    callbacks_start(library);
+    atexit(at_exit);
+    atomic_store(&phase, ACTIVE);
+}
+
+void cupti_start(void) {
     const char *path = getenv("GPUSIM_RECORD_CUPTI");
-    if (injected) by_injection = !hooks_used();
     if ((path && !strcmp(path, "0")) || atomic_load_explicit(&begun, memory_order_relaxed)) return;
     /* Only NVIDIA's own driver has export tables: an emulated one would be asked for what it has not. */
-    if (!(path && *path == '/') && !real_function("cuGetExportTable")) return;
+    bool named = path && *path == '/';
+    if (!named && !real_function("cuGetExportTable")) return;
     if (atomic_exchange(&begun, 1)) return;
-    static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
-    void *library = path && *path == '/' ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    for (int i = 0; i < 3 && !library && !(path && *path == '/'); i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
-    int (*callbacks)(void (*)(uint8_t **, size_t *, size_t *), void (*)(void *, uint32_t, uint8_t *, size_t, size_t)) =
-        (int (*)(void (*)(uint8_t **, size_t *, size_t *), void (*)(void *, uint32_t, uint8_t *, size_t, size_t)))library_symbol(library, "cuptiActivityRegisterCallbacks");
-    int (*enable)(int) = (int (*)(int))library_symbol(library, "cuptiActivityEnable");
-    flush = (int (*)(uint32_t))library_symbol(library, "cuptiActivityFlushAll");
-    next_record = (int (*)(uint8_t *, size_t, uint8_t **))library_symbol(library, "cuptiActivityGetNextRecord");
-    if (!callbacks || !enable || !flush || !next_record || callbacks(requested, completed) || enable(CONCURRENT_KERNEL)) return;
-    atomic_store(&active, 1);
+    static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"};
+    void *library = named ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    for (int i = 0; i < 4 && !library && !named; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (library) begin(library);
 }

@@ -54,22 +54,29 @@ void siphash128(const uint8_t key[16], const void *data, size_t bytes, uint64_t 
     }
 }
 
+/* Byte for byte, so that nothing is read after the first that differs: a text may be shorter than any header. */
+static bool begins(const uint8_t *at, const char *with, int bytes) {
+    int i = 0;
+    while (i < bytes && at[i] == (uint8_t)with[i]) i++;
+    return i == bytes;
+}
+
 /* Bytes of a code image as its own header tells, 0 for a form that is not known; `*image` moves past a fat binary's wrapper.
  * The driver has accepted it before: this reads no further than the driver has. */
 size_t image_bytes(const void **image) {
     const uint8_t *at = *image;
-    if (read32(at) == 0x466243b1u) { /* __fatBinC_Wrapper_t: magic, version, data */
+    if (begins(at, "\xb1\x43\x62\x46", 4)) { /* __fatBinC_Wrapper_t: magic, version, data */
         const void *inner;
         memcpy(&inner, at + 8, sizeof inner);
         if (!inner) return 0;
         *image = at = inner;
     }
-    if (read32(at) == 0xBA55ED50u) { /* fat binary: header bytes at 6, bytes of what follows at 8 */
+    if (begins(at, "\x50\xed\x55\xba", 4)) { /* fat binary: header bytes at 6, bytes of what follows at 8 */
         uint16_t header;
         memcpy(&header, at + 6, 2);
         return header + read64(at + 8);
     }
-    if (!memcmp(at, "\177ELF\2", 5)) { /* section headers and program headers stand after the contents in a cubin */
+    if (begins(at, "\177ELF\2", 5)) { /* section headers and program headers stand after the contents in a cubin */
         uint64_t sections = read64(at + 40), programs = read64(at + 32);
         uint16_t h[5]; /* e_phentsize e_phnum e_shentsize e_shnum e_shstrndx */
         memcpy(h, at + 54, sizeof h);

@@ -16,7 +16,7 @@ struct launch_config { unsigned grid[3], block[3], shared_bytes; handle stream; 
     X(cuModuleLoadFatBinary) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLibraryLoadData) X(cuLibraryUnload) \
     X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuKernelGetFunction) X(cuCtxSetCurrent) X(cuCtxPushCurrent_v2) \
     X(cuCtxPopCurrent_v2) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy_v2) X(cuStreamBeginCapture_v2) X(cuStreamBeginCapture_v2_ptsz) \
-    X(cuStreamEndCapture) X(cuStreamEndCapture_ptsz) X(cuGetProcAddress) X(cuGetProcAddress_v2)
+    X(cuStreamEndCapture) X(cuStreamEndCapture_ptsz) X(cuStreamBeginCaptureToGraph) X(cuStreamBeginCaptureToGraph_ptsz) X(cuGetProcAddress) X(cuGetProcAddress_v2)
 #define NUMBER(name) AT_##name,
 enum { HOOKS(NUMBER) HOOK_COUNT };
 static _Atomic(void *) real[HOOK_COUNT];
@@ -38,8 +38,15 @@ static inline void *real_of(int at, const char *name) {
     int (*call) types = (int (*) types)real_of(AT_##name, #name); \
     if (!call) return 3 /* CUDA_ERROR_NOT_INITIALIZED: there is no driver */; \
     int result = call(__VA_ARGS__)
+/* CUPTI's callback, where there is one, leaves the launch's correlation id behind. */
+#define LAUNCH_CALL(name, types, ...) \
+    thread_state.inside = true, thread_state.cupti = 0; \
+    int (*call) types = (int (*) types)real_of(AT_##name, #name); \
+    int result = call ? call(__VA_ARGS__) : 3; \
+    thread_state.inside = false
 
-bool hooks_used(void) { return atomic_load_explicit(&used, memory_order_relaxed); }
+/* Whether each launch is counted where it happens: by a hook, or by a callback. */
+bool launches_noted(void) { return atomic_load_explicit(&used, memory_order_relaxed) || callbacks_on(); }
 
 static __attribute__((noinline)) void ask_device(void) {
     int (*ask)(int *) = (int (*)(int *))real_function("cuCtxGetDevice");
@@ -65,8 +72,8 @@ static inline void note(enum kind kind, uint32_t kernel, const unsigned *grid, c
     struct event event = {
         .kernel = kernel, .grid_x = grid[0], .grid_y = (uint16_t)grid[1], .grid_z = (uint16_t)grid[2],
         .block_x = (uint16_t)block[0], .block_y = (uint16_t)block[1], .block_z = (uint16_t)block[2], .range = current_range(),
-        .shared_bytes = shared, .stream = folded(stream), .correlation = ++thread_state.correlation,
-        .device = (uint8_t)thread_state.device, .kind = (uint8_t)kind,
+        .shared_bytes = shared, .stream = folded(stream), .correlation = thread_state.cupti ? thread_state.cupti : ++thread_state.correlation,
+        .device = (uint8_t)thread_state.device, .kind = (uint8_t)kind, .joins = thread_state.cupti != 0,
     };
     if (__builtin_expect(atomic_load_explicit(&capture_until_s, memory_order_relaxed), 0)) event.time_ns = now_ns();
     ring_put(ring, &event);
@@ -79,11 +86,22 @@ static inline void note_kernel(enum kind kind, handle f, const unsigned *grid, c
     note(kind, kernel_of(f), grid, block, shared, stream, per_thread);
 }
 
+/* From CUPTI's callback: nothing has told the kernel's name before. */
+void note_launch(enum kind kind, handle f, const char *symbol, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
+    if (!recording()) return;
+    if (thread_state.device < 0 && ring_of_thread()) ask_device();
+    kernel_symbol(f, symbol);
+    note(kind, kernel_of(f), grid, block, shared, stream, per_thread);
+}
+void note_graph(handle stream, bool per_thread) {
+    if (recording()) note(GRAPH, 0, (unsigned[]){0, 0, 0}, (unsigned[]){0, 0, 0}, 0, stream, per_thread);
+}
+
 #define LAUNCH_TYPES (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **)
 #define LAUNCH_HOOK(name, per_thread) \
     EXPORT int name(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
                     handle stream, void **parameters, void **extra) { \
-        CALL(name, LAUNCH_TYPES, f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra); \
+        LAUNCH_CALL(name, LAUNCH_TYPES, f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra); \
         if (!result) note_kernel(LAUNCH, f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, per_thread); \
         return result; }
 LAUNCH_HOOK(cuLaunchKernel, false)
@@ -91,7 +109,7 @@ LAUNCH_HOOK(cuLaunchKernel_ptsz, true)
 
 #define LAUNCH_EX_HOOK(name, per_thread) \
     EXPORT int name(const struct launch_config *config, handle f, void **parameters, void **extra) { \
-        CALL(name, (const void *, handle, void **, void **), config, f, parameters, extra); \
+        LAUNCH_CALL(name, (const void *, handle, void **, void **), config, f, parameters, extra); \
         if (!result) note_kernel(LAUNCH, f, config->grid, config->block, config->shared_bytes, config->stream, per_thread); \
         return result; }
 LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
@@ -100,7 +118,7 @@ LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
 #define COOPERATIVE_HOOK(name, per_thread) \
     EXPORT int name(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
                     handle stream, void **parameters) { \
-        CALL(name, (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **), \
+        LAUNCH_CALL(name, (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **), \
              f, gx, gy, gz, bx, by, bz, shared, stream, parameters); \
         if (!result) note_kernel(COOPERATIVE, f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, per_thread); \
         return result; }
@@ -109,8 +127,8 @@ COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, true)
 
 #define GRAPH_HOOK(name, per_thread) \
     EXPORT int name(handle graph, handle stream) { \
-        CALL(name, (handle, handle), graph, stream); \
-        if (!result && recording()) note(GRAPH, 0, (unsigned[]){0, 0, 0}, (unsigned[]){0, 0, 0}, 0, stream, per_thread); \
+        LAUNCH_CALL(name, (handle, handle), graph, stream); \
+        if (!result) note_graph(stream, per_thread); \
         return result; }
 GRAPH_HOOK(cuGraphLaunch, false)
 GRAPH_HOOK(cuGraphLaunch_ptsz, true)
@@ -179,11 +197,19 @@ CREATE_HOOK(cuCtxCreate_v3)
 CREATE_HOOK(cuCtxCreate_v4)
 CONTEXT_HOOK(cuCtxDestroy_v2, (handle), (handle context), context)
 
-#define CAPTURE_HOOKS(begin, end) \
-    EXPORT int begin(handle stream, int mode) { CALL(begin, (handle, int), stream, mode); if (!result) atomic_fetch_add(&captures, 1); return result; } \
-    EXPORT int end(handle stream, handle *graph) { CALL(end, (handle, handle *), stream, graph); atomic_fetch_sub(&captures, 1); return result; }
-CAPTURE_HOOKS(cuStreamBeginCapture_v2, cuStreamEndCapture)
-CAPTURE_HOOKS(cuStreamBeginCapture_v2_ptsz, cuStreamEndCapture_ptsz)
+/* A count that is too low would hide captures, one that is too high costs a question a launch: it never goes below none. */
+void capture_counts(int by) {
+    int before = atomic_load(&captures);
+    while (before + by >= 0 && !atomic_compare_exchange_weak(&captures, &before, before + by)) {}
+}
+#define CAPTURE_HOOKS(begin, into, end) \
+    EXPORT int begin(handle stream, int mode) { LAUNCH_CALL(begin, (handle, int), stream, mode); if (!result) capture_counts(1); return result; } \
+    EXPORT int into(handle stream, handle graph, handle *after, void *edges, size_t count, int mode) { \
+        LAUNCH_CALL(into, (handle, handle, handle *, void *, size_t, int), stream, graph, after, edges, count, mode); \
+        if (!result) capture_counts(1); return result; } \
+    EXPORT int end(handle stream, handle *graph) { LAUNCH_CALL(end, (handle, handle *), stream, graph); if (!result) capture_counts(-1); return result; }
+CAPTURE_HOOKS(cuStreamBeginCapture_v2, cuStreamBeginCaptureToGraph, cuStreamEndCapture)
+CAPTURE_HOOKS(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCaptureToGraph_ptsz, cuStreamEndCapture_ptsz)
 
 enum { PER_THREAD_STREAM = 2, TWELVE = 12000 };
 
@@ -229,7 +255,7 @@ void *hook_for(const char *name, void *found) {
             if (!is_hook(found)) {
                 atomic_store_explicit(&real[i], found, memory_order_release);
                 start_background();
-                cupti_start(false);
+                cupti_start();
             } else if (!real_of(i, name)) return NULL; /* asked for among all libraries, and there is no driver */
             return table[i].hook;
         }

@@ -21,7 +21,7 @@ struct event {
     uint16_t grid_y, grid_z, block_x, block_y, block_z, range;
     uint32_t shared_bytes, stream, correlation;
     uint8_t device, kind;
-    uint16_t reserved;
+    uint16_t joins; /* the correlation is CUPTI's */
 };
 _Static_assert(sizeof(struct event) == 48, "an event is 48 bytes");
 
@@ -54,6 +54,7 @@ uint64_t rings_bytes(void);
 /* kernels.c */
 uint32_t kernel_of(void *handle);
 void kernel_named(void *handle, void *module, const char *name, bool is_library_kernel);
+void kernel_symbol(void *handle, const char *name);
 void kernel_same(void *handle, void *of);
 void module_loaded(void *module, const void *image);
 void module_unloaded(void *module);
@@ -74,20 +75,26 @@ void *real_function(const char *name);
 void *library_symbol(void *handle, const char *name);
 void *hook_for(const char *name, void *real);
 bool is_hook(const void *address);
-bool hooks_used(void);
+bool launches_noted(void);
+void note_launch(enum kind kind, void *f, const char *symbol, const unsigned *grid, const unsigned *block, unsigned shared, void *stream, bool per_thread);
+void note_graph(void *stream, bool per_thread);
+void capture_counts(int by);
 
 /* thread.c */
 extern _Atomic uint32_t capture_until_s; /* CLOCK_MONOTONIC_COARSE; 0: none */
 bool recording(void);
+bool start_thread(void *(*work)(void *));
 void start_background(void);
 void wake_background(void);
 void background_after_fork(void);
+bool background_runs(void);
 uint64_t now_ns(void);
 uint32_t coarse_seconds(void);
 
 /* rows.c: only the background thread */
 void rows_event(const struct event *event);
-void rows_timed(const struct event *event, uint64_t ns, bool counts);
+void rows_timed(const struct event *event, uint32_t minute, uint64_t ns, bool counts);
+uint32_t rows_minute(void);
 size_t rows_seal(uint8_t *out, size_t room, uint32_t *rows);
 uint32_t rows_waiting(void);
 uint64_t rows_launches(void);
@@ -98,6 +105,7 @@ void rows_after_fork(void);
 /* channel.c: only the background thread */
 void channel_step(bool last);
 bool channel_idle(void);
+uint64_t channel_period_ms(void);
 void channel_event(const struct event *event);
 uint64_t channel_acknowledged(void);
 void channel_after_fork(void);
@@ -110,13 +118,28 @@ void identity_gpu(uint8_t device);
 const uint8_t *identity_salt(void);
 
 /* cupti.c */
-void cupti_start(bool injected);
+void cupti_start(void);
 void cupti_poll(void);
+void cupti_give_way(void);
+void cupti_after_fork(void);
+uint64_t cupti_dropped(void);
+
+/* callbacks.c */
+void callbacks_start(void *library);
+void callbacks_end(void);
+bool callbacks_on(void);
+
+/* joins.c: only the background thread */
+struct join { uint32_t correlation, minute, kernel, stream; uint16_t range; uint8_t device, kind; };
+void join_keep(const struct event *event, uint32_t minute);
+const struct join *join_find(uint32_t correlation);
+void joins_after_fork(void);
 
 /* nvtx.c */
 uint16_t current_range(void);
 
-struct thread_state { struct ring *ring; uint32_t generation, correlation; int16_t device; bool none; };
+/* `cupti`: the correlation id of the launch that is under way; `inside`: it came through a hook. */
+struct thread_state { struct ring *ring; uint32_t generation, correlation, cupti; int16_t device; bool none, inside; };
 extern __thread struct thread_state thread_state;
 extern _Atomic uint32_t generation; /* of forks */
 #endif

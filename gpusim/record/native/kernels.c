@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum { UNKNOWN = 0, PROBES = 64, MODULES = 4096, PATIENCE = 10000 };
+/* Of a handle that the driver had no name for: it is not asked again at every launch. */
+enum { NAMELESS = KERNELS, SEEN = 1024 };
 enum { SHARED_SIZE = 1, NUM_REGS = 4 }; /* CUfunction_attribute */
 
 static struct { _Atomic(void *) key; _Atomic uint32_t kernel; void *module; bool of_library; } handles[HANDLES];
@@ -166,7 +168,7 @@ static __attribute__((noinline)) uint32_t first_launch(void *handle, uint32_t sl
         int (*ask)(const char **, void *) = (int (*)(const char **, void *))real_function("cuFuncGetName");
         if (ask && (ask(&name, handle) || !name)) name = NULL;
         if (name) slot = kernel_for(name, 0, 0, 0, false);
-        if (slot != UNKNOWN) meaning(handle, NULL, slot, false);
+        meaning(handle, NULL, slot == UNKNOWN ? NAMELESS : slot, false);
     }
     if (slot != UNKNOWN && !atomic_load(&kernels[slot].ready)) ask_attributes(slot, handle, of_library);
     leave();
@@ -179,6 +181,7 @@ uint32_t kernel_of(void *handle) {
         void *key = atomic_load_explicit(&handles[at].key, memory_order_acquire);
         if (key == handle) {
             uint32_t slot = atomic_load_explicit(&handles[at].kernel, memory_order_acquire);
+            if (slot == NAMELESS) return UNKNOWN;
             if (LIKELY(slot && atomic_load_explicit(&kernels[slot].ready, memory_order_relaxed))) return slot;
             return first_launch(handle, slot, handles[at].of_library);
         }
@@ -187,10 +190,31 @@ uint32_t kernel_of(void *handle) {
     return first_launch(handle, UNKNOWN, false);
 }
 
+/* A name from elsewhere for a handle that has none. */
+void kernel_symbol(void *handle, const char *name) {
+    if (!handle || !name) return;
+    size_t at = at_of(handle, HANDLES);
+    for (int i = 0; i < PROBES; i++, at = (at + 1) % HANDLES) {
+        void *key = atomic_load_explicit(&handles[at].key, memory_order_acquire);
+        if (key == handle && atomic_load_explicit(&handles[at].kernel, memory_order_relaxed) % NAMELESS) return;
+        if (!key || key == handle) break;
+    }
+    if (!enter(0)) return;
+    meaning(handle, NULL, kernel_for(name, 0, 0, 0, false), false);
+    leave();
+}
+
+/* CUPTI tells name and attributes with each time; only the background thread asks, and remembers what it was told. */
 uint32_t kernel_by_name(const char *name, uint32_t registers, uint32_t shared) {
-    if (!name || !enter(PATIENCE)) return UNKNOWN;
+    static struct { uint64_t hash; uint32_t registers, shared, slot; } seen[SEEN];
+    if (!name) return UNKNOWN;
+    uint64_t hash = xxh64(name, strnlen(name, 1 << 16));
+    size_t at = (hash ^ hash >> 32 ^ registers * 31u ^ shared) % SEEN;
+    if (seen[at].slot && seen[at].hash == hash && seen[at].registers == registers && seen[at].shared == shared) return seen[at].slot;
+    if (!enter(PATIENCE)) return UNKNOWN;
     uint32_t slot = kernel_for(name, 0, registers, shared, true);
     leave();
+    seen[at].hash = hash, seen[at].registers = registers, seen[at].shared = shared, seen[at].slot = slot;
     return slot;
 }
 

@@ -48,7 +48,7 @@ struct ring *ring_of_thread(void) {
     if (LIKELY(mine->ring && mine->generation == now)) return mine->ring;
     if (mine->generation == now && mine->none) return NULL;
     pthread_once(&once, make_key);
-    *mine = (struct thread_state){.generation = now, .device = -1};
+    *mine = (struct thread_state){.generation = now, .device = -1, .cupti = mine->cupti}; /* this launch is under way */
     for (int i = 0; i < RINGS; i++) {
         uint32_t free_one = FREE;
         if (i == RINGS - 1) { /* the one that is shared */

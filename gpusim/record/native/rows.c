@@ -36,6 +36,7 @@ static _Atomic uint64_t launches, lost;
 static uint8_t told_kernels[KERNELS / 8], told_ranges[RANGES / 8 + 1];
 
 void rows_set_minute(uint32_t minute) { minute_now = minute; }
+uint32_t rows_minute(void) { return minute_now; }
 uint32_t rows_waiting(void) { return used; }
 uint64_t rows_launches(void) { return atomic_load(&launches); }
 uint64_t rows_lost(void) { return atomic_load(&lost); }
@@ -68,20 +69,21 @@ static uint16_t stream_number(uint32_t folded) {
     return stream_count++;
 }
 
-static struct row *row_for(const struct event *event) {
-    struct key key = {minute_now, event->kernel, event->grid_x, event->grid_y, event->grid_z, event->block_x, event->block_y, event->block_z,
+static struct row *row_for(const struct event *event, uint32_t minute) {
+    struct key key = {minute, event->kernel, event->grid_x, event->grid_y, event->grid_z, event->block_x, event->block_y, event->block_z,
                       event->range, event->shared_bytes, stream_number(event->stream), event->device, event->kind};
     struct row *row = row_of(&key, ROWS - KEPT_FOR_OTHER);
     if (row) return row;
-    struct key other = {.minute = minute_now, .stream = NO_STREAM, .device = event->device, .kind = OTHER};
+    struct key other = {.minute = minute, .stream = NO_STREAM, .device = event->device, .kind = OTHER};
     return row_of(&other, ROWS);
 }
 
 void rows_event(const struct event *event) {
-    struct row *row = row_for(event);
+    struct row *row = row_for(event, minute_now);
     atomic_store_explicit(&launches, atomic_load_explicit(&launches, memory_order_relaxed) + 1, memory_order_relaxed);
     if (row) row->launches++;
     else atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+    if (event->joins) join_keep(event, minute_now);
     if (event->time_ns) channel_event(event);
 }
 
@@ -104,8 +106,8 @@ static void add_to_sketch(struct row *row, uint64_t ns) {
 }
 
 /* A kernel's time on the GPU. `counts`: nobody has counted its launch before. */
-void rows_timed(const struct event *event, uint64_t ns, bool counts) {
-    struct row *row = row_for(event);
+void rows_timed(const struct event *event, uint32_t minute, uint64_t ns, bool counts) {
+    struct row *row = row_for(event, minute);
     if (counts) atomic_fetch_add_explicit(&launches, 1, memory_order_relaxed);
     if (!row) { if (counts) atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed); return; }
     row->launches += counts;

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_NS = 10000000, LAST_WORDS_MS = 150, STACK_BYTES = 1 << 18, MOST_CAPTURE_S = 3600 };
+enum { STEP_NS = 10000000, MOST_STEP_NS = 100000000, FEW = 256, MANY = 1024, LAST_WORDS_MS = 150, STACK_BYTES = 1 << 18, MOST_CAPTURE_S = 3600 };
 enum { RUNNING, ENDING, ENDED };
 
 static _Atomic int wanted = -1, started;
@@ -40,6 +40,17 @@ static uint64_t clock_ns(clockid_t clock) {
 uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t coarse_seconds(void) { return (uint32_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000000u) + 1; }
 
+/* As long a pause as keeps a step's launches few: a wakeup costs as much as many of them. A ring that fills calls by itself. */
+static long pause_ns(uint64_t taken) {
+    static long pause = STEP_NS;
+    long most = (long)(channel_period_ms() * 1000000 / 5);
+    if (most > MOST_STEP_NS) most = MOST_STEP_NS;
+    if (taken >= MANY) pause /= 2;
+    else if (taken < FEW) pause *= 2;
+    if (pause > most) pause = most;
+    return pause > STEP_NS ? pause : STEP_NS;
+}
+
 static void step(bool last) {
     uint32_t until = atomic_load(&capture_until_s);
     if (until && coarse_seconds() > until) atomic_store(&capture_until_s, 0);
@@ -54,8 +65,9 @@ static void *run(void *unused) {
     pthread_setname_np(pthread_self(), "gpusim-record");
     identity_read();
     while (atomic_load(&phase) == RUNNING) {
+        uint64_t before = rows_launches();
         step(false);
-        struct timespec pause = {0, STEP_NS};
+        struct timespec pause = {0, pause_ns(rows_launches() - before)};
         syscall(SYS_futex, &phase, FUTEX_WAIT_PRIVATE, RUNNING, &pause, NULL, 0);
     }
     uint64_t end = now_ns() + (uint64_t)LAST_WORDS_MS * 1000000;
@@ -71,11 +83,11 @@ static void *run(void *unused) {
     return NULL;
 }
 
+bool background_runs(void) { return atomic_load(&started) && atomic_load(&phase) == RUNNING; }
 void wake_background(void) { syscall(SYS_futex, &phase, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
-void start_background(void) {
-    if (LIKELY(atomic_load_explicit(&started, memory_order_relaxed))) return;
-    if (!recording() || atomic_exchange(&started, 1)) return;
+/* Detached, and with all signals blocked. */
+bool start_thread(void *(*work)(void *)) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
@@ -84,9 +96,16 @@ void start_background(void) {
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, &attributes, run, NULL)) atomic_store(&wanted, 0); /* no thread: nothing is recorded */
+    bool done = !pthread_create(&thread, &attributes, work, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    return done;
+}
+
+void start_background(void) {
+    if (LIKELY(atomic_load_explicit(&started, memory_order_relaxed))) return;
+    if (!recording() || atomic_exchange(&started, 1)) return;
+    if (!start_thread(run)) atomic_store(&wanted, 0); /* no thread: nothing is recorded */
 }
 
 /* In the child: stores and a close, as fork allows. */
@@ -95,6 +114,8 @@ void background_after_fork(void) {
     kernels_after_fork();
     rows_after_fork();
     channel_after_fork();
+    cupti_after_fork();
+    joins_after_fork();
     atomic_store(&phase, RUNNING);
     atomic_store(&started, 0);
 }
@@ -141,7 +162,7 @@ EXPORT void gpusim_record_stats(struct gpusim_record_stats *stats) {
 EXPORT int InitializeInjection(void) {
     if (recording()) {
         start_background();
-        cupti_start(true);
+        cupti_start();
     }
     return 1;
 }

@@ -1,0 +1,103 @@
+"""Times on the GPU: CUPTI's records join the launches that made them, and whatever CUPTI does, launches are counted."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from recorded import COMPILER, environment, fake_cupti, injected, stub_folder
+
+from gpusim.collect.once import recorded
+from gpusim.collect.totals import Total
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="the recorder is built by a C compiler")
+
+
+def run(what: str, wrong: str = "", settings=environment, **more: str) -> tuple[int, dict[tuple[str, str, int], Total]]:
+    """(exit code, totals by kernel, kind and blocks) of the program that does ``what`` where CUPTI has what is ``wrong``."""
+    folder = Path(tempfile.mkdtemp(prefix="r"))
+    path = folder / "s"
+    own = settings(path, GPUSIM_RECORD_CUPTI=str(fake_cupti()), FAKE_CUPTI=wrong, **more)
+    program = [stub_folder() / "program", what]
+    code, totals, _ = recorded(folder, path, lambda: subprocess.run(program, env=own, timeout=20).returncode)
+    found: dict[tuple[str, str, int], Total] = {}
+    for total in totals:
+        key = (total.what.kernel, total.what.kind, total.what.grid[0])
+        if key in found:
+            found[key].add(total)
+        else:
+            found[key] = total
+    return code, found
+
+
+def test_times_join_their_launches() -> None:
+    code, totals = run("times", RANK="2")
+    assert code == 0 and set(totals) == {
+        ("alpha", "launch", 5), ("alpha", "launch", 3), ("", "graph", 0), ("in_graph", "in graph", 3),
+        ("in_graph", "in graph", 4), ("alpha", "captured", 8),
+    }  # fmt: skip
+    first = totals["alpha", "launch", 5]
+    assert (first.launches, first.timed, first.sum_ns, first.least_ns, first.most_ns) == (100, 100, 500_000, 5000, 5000)
+    assert (first.what.block, first.what.dynamic_shared_bytes, first.what.gpu) == ((64, 1, 1), 128, "40" * 16)
+    other = totals["alpha", "launch", 3]
+    assert (other.launches, other.timed, other.sum_ns) == (20, 20, 60_000)
+
+
+def test_kernels_of_a_graph_are_counted_by_their_times() -> None:
+    totals = run("times")[1]
+    assert (totals["", "graph", 0].launches, totals["", "graph", 0].timed) == (4, 0)
+    for blocks in (3, 4):
+        kernel = totals["in_graph", "in graph", blocks]
+        assert (kernel.launches, kernel.timed, kernel.sum_ns) == (4, 4, 4000 * blocks)
+        assert kernel.what.gpu == "41" * 16  # the record's own device, whose UUID nobody had asked for
+
+
+@pytest.mark.parametrize("callbacks", ["0", "1"])
+def test_a_subscriber_before_the_recorder_leaves_times_by_kernel_and_shape(callbacks: str) -> None:
+    totals = run("times", wrong="s" if callbacks == "1" else "", GPUSIM_RECORD_CALLBACKS=callbacks)[1]
+    assert (totals["alpha", "launch", 5].launches, totals["alpha", "launch", 5].sum_ns) == (100, 500_000)
+    assert totals["in_graph", "in graph", 3].launches == 4
+
+
+def test_the_driver_loads_the_recorder() -> None:
+    """CUDA_INJECTION64_PATH alone: nothing is interposed, and CUPTI's callbacks tell the launches."""
+    code, totals = run("times", settings=injected)
+    launch = totals["alpha", "launch", 5]
+    assert (code, launch.launches, launch.timed, launch.sum_ns) == (0, 100, 100, 500_000)
+    assert (launch.what.registers, launch.what.gpu) == (40, "40" * 16)
+    assert totals["", "graph", 0].launches == totals["in_graph", "in graph", 3].launches == 4
+    assert (totals["alpha", "captured", 8].launches, totals["alpha", "captured", 8].timed) == (1, 0)
+
+
+def test_preloaded_and_injected_counts_once() -> None:
+    def both(path: Path, **more: str) -> dict[str, str]:
+        return {**injected(path), **environment(path, **more)}
+
+    assert run("plain", settings=both)[1]["alpha", "launch", 5].launches == 100
+
+
+def test_times_that_come_only_where_they_are_forced_come_at_exit() -> None:
+    code, totals = run("plain", wrong="h")
+    assert (code, totals["alpha", "launch", 5].timed) == (0, 100)
+
+
+@pytest.mark.parametrize("wrong", list("veoxdw"))
+def test_whatever_cupti_does_launches_are_counted(wrong: str) -> None:
+    began = time.monotonic()
+    code, totals = run("fork" if wrong == "v" else "plain", wrong)
+    assert (code, totals["alpha", "launch", 5].launches) == (0, 100)
+    assert time.monotonic() - began < 15  # a flush that never ends is not waited for
+
+
+def test_a_record_that_comes_again_and_again_ends() -> None:
+    code, totals = run("plain", wrong="r")
+    assert (code, totals["alpha", "launch", 5].launches) == (0, 100)
+
+
+def test_a_program_that_profiles_itself_has_cupti_for_itself() -> None:
+    code, totals = run("subscribes")
+    assert code == 0 and totals["alpha", "launch", 5].launches == 100
+    assert (totals["alpha", "launch", 9].launches, totals["alpha", "launch", 9].timed) == (10, 0)
