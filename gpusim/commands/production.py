@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import HELP, Figure, format_option
+from gpusim.commands.options import HELP, Figure, format_option, gpu_option
 from gpusim.commands.output_place import refuse_no_place
+from gpusim.gpus.load import load_gpu
 
 _SOURCE = click.Path(exists=True, path_type=Path)
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
@@ -126,3 +127,86 @@ def collected(folder: Path, since: datetime | None, until: datetime | None, outp
       gpusim production collected /var/lib/gpusim --since 2026-11-16 --until 2026-11-17 -o monday.production
     """
     refuse_no_place(output)
+
+
+@production.command()
+@click.argument("files", nargs=-1, required=True, type=_SOURCE, metavar="FILE...")
+@click.option("--points", is_flag=True, help="One row a bin of the coverage model instead.")
+@click.option(
+    "--coverage",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What the suite covers, with --points; the coverage that gpusim ships with, else.",
+)
+@click.option(
+    "--simulate",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Simulate the N workloads with most time and known shape, so that their bins are known, with --points.",
+)
+@gpu_option()
+@format_option()
+@done_by("production_suiting")
+def holes(
+    files: tuple[Path, ...], points: bool, coverage: tuple[Path, ...], simulate: int, gpu: str, form: str
+) -> None:  # fmt: skip
+    """What FILEs spend time on that no case of the suite stands for; with --points, which bins of the coverage model they reach.
+
+    \b
+    Examples:
+      gpusim production holes week.production
+      gpusim production holes week.production --points --simulate 5 --gpu a100_80gb --format csv
+    """
+    load_gpu(gpu)
+
+
+@production.command()
+@click.argument("files", nargs=-1, required=True, type=_SOURCE, metavar="FILE...")
+@click.option("--budget", type=click.IntRange(1), default=20, show_default=True, help="Workloads at most.")
+@click.option(
+    "--by-kernel", is_flag=True, help="Also kernels of which no shape is known, at the suite's default shape."
+)
+@click.option("-o", "--output", required=True, type=_OUTPUT, help="Suite file to write.")
+@click.option(
+    "--histogram", type=_OUTPUT, metavar="CSV", help="Also write workload,count for `gpusim suite make --histogram`."
+)
+@format_option()
+@done_by("production_suiting")
+def suite(
+    files: tuple[Path, ...], budget: int, by_kernel: bool, output: Path, histogram: Path | None, form: str
+) -> None:  # fmt: skip
+    """Make a suite of the workloads that FILEs spend most time on, each with its share of it.
+
+    \b
+    Examples:
+      gpusim production suite week.production -o week.suite.json
+      gpusim production suite week.production --by-kernel --budget 50 -o week.suite.json --histogram week.csv
+    """
+    refuse_no_place(output)
+    if histogram is not None:
+        refuse_no_place(histogram)
+
+
+@production.command()
+@click.argument("files", nargs=-1, required=True, type=_SOURCE, metavar="FILE...")
+@click.option(
+    "--finding",
+    "found",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="A finding of `gpusim explore`, or a folder of them; may be repeated.",
+)
+@format_option()
+@done_by("production_suiting")
+def findings(files: tuple[Path, ...], found: tuple[Path, ...], form: str) -> None:
+    """How much of the time of FILEs the region of each finding of `gpusim explore` covers.
+
+    \b
+    Example:
+      gpusim production findings week.production --finding explore
+    """
