@@ -100,7 +100,7 @@ def histogram(files: tuple[Path, ...], size: str, by: tuple[str, ...], form: str
 )
 @click.option("--all", "every", is_flag=True, help="Also what does not differ.")
 @format_option()
-@done_by("production_reporting")
+@done_by("production_diffing")
 def diff(
     before: Path, after: Path, by: tuple[str, ...], alpha: float, threshold: float, every: bool, form: str
 ) -> None:  # fmt: skip

@@ -1,4 +1,4 @@
-"""``gpusim production report``, ``histogram``, ``diff`` and ``collected``; the work."""
+"""``gpusim production report``, ``histogram`` and ``collected``; the work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from gpusim.production.columns import columns_of, named
-from gpusim.production.diff import difference_records, differences
 from gpusim.production.file import write
 from gpusim.production.from_collector import FOREVER_MINUTE, from_collector
 from gpusim.production.histogram import histogram_records
@@ -28,20 +27,6 @@ def report(files: tuple[Path, ...], by: tuple[str, ...], most: int, unknown: boo
 def histogram(files: tuple[Path, ...], size: str, by: tuple[str, ...], form: str) -> None:
     """What :func:`gpusim.commands.production.histogram` declares, with its arguments."""
     click.echo(format_records(histogram_records(named(read_sources(files).totals), size, by), form))
-
-
-def diff(
-    before: Path, after: Path, by: tuple[str, ...], alpha: float, threshold: float, every: bool, form: str
-) -> None:  # fmt: skip
-    """What :func:`gpusim.commands.production.diff` declares, with its arguments."""
-    one, two = (named(read_sources([path]).totals) for path in (before, after))
-    found = differences(one, two, by, alpha, threshold)
-    shown = found if every else [each for each in found if each.verdict]
-    if shown or form in ("json", "csv"):
-        click.echo(format_records(difference_records(shown, by), form))
-    else:
-        click.echo("no difference")
-    click.echo(f"{len(found)} groups, {sum(bool(each.verdict) for each in found)} differ", err=True)
 
 
 def collected(folder: Path, since: datetime | None, until: datetime | None, output: Path) -> None:
