@@ -45,6 +45,10 @@ COMMANDS = {
     "run": ("run", "Run an unmodified Numba CUDA program on an emulated GPU."),
     "record": ("record", "Run a program and count what it launches, in a library that is loaded into it."),
     "collect": ("collect", "Add up what recorded processes launch: one daemon a node."),
+    "production": (
+        "production",
+        "What production launches: where its time goes, how days differ, what the suite lacks.",
+    ),
     "cover": ("cover", "Which behaviours a set of workloads has exercised, and which it has not."),
     "gpus": ("gpus", "List the described GPUs; show every value with its source."),
     "doctor": ("doctor", "Say what works on this machine, what does not, and what would mend it."),

@@ -85,6 +85,10 @@ class CollectError(GpusimError):
     exit_code = 3
 
 
+class ProductionError(UsageError):
+    """A trace of launches, or a file of ``gpusim production``, that is damaged, of an unknown form, or none at all."""
+
+
 class CoverageFileError(UsageError):
     """A coverage file that is damaged, of another version, or none at all."""
 

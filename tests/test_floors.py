@@ -49,6 +49,7 @@ FLOORS = {
     "report": 11,
     "doctor": 11,
     "regress": 12,
+    "production": 12,
     "watch": 13,
     "notebook": 12,
     "bisect": 14,

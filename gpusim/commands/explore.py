@@ -65,6 +65,13 @@ from gpusim.gpus.override import override_gpu
 )
 @click.option("--dask", metavar="ADDRESS", help="Run the shares on the Dask cluster of this scheduler (gpusim[dask]).")
 @click.option(
+    "--production",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="Say how much of the time of this file of gpusim production each region covers.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -93,6 +100,7 @@ def explore(
     resume: bool,
     jobs: int,
     dask: str | None,
+    production: tuple[Path, ...],
     output: Path,
     form: str,
     **_of_properties: Any,

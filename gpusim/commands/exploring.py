@@ -27,6 +27,10 @@ from gpusim.explore.session import Plan
 from gpusim.explore.session import explore as run_search
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.production.columns import named
+from gpusim.production.coverage_holes import Standing, standings
+from gpusim.production.sources import read_sources
+from gpusim.production.weights import time_inside
 from gpusim.report.tables import format_cards
 
 DIVERGENCE = 1
@@ -57,6 +61,7 @@ def explore(
     resume: bool,
     jobs: int,
     dask: str | None,
+    production: tuple[Path, ...],
     output: Path,
     form: str,
     **_of_properties: Any,
@@ -81,6 +86,7 @@ def explore(
         chosen, name, options, gpu, settings, seed, growth, max_examples,
         float("inf") if max_time is None else max_time, not no_steer, first, around,
     )  # fmt: skip
+    launched = standings(named(read_sources(production).totals)) if production else []
     prop = make_property(name, plan.spec, options)  # refuses what cannot be, before any work
     plan = replace(plan, kernels=_checkable(prop, chosen, is_chosen_for_us))
     tell_unchecked(unchecked_kernels(plan.kernels, plan.spec))
@@ -101,7 +107,7 @@ def explore(
     if findings:
         click.echo(f"one again: gpusim replay {output / findings[0].name}.finding.json", err=True)
     if findings or form in ("json", "csv"):
-        click.echo(format_cards([_record(finding, output) for finding in findings], form))
+        click.echo(format_cards([_record(finding, output, launched) for finding in findings], form))
     else:
         click.echo(f"no finding of {name} in {len(search.tried)} workloads")
     return DIVERGENCE if findings else 0
@@ -126,10 +132,11 @@ def _checkable(prop: Property, kernels: Sequence[str], is_chosen_for_us: bool) -
     return tuple(kept)
 
 
-def _record(finding: Finding, folder: Path) -> dict[str, Any]:
+def _record(finding: Finding, folder: Path, launched: Sequence[Standing]) -> dict[str, Any]:
     return {
         "kernel": finding.kernel,
         "region": finding.rule,
+        **({"production_time": str(time_inside(finding, launched))} if launched else {}),
         "behaviour": finding.behaviour,
         "explains": finding.explains,
         "worst_percent": 100 * finding.worst.divergence,

@@ -1,0 +1,1 @@
+"""What the times of launches show: idle time, queues, overlap, stragglers."""
