@@ -26,6 +26,7 @@ FLOORS = {
     "model": 3,
     "frontend": 5,
     "emulator": 5,
+    "energy": 3,
     "engine": 4,
     "theory": 4,
     "tile": 4,

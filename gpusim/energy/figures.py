@@ -1,0 +1,122 @@
+"""What one event costs on a generation of GPUs: the files beside this one, read and checked.
+
+Mental model: an energy figure belongs to the process and the design of a generation, a power limit to a board. Each figure says where it comes from and
+of what kind that evidence is. A generation without a file takes another's figures (:data:`LIKE`), and all of them are guesses then.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from gpusim.errors import SpecError
+
+_FOLDER = Path(__file__).parent
+KINDS = ("measured", "fitted", "published", "guess")
+#: Generations without a file -> whose figures they take.
+LIKE = {"ada": "hopper", "blackwell": "hopper", "ampere": "hopper", "turing": "hopper", "volta": "hopper"}
+
+
+@dataclass(frozen=True)
+class EnergyFigures:
+    """Picojoules an event (``_pj``), watts, degrees Celsius and kelvins, at the described clock; what each is stands in the files. ``clock_exponent``:
+    dynamic power goes with the clock to this power."""
+
+    constant_watts: float
+    leakage_watts: float
+    leakage_celsius: float
+    leakage_doubling_kelvin: float
+    busy_watts: float
+    clock_exponent: float
+    settle_us: float
+    issue_pj: float
+    lane_register_pj: float
+    lane_integer_pj: float
+    lane_fp16_pj: float
+    lane_fp32_pj: float
+    lane_fp64_pj: float
+    lane_special_pj: float
+    vector_flop_pj: float
+    tensor_fp64_flop_pj: float
+    tensor_tf32_flop_pj: float
+    tensor_bf16_flop_pj: float
+    tensor_fp16_flop_pj: float
+    tensor_fp8_flop_pj: float
+    tensor_int8_flop_pj: float
+    tensor_fp4_flop_pj: float
+    shared_byte_pj: float
+    l1_byte_pj: float
+    l2_byte_pj: float
+    dram_byte_pj: float
+    link_byte_pj: float
+
+    def tensor_flop_pj(self, dtype: str) -> float:
+        """Of an operation on tensor cores with operands of ``dtype`` ("bf16", "nvfp4"). Raises SpecError for one that is not known."""
+        name = DTYPES.get(dtype)
+        if name is None:
+            raise SpecError(f"no energy is known for products of {dtype!r}: known are {', '.join(DTYPES)}")
+        return getattr(self, f"tensor_{name}_flop_pj")
+
+    def leakage_watts_at(self, celsius: float | None = None) -> float:
+        """Leakage of a die of that temperature; None: of the one that the figure belongs to."""
+        if celsius is None:
+            return self.leakage_watts
+        if not -50.0 <= celsius <= 150.0:
+            raise SpecError(f"a die's temperature is {celsius} degrees Celsius, not between -50 and 150")
+        return self.leakage_watts * 2.0 ** ((celsius - self.leakage_celsius) / self.leakage_doubling_kelvin)
+
+
+#: What operands are called -> whose figure they take.
+DTYPES = {
+    "fp64": "fp64", "tf32": "tf32", "fp32": "tf32", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "mxfp8": "fp8", "fp8_block": "fp8",
+    "int8": "int8", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4", "int4": "fp4",
+}  # fmt: skip
+
+
+@functools.cache
+def figures_of(generation: str) -> EnergyFigures:
+    """The figures of a generation ("hopper"), or of the one that it is taken to be like. Raises SpecError where neither is known, or a file is wrong."""
+    table = _table(generation)
+    return EnergyFigures(**{name: each["value"] for name, each in table.items()})
+
+
+def has_own_figures(generation: str) -> bool:
+    """Whether the generation has figures of its own."""
+    return generation.isidentifier() and (_FOLDER / f"{generation}.toml").is_file() and generation != "boards"
+
+
+def evidence_of(generation: str) -> dict[str, tuple[float, str, str]]:
+    """Name of each figure -> value, kind of evidence ("guess" for all that are another generation's), source."""
+    table = _table(generation)
+    if has_own_figures(generation):
+        return {name: (each["value"], each["kind"], each["source"]) for name, each in table.items()}
+    of = LIKE[generation]
+    return {name: (each["value"], "guess", f"as {of}: {each['source']}") for name, each in table.items()}
+
+
+@functools.cache
+def limit_watts_of(gpu: str) -> float | None:
+    """What the board of that GPU may take; None where nothing is known."""
+    return tomllib.loads((_FOLDER / "boards.toml").read_text(encoding="utf-8"))["limit_watts"].get(gpu)
+
+
+@functools.cache
+def _table(generation: str) -> dict[str, dict]:
+    name = generation if has_own_figures(generation) else LIKE.get(generation, "")
+    if not name:
+        known = sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != "boards")
+        raise SpecError(f"no energy is known for generation {generation!r}: known are {', '.join(known)}")
+    table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    expected = {each.name for each in fields(EnergyFigures)}
+    if set(table) != expected:
+        raise SpecError(f"{name}.toml: missing or unknown: {', '.join(sorted(set(table) ^ expected))}")
+    for key, row in table.items():
+        if set(row) != {"value", "kind", "source"} or row["kind"] not in KINDS:
+            raise SpecError(f"{name}.toml, {key}: wants value, source and a kind of {', '.join(KINDS)}")
+        value = row["value"]
+        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+            raise SpecError(f"{name}.toml, {key} is {value!r}, not a number of at least 0")
+    return table

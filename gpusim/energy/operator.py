@@ -1,0 +1,96 @@
+"""Energy of one projected operator: its events at what each takes, and its time at what the GPU takes anyway.
+
+Mental model: static power runs for the operator's whole time, each operation and each byte adds its own. What comes out above the board's limit cannot be:
+there the clock has fallen and the voltage with it, the power is the limit's, and the units share what is left. Operands are taken to be random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpusim.energy.bands import energy_band
+from gpusim.energy.figures import figures_of, limit_watts_of
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+
+
+class Projected(Protocol):
+    """What is read of a projection (:class:`gpusim.tile.projection.Projection`)."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def vector_flops(self) -> float: ...
+    @property
+    def dram_bytes(self) -> float: ...
+    @property
+    def l2_bytes(self) -> float: ...
+    @property
+    def link_bytes(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Of one GPU. ``joules``: expected; ``low_joules``, ``high_joules``: four of five measurements should lie between; ``by_unit``: (unit, joules), which
+    add up to ``joules``; ``clock_share``: the clock that the limit leaves over the described one; ``validated``: whether the interval is known for this
+    generation, and ``reason`` from what."""
+
+    seconds: float
+    joules: float
+    low_joules: float
+    high_joules: float
+    average_watts: float
+    by_unit: tuple[tuple[str, float], ...]
+    clock_share: float
+    validated: bool
+    reason: str
+
+
+def energy_of(
+    spec: GpuSpec, projection: Projected, limit_watts: float | None = None, celsius: float | None = None
+) -> Energy:
+    """Energy of ``projection`` on ``spec`` within its ``seconds``. ``limit_watts``: another than the board's; ``celsius``: of the die, if not the figures'
+    own. Raises SpecError for a generation or operands of which nothing is known, and for a limit below what idles."""
+    figures = figures_of(spec.generation)
+    seconds = projection.seconds
+    if not (math.isfinite(seconds) and seconds > 0.0):
+        raise SpecError(f"an operator of {seconds!r} seconds has no power")
+    leakage = figures.leakage_watts_at(celsius)
+    static_watts = figures.constant_watts + leakage
+    tensor_pj = figures.tensor_flop_pj(projection.dtype) * projection.flops if projection.flops else 0.0
+    dynamic = (
+        ("busy SMs", figures.busy_watts * seconds),
+        ("tensor cores", 1e-12 * tensor_pj),
+        ("other arithmetic", 1e-12 * figures.vector_flop_pj * projection.vector_flops),
+        ("L2", 1e-12 * figures.l2_byte_pj * projection.l2_bytes),
+        ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
+        ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),
+    )
+    limit = limit_watts_of(spec.name) if limit_watts is None else limit_watts
+    dynamic_watts = sum(joules for _, joules in dynamic) / seconds
+    clock_share = share = 1.0
+    if limit is not None and static_watts + dynamic_watts > limit:
+        if limit <= static_watts:
+            raise SpecError(
+                f"a limit of {limit:g} W is not above the {static_watts:g} W that {spec.name} takes at rest"
+            )
+        share = (limit - static_watts) / dynamic_watts
+        # The time is the slowed one, so of the clock's power one is in it already.
+        clock_share = share ** (1.0 / (figures.clock_exponent - 1.0))
+    by_unit = (
+        ("constant", figures.constant_watts * seconds),
+        ("leakage", leakage * seconds),
+        *((name, joules * share) for name, joules in dynamic),
+    )
+    joules = sum(each for _, each in by_unit)
+    band = energy_band(spec.generation, dynamic[1][1], dynamic[4][1], joules)
+    return Energy(
+        seconds=seconds, joules=joules, low_joules=joules / band.factor, high_joules=joules * band.factor,
+        average_watts=joules / seconds, by_unit=by_unit, clock_share=clock_share, validated=band.validated, reason=band.reason,
+    )  # fmt: skip
