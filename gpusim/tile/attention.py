@@ -31,7 +31,7 @@ _SUM_BYTES = 4.0  # a partial result is kept in FP32
 @dataclass(frozen=True)
 class AttentionShape:
     """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of ``head_dim`` elements;
-    ``window``: only so many of the last keys count (0: all)."""
+    ``window``: only so many of the last keys count (0: all); ``kv_dtype``: of the cache, where it is not the queries' ("")."""
 
     batch: int
     kv_length: int
@@ -40,6 +40,7 @@ class AttentionShape:
     head_dim: int
     dtype: str = "bf16"
     window: int = 0
+    kv_dtype: str = ""
 
     def __post_init__(self) -> None:
         for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
@@ -50,8 +51,9 @@ class AttentionShape:
             raise SpecError(f"an attention's heads are {self.heads}, no multiple of its kv_heads, {self.kv_heads}")
         if not 0 <= self.window < _LARGEST:
             raise SpecError(f"an attention's window is {self.window}, not between 0 and {_LARGEST - 1}")
-        if self.dtype not in OPERANDS:
-            raise SpecError(f"an attention's dtype is {self.dtype!r}: known are {', '.join(OPERANDS)}")
+        for dtype in (self.dtype, self.kv_dtype or self.dtype):
+            if dtype not in OPERANDS:
+                raise SpecError(f"an attention's dtype is {dtype!r}: known are {', '.join(OPERANDS)}")
 
     @property
     def keys(self) -> int:
@@ -59,9 +61,14 @@ class AttentionShape:
         return min(self.kv_length, self.window or self.kv_length)
 
     @property
+    def kv_element_bytes(self) -> float:
+        """Of an element of keys and values."""
+        return OPERANDS[self.kv_dtype or self.dtype][0]
+
+    @property
     def kv_bytes(self) -> float:
         """Of all keys and values that are read."""
-        return 2.0 * OPERANDS[self.dtype][0] * self.batch * self.kv_heads * self.keys * self.head_dim
+        return 2.0 * self.kv_element_bytes * self.batch * self.kv_heads * self.keys * self.head_dim
 
     @property
     def flops(self) -> float:
@@ -119,7 +126,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     blocks = shape.batch * shape.kv_heads * -(-group // used.query_rows)
     all_steps, places = -(-shape.keys // used.kv_columns), machine.sm_count * used.blocks_per_sm
     parts = 1 if group == 1 and not used.splits_single_heads else _parts(blocks, places, all_steps)
-    step_bytes = 2.0 * OPERANDS[shape.dtype][0] * used.kv_columns * shape.head_dim
+    step_bytes = 2.0 * shape.kv_element_bytes * used.kv_columns * shape.head_dim
     step_flops = 4.0 * used.query_rows * used.kv_columns * shape.head_dim
     arithmetic = step_flops * used.blocks_per_sm / machine.flops_per_cycle
     step = max(step_bytes / used.block_bytes_per_cycle, used.step_cycles, arithmetic)
@@ -147,7 +154,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     seconds = launch_seconds + cycles / machine.clock_hz
     if launch_seconds > seconds / 2:
         limiter = "launch"
-    band = attention_band(spec.generation, shape.dtype, shape.kv_bytes)
+    band = attention_band(spec.generation, shape.kv_dtype or shape.dtype, shape.kv_bytes)
     if shape.window:
         band = replace(band, validated=False, reason="not validated: nothing was compared with a window")
     return Projection(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,8 @@ _LARGEST = 1 << 31
 @dataclass(frozen=True)
 class ContextShape:
     """``batch`` sequences of ``queries`` tokens, each of which meets itself and those before it; ``heads`` query heads share ``kv_heads`` of
-    ``head_dim`` elements."""
+    ``head_dim`` elements. ``prefix``: keys before the queries that each of them meets too (a chunk of a prompt); ``window``: only so many of the last
+    keys count (0: all); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("")."""
 
     batch: int
     queries: int
@@ -40,6 +41,10 @@ class ContextShape:
     kv_heads: int
     head_dim: int
     dtype: str = "bf16"
+    prefix: int = 0
+    window: int = 0
+    causal: bool = True
+    kv_dtype: str = ""
 
     def __post_init__(self) -> None:
         for name, most in (("batch", _LARGEST), ("queries", _MOST_QUERIES), ("heads", _LARGEST), ("kv_heads", _LARGEST), ("head_dim", _LARGEST)):  # fmt: skip
@@ -48,13 +53,24 @@ class ContextShape:
                 raise SpecError(f"an attention's {name} is {value}, not between 1 and {most - 1}")
         if self.heads % self.kv_heads:
             raise SpecError(f"an attention's heads are {self.heads}, no multiple of its kv_heads, {self.kv_heads}")
-        if self.dtype not in OPERANDS:
-            raise SpecError(f"an attention's dtype is {self.dtype!r}: known are {', '.join(OPERANDS)}")
+        for name in ("prefix", "window"):
+            if not 0 <= getattr(self, name) < _LARGEST:
+                raise SpecError(f"an attention's {name} is {getattr(self, name)}, not between 0 and {_LARGEST - 1}")
+        for dtype in (self.dtype, self.kv_dtype or self.dtype):
+            if dtype not in OPERANDS:
+                raise SpecError(f"an attention's dtype is {dtype!r}: known are {', '.join(OPERANDS)}")
 
     @property
     def kv_bytes(self) -> float:
-        """Of all keys and values."""
-        return 2.0 * OPERANDS[self.dtype][0] * self.batch * self.kv_heads * self.queries * self.head_dim
+        """Of the new keys and values."""
+        kv_element_bytes = OPERANDS[self.kv_dtype or self.dtype][0]
+        return 2.0 * kv_element_bytes * self.batch * self.kv_heads * self.queries * self.head_dim
+
+    @property
+    def prefix_bytes(self) -> float:
+        """Of the keys and values before the queries, as far as a window reaches."""
+        met = min(self.prefix, self.window or self.prefix)
+        return self.kv_bytes * met / self.queries
 
     @property
     def query_bytes(self) -> float:
@@ -62,9 +78,18 @@ class ContextShape:
         return 2.0 * OPERANDS[self.dtype][0] * self.batch * self.heads * self.queries * self.head_dim
 
     @property
+    def scores(self) -> float:
+        """Of one head of one sequence: pairs of a query and a key that the mask leaves."""
+        if not self.causal:
+            return float(self.queries) * (self.prefix + self.queries)
+        first, last = self.prefix + 1, self.prefix + self.queries
+        inside = last if not self.window else max(first - 1, min(last, self.window))
+        return (first + inside) * (inside - first + 1) / 2.0 + float(last - inside) * self.window
+
+    @property
     def flops(self) -> float:
         """Operations of both products that the mask leaves, a multiply-add counting two."""
-        return 2.0 * self.batch * self.heads * self.queries * (self.queries + 1.0) * self.head_dim
+        return 4.0 * self.batch * self.heads * self.scores * self.head_dim
 
 
 @dataclass(frozen=True)
@@ -108,13 +133,14 @@ def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary 
     """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
     ``library``: other figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     if shape.queries == 1:  # the library takes its kernels for generation
-        one = AttentionShape(shape.batch, 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype)
+        one = AttentionShape(
+            shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype
+        )  # fmt: skip
         return project_attention(spec, one)
     machine = tile_machine(spec, shape.dtype)
     used = library or context_library_of(spec.generation)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
-    tiles, steps = _steps(shape.queries, packed, used.query_rows, used.kv_columns)
-    longest = -(-shape.queries // used.kv_columns)
+    tiles, steps, longest = _steps(shape, packed, used.query_rows, used.kv_columns)
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
     scores = used.query_rows * used.kv_columns
@@ -124,7 +150,7 @@ def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary 
     load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * used.start_cycles / places
     tail = used.tail * longest_cycles * places / blocks if blocks > places else 0.0
     cycles = max(load + tail, longest_cycles, -(-blocks // places) * used.start_cycles)
-    dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes
+    dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
     dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
     seconds = (cycles + dram_cycles) / machine.clock_hz
     cap = power_cap(machine.name, spec.generation)
@@ -138,20 +164,38 @@ def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary 
     if launch_seconds > seconds:
         limiter = "launch"
     seconds += launch_seconds
-    band = context_band(spec.generation, shape.dtype, shape.queries)
+    band = context_band(spec.generation, shape.kv_dtype or shape.dtype, shape.queries)
+    others = [name for name, other in (("a prefix", shape.prefix), ("a window", shape.window), ("all keys met", not shape.causal)) if other]  # fmt: skip
+    if others and band.validated:
+        band = replace(band, validated=False, reason=f"not validated: nothing was compared with {', '.join(others)}")
     return Projection(
-        operator=f"causal attention of {shape.batch} x {shape.queries} queries, {shape.heads} heads on {shape.kv_heads} of {shape.head_dim}",
+        operator=_title(shape),
         gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,
         validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops,
-        dram_bytes=dram_bytes, l2_bytes=shape.query_bytes + shape.kv_bytes * max(1, tiles // 2), launches=2,
+        dram_bytes=dram_bytes, l2_bytes=shape.query_bytes + shape.kv_bytes / shape.queries * used.kv_columns * steps * (heads // shape.kv_heads), launches=2,
     )  # fmt: skip
 
 
-@functools.cache
-def _steps(queries: int, packed: int, query_rows: int, kv_columns: int) -> tuple[int, int]:
-    """Tiles of one head's queries (``packed`` heads in one), and the steps of all of them together."""
-    rows = queries * packed
+@functools.lru_cache(1 << 16)
+def _steps(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -> tuple[int, int, int]:
+    """Tiles of one head's queries (``packed`` heads in one), the steps of all of them together, and of the one with the most."""
+    rows = shape.queries * packed
     tiles = -(-rows // query_rows)
-    last = np.minimum((np.arange(tiles, dtype=np.int64) + 1) * query_rows, rows)
-    keys = (last + packed - 1) // packed
-    return tiles, int(((keys + kv_columns - 1) // kv_columns).sum())
+    place = np.arange(tiles, dtype=np.int64)
+    last = (np.minimum((place + 1) * query_rows, rows) + packed - 1) // packed + shape.prefix
+    if not shape.causal:
+        last = np.full(tiles, shape.prefix + shape.queries)
+    first = np.zeros(tiles, np.int64)
+    if shape.window:
+        first = np.maximum(0, place * query_rows // packed + shape.prefix + 1 - shape.window)
+    counts = (last + kv_columns - 1) // kv_columns - first // kv_columns
+    return tiles, int(counts.sum()), int(counts.max())
+
+
+def _title(shape: ContextShape) -> str:
+    prefix = f" after {shape.prefix}" if shape.prefix else ""
+    window = f", window {shape.window}" if shape.window else ""
+    return (
+        f"{'causal ' * shape.causal}attention of {shape.batch} x {shape.queries} queries{prefix}, {shape.heads} heads on {shape.kv_heads} of "
+        f"{shape.head_dim}{window}"
+    )

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.grid import EVENTS, run_grid
+from gpusim.tile.grid import EVENTS, run_groups
 from gpusim.tile.library import Library, Tile, library_of
 from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
 from gpusim.tile.power_cap import power_cap
@@ -32,7 +34,8 @@ _LARGEST = 1 << 31
 class GemmShape:
     """``rows`` x ``columns`` results, each a sum over ``depth``; ``dtype`` of the operands (:data:`gpusim.tile.machine.OPERANDS`).
     ``cold_a``, ``cold_b``: the operand (rows x depth, columns x depth) lies in DRAM when the launch starts; one that does not fit into L2 always
-    does."""
+    does. ``group_rows``: several products in one launch, each of so many of the rows and with a second operand of its own. ``a_bytes``, ``b_bytes``:
+    an element of the operand in memory, block scales included, where that is not the dtype's (0)."""
 
     rows: int
     columns: int
@@ -41,12 +44,27 @@ class GemmShape:
     result_bytes: int = 2
     cold_a: bool = False
     cold_b: bool = True
+    group_rows: tuple[int, ...] = ()
+    a_bytes: float = 0.0
+    b_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("rows", "columns", "depth"):
             value = getattr(self, name)
             if not 1 <= value < _LARGEST:
                 raise SpecError(f"a product's {name} is {value}, not between 1 and {_LARGEST - 1}")
+        if self.group_rows and (min(self.group_rows) < 1 or sum(self.group_rows) != self.rows):
+            raise SpecError(f"the rows of a launch's products, {sum(self.group_rows)}, are not its rows, {self.rows}")
+
+    @property
+    def operand_bytes(self) -> tuple[float, float]:
+        """Of an element of either operand, in memory."""
+        own = OPERANDS[self.dtype][0]
+        return self.a_bytes or own, self.b_bytes or own
+
+    def tiles(self, tile_rows: int) -> int:
+        """Rows of tiles of all products."""
+        return sum(-(-rows // tile_rows) for rows in self.group_rows or (self.rows,))
 
     @property
     def flops(self) -> float:
@@ -86,7 +104,7 @@ def project_gemm(spec: GpuSpec, shape: GemmShape, library: Library | None = None
     """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own. Raises SpecError where the
     GPU has no such products or its generation's libraries are not known."""
     machine = tile_machine(spec, shape.dtype)
-    library = library or library_of(spec.generation)
+    library = library or library_of(spec.generation, shape.dtype)
     choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))[
         :SIMULATED
     ]
@@ -122,30 +140,37 @@ def project_gemm(spec: GpuSpec, shape: GemmShape, library: Library | None = None
 
 def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterator[_Choice]:
     """Each tile with each split that fills the GPU no more than twice, and what it takes at least."""
-    operand_bytes = OPERANDS[shape.dtype][0]
-    moved = operand_bytes * shape.columns * shape.depth * shape.cold_b
+    (a_bytes, b_bytes), deeper = shape.operand_bytes, _deeper(shape)
+    products = max(1, len(shape.group_rows))
+    moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
     least_moved_cycles = moved / (machine.dram_bytes_per_cycle * library.dram_share)
     for tile in library.tiles:
-        tiles = -(-shape.rows // tile.rows) * -(-shape.columns // tile.columns)
-        work = 2.0 * tile.outputs * tile.depth / (machine.flops_per_cycle * library.rate(tile.outputs))
+        tile_depth = tile.depth * deeper
+        tiles = shape.tiles(tile.rows) * -(-shape.columns // tile.columns)
+        work = 2.0 * tile.outputs * tile_depth / (machine.flops_per_cycle * library.rate(tile.outputs))
         for splits in SPLITS:
             if splits > 1 and (
-                tiles * splits > 2 * machine.sm_count * tile.blocks or shape.depth // splits < _LEAST_STEPS * tile.depth
+                tiles * splits > 2 * machine.sm_count * tile.blocks or shape.depth // splits < _LEAST_STEPS * tile_depth
             ):
                 break
             part = -(-shape.depth // splits)
-            steps = -(-part // tile.depth)
+            steps = -(-part // tile_depth)
             sharing = min(tile.blocks, -(-tiles * splits // machine.sm_count))
             waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
             tile_cycles = steps * max(work + library.step_cycles * tile.depth / 64, work * sharing)
             tile_cycles += library.epilogue_cycles + tile.outputs / library.epilogue_elements_per_cycle
             joining = _joining_cycles(machine, library, shape, splits)
             arithmetic = waves * tile_cycles + joining
-            loaded = (tile.rows + tile.columns) * shape.depth * tiles * operand_bytes * _shared(library, tile)
+            loaded = (tile.rows * a_bytes + tile.columns * b_bytes) * shape.depth * tiles * _shared(library, tile)
             l2_cycles = loaded / (machine.l2_bytes_per_cycle * library.l2_rate_share)
             # Where DRAM bounds several choices alike, the one with the least arithmetic is tried first.
             least = max(arithmetic, max(least_moved_cycles, l2_cycles) + joining)
             yield _Choice(least, arithmetic, tile, splits)
+
+
+def _deeper(shape: GemmShape) -> int:
+    """How many times as many elements as of 16 bits a step of the same bytes has."""
+    return max(1, round(2.0 / OPERANDS[shape.dtype][0]))
 
 
 def _shared(library: Library, tile: Tile) -> float:
@@ -163,13 +188,13 @@ def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, sp
 def _run(
     machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice
 ) -> tuple[float, float, float, float]:
-    tile, operand_bytes = choice.tile, OPERANDS[shape.dtype][0]
+    tile, (a_bytes, b_bytes) = choice.tile, shape.operand_bytes
     found_bytes = machine.l2_bytes * library.l2_share
     # Of operands and results that do not fit, none is found where a launch before left it.
-    warm_bytes = operand_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
-    return run_grid(
-        shape.rows, shape.columns, shape.depth, tile.rows, tile.columns, tile.depth, tile.stages, tile.blocks,
-        choice.splits, operand_bytes, float(shape.result_bytes), machine.sm_count,
+    warm_bytes = a_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
+    return run_groups(
+        np.array(shape.group_rows or (shape.rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
+        tile.depth * _deeper(shape), tile.stages, tile.blocks, choice.splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
         machine.flops_per_cycle * library.rate(tile.outputs), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,

@@ -21,19 +21,34 @@ _RING = 64
 _NEVER = -1e30
 
 
-@numba.njit(cache=True)
 def run_grid(
-    rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in, bytes_out,
-    sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
+    rows: int, columns: int, depth: int, tile_rows: int, tile_columns: int, tile_depth: int, stages: int, blocks: int,
+    splits: int, bytes_in: float, bytes_out: float, *machine: float,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """:func:`run_groups` of one product of ``rows`` rows, whose operands have ``bytes_in`` bytes an element."""
+    return run_groups(
+        np.array([rows]), columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in,
+        bytes_in, bytes_out, *machine,
+    )  # fmt: skip
+
+
+@numba.njit(cache=True)
+def run_groups(
+    group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
+    bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
     step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, events,
 ):  # fmt: skip
-    """Cycles from the first load to the last store of a ``rows`` x ``columns`` product, and what was moved.
+    """Cycles from the first load to the last store of products in one launch, and what was moved.
 
-    ``bytes_in``, ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the operand is not in L2 at the start;
+    ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
+    ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the operand is not in L2 at the start;
     rates are bytes (or operations) a cycle. Returns (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
-    grid_rows = (rows + tile_rows - 1) // tile_rows
     grid_columns = (columns + tile_columns - 1) // tile_columns
-    tiles = grid_rows * grid_columns * splits
+    # Of each product the first of its rows of tiles, in the order of the launch.
+    first_row = np.zeros(len(group_rows) + 1, np.int64)
+    for which in range(len(group_rows)):
+        first_row[which + 1] = first_row[which] + (group_rows[which] + tile_rows - 1) // tile_rows
+    tiles = first_row[-1] * grid_columns * splits
     part = (depth + splits - 1) // splits
     steps = (part + tile_depth - 1) // tile_depth
     slots = min(sm_count * blocks, tiles)
@@ -41,8 +56,8 @@ def run_grid(
     groups = (steps + group - 1) // group
     ring = min(_RING, stages // group + 2)
 
-    seen_a = np.full((grid_rows, groups * splits), _NEVER if cold_a else 0.0)
-    seen_b = np.full((grid_columns, groups * splits), _NEVER if cold_b else 0.0)
+    seen_a = np.full((first_row[-1], groups * splits), _NEVER if cold_a else 0.0)
+    seen_b = np.full((len(group_rows) * grid_columns, groups * splits), _NEVER if cold_b else 0.0)
     fetched = 0.0
     l2_free = 0.0
     dram_free = 0.0
@@ -68,30 +83,35 @@ def run_grid(
         sm = slot % sm_count
         split = tile_of[slot] % splits
         place = tile_of[slot] // splits
+        product = np.searchsorted(first_row, place // grid_columns, side="right") - 1
+        grid_rows = first_row[product + 1] - first_row[product]
+        place -= first_row[product] * grid_columns
         band = place // (RASTER_ROWS * grid_columns)
         band_rows = min(RASTER_ROWS, grid_rows - band * RASTER_ROWS)
         inside = place - band * RASTER_ROWS * grid_columns
         row = band * RASTER_ROWS + inside % band_rows
         column = inside // band_rows
-        real_rows = min(tile_rows, rows - row * tile_rows)
+        real_rows = min(tile_rows, group_rows[product] - row * tile_rows)
         real_columns = min(tile_columns, columns - column * tile_columns)
+        row += first_row[product]
+        of_b = product * grid_columns + column
         at = group_of[slot]
         deep = max(0, min(group * tile_depth, part - at * group * tile_depth))
         count = max(1, (deep + tile_depth - 1) // tile_depth)
         one = 1.0 / count
 
         # What comes: over the SM's port all of it, from L2 a share where neighbours take it together, from DRAM what L2 has not.
-        bytes_a = real_rows * deep * bytes_in
-        bytes_b = real_columns * deep * bytes_in
+        bytes_a = real_rows * deep * bytes_in_a
+        bytes_b = real_columns * deep * bytes_in_b
         piece = split * groups + at
         missing = 0.0
         if fetched - seen_a[row, piece] > l2_bytes:
             missing += bytes_a
-        if fetched - seen_b[column, piece] > l2_bytes:
+        if fetched - seen_b[of_b, piece] > l2_bytes:
             missing += bytes_b
         fetched += missing
         seen_a[row, piece] = fetched
-        seen_b[column, piece] = fetched
+        seen_b[of_b, piece] = fetched
         loaded = (bytes_a + bytes_b) * shared_loads
         port_free[sm] = max(now, port_free[sm]) + (bytes_a + bytes_b) / fill_rate
         l2_free = max(now, l2_free) + loaded / l2_rate

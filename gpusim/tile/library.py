@@ -68,16 +68,17 @@ class Library:
 
 
 @functools.cache
-def library_of(generation: str) -> Library:
-    """The library kernels of a GPU generation ("hopper"), or of the one that it is taken to be like (:data:`LIKE`). Raises SpecError for
-    a generation of which nothing is known."""
+def library_of(generation: str, dtype: str = "bf16") -> Library:
+    """The library kernels of a GPU generation ("hopper"), or of the one that it is taken to be like (:data:`LIKE`), with what the table says
+    otherwise of operands of ``dtype``. Raises SpecError for a generation of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
         raise SpecError(
             f"no library kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
-    row = dict(table[name])
+    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
+    row |= table[name].get(dtype, {})
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
     expected = {each.name for each in fields(Library)} - {"generation", "tiles"}
     if set(row) != expected:

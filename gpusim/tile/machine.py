@@ -14,6 +14,8 @@ OPERANDS: dict[str, tuple[float, str]] = {
     "tf32": (4.0, "tf32_macs_per_cycle"),
     "int8": (1.0, "int8_macs_per_cycle"),
     "fp8": (1.0, "fp8_macs_per_cycle"),
+    "int4": (0.5, "int4_macs_per_cycle"),
+    "fp4": (0.5, "fp4_macs_per_cycle"),
 }
 
 #: Of a product on tensor memory: rows, and bytes of a row of A that a column takes (TensorMemorySpec).
@@ -69,7 +71,9 @@ def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
     """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of each of 128 rows a
     column), warp groups, warps."""
     element_bytes, field = OPERANDS[dtype]
-    if spec.tensor_memory.columns_per_cycle:
+    if (
+        spec.tensor_memory.columns_per_cycle and dtype != "int4"
+    ):  # tcgen05 has products of 4-bit floats, not of integers
         return spec.tensor_memory.columns_per_cycle * _TENSOR_ROWS * _TENSOR_ROW_BYTES / element_bytes
-    rate = getattr(spec.tensor, f"warpgroup_{field}", 0.0) or getattr(spec.tensor, field)
+    rate = getattr(spec.tensor, f"warpgroup_{field}", 0.0) or getattr(spec.tensor, field, 0.0)
     return spec.sm.sub_cores * rate

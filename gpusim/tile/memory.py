@@ -1,0 +1,116 @@
+"""Kernels that move and convert data and multiply nothing: norms, rotary embedding, activations, look-ups, sampling, copies, quantisation.
+
+Mental model: a launch of blocks, a row each; an SM holds some of them, they come in waves. Few blocks are bound by their own latency, many by what
+DRAM and L2 deliver. What fits into L2 is found there when the kernel before left it there. Figures are in ``memory.toml``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.library import LIKE
+from gpusim.tile.machine import tile_machine
+from gpusim.tile.projection import Projection
+
+_FILE = Path(__file__).with_name("memory.toml")
+KINDS = ("norm", "rotary", "activation", "embedding", "sampling", "copy", "softmax", "quantize")
+#: Four of five measurements lie within the projected time over and times it: a guess until measured rows are recorded.
+_UNKNOWN_FACTOR = 1.5
+
+
+@dataclass(frozen=True)
+class MemoryOp:
+    """``read_bytes``, ``written_bytes``: of the launch, each byte once; ``rows``: that are worked on apart, a block each (0: as many blocks as the bytes
+    fill); ``cold``: what is read lies in DRAM even where it would fit into L2."""
+
+    kind: str
+    read_bytes: float
+    written_bytes: float
+    rows: int = 0
+    cold: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SpecError(f"a memory operator's kind is {self.kind!r}: known are {', '.join(KINDS)}")
+        for name in ("read_bytes", "written_bytes", "rows"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and 0 <= value <= 1e18):
+                raise SpecError(f"a memory operator's {name} is {value}, not between 0 and 1e18")
+
+
+@dataclass(frozen=True)
+class MemoryLibrary:
+    """The figures of ``memory.toml`` for one generation, units in the names; shares are of 1."""
+
+    launch_ns: float
+    start_cycles: float
+    block_bytes_per_cycle: float
+    blocks_per_sm: int
+    block_bytes: float
+    dram_share: float
+    l2_rate_share: float
+    l2_share: float
+
+
+@functools.cache
+def memory_library_of(generation: str) -> MemoryLibrary:
+    """The figures of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError for a
+    generation of which nothing is known."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    if name not in table:
+        raise SpecError(f"no memory kernels are known for generation {generation!r}: known are ampere, hopper")
+    expected = {each.name for each in fields(MemoryLibrary)}
+    if set(table[name]) != expected:
+        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(table[name]) ^ expected))}")
+    return MemoryLibrary(**table[name])
+
+
+@functools.cache
+def _kinds() -> tuple[dict[str, float], dict[str, float]]:
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return table["passes"], table["flops_per_byte"]
+
+
+def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = None) -> Projection:
+    """Time of ``op`` on ``spec`` as a node of a CUDA graph; ``library``: other figures than the generation's own."""
+    used = library or memory_library_of(spec.generation)
+    machine = tile_machine(spec, "fp16")
+    passes, flops_per_byte = _kinds()
+    passed_bytes = op.read_bytes * passes[op.kind] + op.written_bytes
+    blocks = op.rows or max(1, math.ceil(passed_bytes / used.block_bytes))
+    places = machine.sm_count * used.blocks_per_sm
+    waves = -(-blocks // places)
+    found_bytes = used.l2_share * machine.l2_bytes
+    footprint_bytes = op.read_bytes + op.written_bytes
+    missed = min(1.0, max(0.0, footprint_bytes / found_bytes - 1.0)) if footprint_bytes else 0.0
+    # What is written and fits stays in L2 for the next; all that is read more than once is found there the second time.
+    dram_bytes = op.read_bytes * (1.0 if op.cold else missed) + op.written_bytes * missed
+    # An SM's blocks share its port to L2.
+    sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
+    port_rate = min(used.block_bytes_per_cycle, spec.l1.fill_bytes_per_cycle / sharing)
+    bounds = {
+        "DRAM": used.start_cycles + dram_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
+        "L2": used.start_cycles + passed_bytes / (machine.l2_bytes_per_cycle * used.l2_rate_share),
+        "latency": waves * (used.start_cycles + passed_bytes / blocks / port_rate),
+    }
+    # Waves of small blocks overlap: where many come, an SM's next block starts as each one ends.
+    if waves > 1:
+        bounds["latency"] = blocks / places * (used.start_cycles + passed_bytes / blocks / port_rate)
+    limiter = max(bounds, key=lambda unit: bounds[unit])
+    launch_seconds = 1e-9 * used.launch_ns
+    seconds = launch_seconds + bounds[limiter] / machine.clock_hz
+    if launch_seconds > seconds / 2:
+        limiter = "launch"
+    return Projection(
+        operator=f"{op.kind} of {op.read_bytes:g} bytes into {op.written_bytes:g}", gpu=spec.name, seconds=seconds,
+        low_seconds=seconds / _UNKNOWN_FACTOR, high_seconds=seconds * _UNKNOWN_FACTOR, validated=False,
+        reason=f"not validated: no measured {op.kind} kernels; the interval is a guess", limiter=limiter,
+        vector_flops=op.read_bytes * flops_per_byte[op.kind], dram_bytes=dram_bytes, l2_bytes=passed_bytes,
+    )  # fmt: skip

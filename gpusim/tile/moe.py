@@ -1,0 +1,122 @@
+"""A layer of experts on one GPU, projected: routing, two grouped products, the activation between them, the sum at the end.
+
+Mental model: every token goes to ``top_k`` experts; its row is taken once for each. The rows of each expert are one product of a launch that has them all
+(:func:`gpusim.tile.gemm.project_gemm`), with the expert's own weights; an expert with few rows costs its weights all the same. Figures: ``moe.toml``.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.joined import joined
+from gpusim.tile.library import LIKE, Library, library_of
+from gpusim.tile.machine import OPERANDS, tile_machine
+from gpusim.tile.memory import MemoryOp, project_memory
+from gpusim.tile.projection import Projection
+from gpusim.tile.routing import expert_rows
+
+_FILE = Path(__file__).with_name("moe.toml")
+_LARGEST = 1 << 31
+_UNKNOWN_FACTOR = 1.5
+
+
+@dataclass(frozen=True)
+class MoeOp:
+    """``tokens`` of ``hidden`` elements meet ``experts`` of ``intermediate`` (before ``tp``), ``top_k`` each. ``ep``: GPUs that share the experts out,
+    ``tp``: that share each expert; the time is that of the most loaded GPU, without communication. ``gated``: a gate beside the first product, as of SwiGLU.
+    ``distribution``: see :mod:`gpusim.tile.routing`. ``block_scaled``: weights and activations with scales for blocks."""
+
+    tokens: int
+    hidden: int
+    intermediate: int
+    experts: int
+    top_k: int
+    dtype: str = "bf16"
+    ep: int = 1
+    tp: int = 1
+    distribution: str = "power_law_1.2"
+    gated: bool = True
+    block_scaled: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "tp"):
+            value = getattr(self, name)
+            if not 1 <= value < _LARGEST:
+                raise SpecError(f"an expert layer's {name} is {value}, not between 1 and {_LARGEST - 1}")
+        if self.experts > 1 << 14:
+            raise SpecError(f"an expert layer's experts are {self.experts}, more than {1 << 14}")
+        if self.top_k > self.experts:
+            raise SpecError(f"an expert layer's top_k is {self.top_k}, more than its experts, {self.experts}")
+        if self.experts % self.ep:
+            raise SpecError(f"an expert layer's experts are {self.experts}, no multiple of its ep, {self.ep}")
+        if self.dtype not in OPERANDS:
+            raise SpecError(f"an expert layer's dtype is {self.dtype!r}: known are {', '.join(OPERANDS)}")
+
+
+@dataclass(frozen=True)
+class MoeLibrary:
+    """``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, and ``token_ns`` more of it for each token."""
+
+    product: Library
+    routing_ns: float
+    token_ns: float
+
+
+@functools.cache
+def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
+    """The kernels of experts of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
+    for a generation of which nothing is known."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    if name not in table:
+        raise SpecError(
+            f"no kernels of experts are known for generation {generation!r}: known are {', '.join(sorted(table))}"
+        )
+    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
+    row |= table[name].get(dtype, {})
+    routing_ns, token_ns = row.pop("routing_ns"), row.pop("token_ns")
+    return MoeLibrary(replace(library_of(generation, dtype), **row), routing_ns, token_ns)
+
+
+def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> Projection:
+    """Time of one GPU's part of ``op`` on ``spec``, the most loaded one's; ``library``: other figures than the generation's own. Raises SpecError
+    where the GPU has no such products."""
+    used = library or moe_library_of(spec.generation, op.dtype)
+    machine = tile_machine(spec, op.dtype)
+    groups = expert_rows(op.tokens, op.experts, op.top_k, op.ep, op.distribution)
+    rows, inside = sum(groups), -(-op.intermediate // op.tp)
+    element_bytes = OPERANDS[op.dtype][0]
+    widths = 2 if op.gated else 1
+    weight_bytes = element_bytes * len(groups) * inside * op.hidden
+    cold = weight_bytes * (widths + 1) > used.product.l2_share * machine.l2_bytes
+    up = GemmShape(rows, widths * inside, op.hidden, op.dtype, cold_b=cold, group_rows=groups)
+    down = GemmShape(rows, op.hidden, inside, op.dtype, cold_b=cold, group_rows=groups)
+    activation = MemoryOp("activation", 2.0 * rows * widths * inside, element_bytes * rows * inside, rows)
+    summing = MemoryOp("copy", 2.0 * rows * op.hidden, 2.0 * op.tokens * op.hidden, op.tokens)
+    parts = [
+        _product(spec, up, used.product), project_memory(spec, activation), _product(spec, down, used.product),
+        project_memory(spec, summing),
+    ]  # fmt: skip
+    if element_bytes < 2:
+        quantize = MemoryOp("quantize", 2.0 * op.tokens * op.hidden, element_bytes * op.tokens * op.hidden, op.tokens)
+        parts.append(project_memory(spec, quantize))
+    shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
+    title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
+    return joined(
+        title, parts, _UNKNOWN_FACTOR, False, "not validated: the interval is a guess", 1e-9 * (used.routing_ns + used.token_ns * op.tokens),
+    )  # fmt: skip
+
+
+def _product(spec: GpuSpec, shape: GemmShape, library: Library) -> Projection:
+    found = project_gemm(spec, shape, library)
+    return Projection(
+        operator="", gpu=spec.name, seconds=found.seconds, low_seconds=found.seconds, high_seconds=found.seconds,
+        validated=False, reason="", limiter=found.limiter, dtype=shape.dtype, flops=shape.flops,
+        dram_bytes=found.dram_bytes, l2_bytes=found.l2_bytes,
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Operators of a model on one GPU: what each counts, from both sides of each rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusim.errors import SpecError
+from gpusim.gpus.load import load_gpu
+from gpusim.tile.attention_context import ContextShape
+from gpusim.tile.operators import (
+    AttentionOp,
+    GemmOp,
+    MemoryOp,
+    MoeOp,
+    project_attention_op,
+    project_gemm_op,
+    project_memory_op,
+    project_moe_op,
+)
+from gpusim.tile.routing import expert_rows
+
+H100 = load_gpu("h100")
+
+
+def test_products_of_a_batch_run_side_by_side():
+    one, many = (project_gemm_op(H100, GemmOp(64, 512, 128, batch=batch)).seconds for batch in (1, 64))
+    assert one < many < 8 * one
+
+
+def test_half_the_bytes_halve_a_product_of_few_rows_and_their_conversion_is_a_launch():
+    wide, narrow = (project_gemm_op(H100, GemmOp(16, 32768, 8192, dtype)) for dtype in ("bf16", "fp8"))
+    assert narrow.dram_bytes == pytest.approx(wide.dram_bytes / 2, rel=0.02)
+    assert narrow.launches == wide.launches + 1
+    bare = project_gemm_op(H100, GemmOp(16, 32768, 8192, "fp8", input_dtype="fp8"))
+    assert bare.seconds < narrow.seconds < wide.seconds
+
+
+def test_scales_of_blocks_are_read_too():
+    plain, scaled = (project_gemm_op(H100, GemmOp(16, 32768, 8192, "fp8", block_scaled=each)) for each in (False, True))
+    assert plain.dram_bytes < scaled.dram_bytes < 1.01 * plain.dram_bytes
+
+
+@pytest.mark.parametrize(("prefix", "window", "causal"), [(0, 0, True), (5, 0, True), (5, 3, True), (0, 4, True), (2, 9, True), (3, 0, False)])  # fmt: skip
+def test_scores_are_those_that_the_mask_leaves(prefix, window, causal):
+    met = 0
+    for query in range(prefix, prefix + 7):
+        keys = range(prefix + 7) if not causal else range(max(0, query + 1 - window) if window else 0, query + 1)
+        met += len(keys)
+    assert ContextShape(1, 7, 1, 1, 64, prefix=prefix, window=window, causal=causal).scores == met
+
+
+def test_a_prefix_costs_and_a_window_saves():
+    whole, chunk, windowed = (
+        project_attention_op(H100, AttentionOp("context", 1, 2048, keys, 32, 8, 128, window=window)).seconds
+        for keys, window in ((2048, 0), (16384, 0), (16384, 256))
+    )
+    assert windowed < whole < chunk / 4
+
+
+def test_keys_of_eight_bits_are_half_the_bytes():
+    wide, narrow = (
+        project_attention_op(H100, AttentionOp("generation", 64, 1, 8192, 32, 8, 128, kv_dtype=kv_dtype))
+        for kv_dtype in (None, "fp8")
+    )
+    assert narrow.dram_bytes == pytest.approx(wide.dram_bytes / 2)
+
+
+def test_latents_are_read_once_for_all_heads():
+    few, many = (
+        project_attention_op(H100, AttentionOp("generation", 64, 1, 8192, heads, 1, 576, kind="mla")) for heads in (16, 64)
+    )  # fmt: skip
+    assert many.dram_bytes == few.dram_bytes == 64 * 8192 * 576 * 2
+
+
+@pytest.mark.parametrize("distribution", ["balanced", "power_law_1.01", "power_law_1.2"])
+def test_every_choice_is_given_out_once_and_no_expert_gets_a_token_twice(distribution):
+    for tokens in (1, 7, 64, 1000):
+        rows = expert_rows(tokens, 64, 6, 1, distribution)
+        assert sum(rows) == 6 * tokens
+        assert max(rows) <= tokens
+
+
+def test_a_power_law_loads_one_gpu_more_than_balance_does():
+    balanced, uneven = (sum(expert_rows(4096, 128, 8, 8, each)) for each in ("balanced", "power_law_1.2"))
+    assert balanced == 4096 * 8 // 8 < uneven
+
+
+def test_experts_of_few_tokens_cost_their_weights():
+    few, more = (project_moe_op(H100, MoeOp(t, 4096, 1536, 128, 8, distribution="balanced")) for t in (16, 32))
+    weights = 128 * 3 * 4096 * 1536 * 2
+    assert few.dram_bytes == pytest.approx(weights, rel=0.05)
+    assert few.seconds < more.seconds < 1.3 * few.seconds
+
+
+def test_small_kernels_are_bound_by_their_launch_and_large_ones_by_their_bytes():
+    small, large = (project_memory_op(H100, MemoryOp("norm", each, each, 128)) for each in (16384.0, 4e9))
+    assert small.limiter in ("launch", "latency")
+    assert small.seconds < 6e-6
+    assert large.seconds > 8e9 / 3.35e12
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: GemmOp(1, 1, 1, batch=0), lambda: GemmOp(1, 1, 1, block_scaled=True), lambda: MemoryOp("sort", 1, 1),
+        lambda: MemoryOp("copy", float("nan"), 1), lambda: MoeOp(1, 64, 64, 4, 8), lambda: MoeOp(1, 64, 64, 9, 1, ep=2),
+        lambda: AttentionOp("generation", 1, 2, 1, 1, 1, 64), lambda: AttentionOp("both", 1, 1, 1, 1, 1, 64),
+        lambda: expert_rows(1, 4, 2, 1, "skewed"), lambda: expert_rows(1, 4, 2, 1, "power_law_x"),
+        lambda: project_gemm_op(load_gpu("a100_80gb"), GemmOp(16, 16, 16, "fp8")),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(wrong):
+    with pytest.raises(SpecError):
+        wrong()
