@@ -30,6 +30,8 @@ FLOORS = {
     "engine": 4,
     "theory": 4,
     "tile": 4,
+    "collective": 5,
+    "project": 10,
     "silicon": 4,
     "sanitizer": 6,
     "tuning": 6,

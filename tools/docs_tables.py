@@ -216,6 +216,35 @@ def attention_errors() -> str:
     return table(head, rows, frozenset({3, 4, 5, 6, 7}))
 
 
+def model_errors() -> str:
+    """A row a GPU and metric: errors of projected whole models, from what tools/model_error.py recorded."""
+    path = Path(__file__).parents[1] / "traces" / "library" / "model_errors.json"
+    names = {
+        "output_tokens_per_s_per_gpu": "throughput of a batch",
+        "ttft_ms": "time to first token",
+        "step_s": "training step",
+    }
+    rows = [
+        [f"`{each['gpu']}`", names[each["metric"]], each["rows"], f"{each['mean_error_percent']:.1f} %",
+         f"{each['signed_percent']:+.1f} %", f"{each['worst_percent']:+.1f} %", f"{each['inside_interval_percent']} %"]
+        for each in json.loads(path.read_text("utf-8"))
+    ]  # fmt: skip
+    head = ["GPU", "of", "rows", "mean error", "signed", "worst", "inside the interval"]
+    return table(head, rows, frozenset({2, 3, 4, 5, 6}))
+
+
+def collective_errors() -> str:
+    """A row a library, GPU and range of sizes: errors of projected collectives, from what tools/collective_error.py recorded."""
+    path = Path(__file__).parents[1] / "gpusim" / "collective" / "errors.json"
+    rows = [
+        [each["library"], f"`{each['gpu']}`", each["region"], each["rows"], f"{each['mean_error_percent']:.1f} %",
+         f"{each['signed_percent']:+.1f} %", f"{each['worst_percent']:+.1f} %", f"{each['within_10_percent']} %"]
+        for each in json.loads(path.read_text("utf-8"))["regions"]
+    ]  # fmt: skip
+    head = ["kernels", "GPU", "message", "rows", "mean error", "signed", "worst", "within 10 %"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
@@ -228,4 +257,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "datasheet errors": datasheet_errors,
     "projection errors": projection_errors,
     "attention errors": attention_errors,
+    "collective errors": collective_errors,
+    "model errors": model_errors,
 }

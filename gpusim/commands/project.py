@@ -6,19 +6,39 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.commands.project_collective import collective
+from gpusim.commands.project_export import export
+from gpusim.commands.project_model import model
 from gpusim.errors import UsageError
 
 DTYPES = ("bf16", "fp16", "tf32", "int8", "fp8")
 
 
-@click.group(context_settings=HELP)
+class _Operators(click.Group):
+    """A word that is no operator is a model's name: ``gpusim project llama3_8b`` is ``gpusim project model llama3_8b``."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            return "model", self.commands["model"], args
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Operators, context_settings=HELP)
 def project() -> None:
-    """Project library kernels, whose machine code is not at hand, at the level of their tiles.
+    """Project library kernels, whose machine code is not at hand, at the level of their tiles, and whole models.
 
     \b
-    Example:
+    Examples:
       gpusim project gemm 4096 4096 4096 --gpu h100
+      gpusim project llama3_70b --gpu h100:8 --batch 32
     """
+
+
+project.add_command(model)
+project.add_command(collective)
+project.add_command(export)
 
 
 @project.command()

@@ -7,6 +7,7 @@ tiles there are, and what they cost beside their arithmetic, is the library's (:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.grid import EVENTS, run_groups
+from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
 from gpusim.tile.library import Library, Tile, library_of
 from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
 from gpusim.tile.power_cap import power_cap
@@ -23,6 +24,9 @@ from gpusim.tile.power_cap import power_cap
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 #: How many choices are simulated, those with the least bound.
 SIMULATED = 6
+#: Waves of blocks that are simulated of a grid of many: its middle, whose bands of rows take equal times, is left out, and two shorter grids tell what
+#: a period of so many waves takes, as nearly whole waves as bands make.
+_MOST_WAVES, _LEAST_PERIOD_WAVES, _MOST_PERIOD_WAVES = 24, 8, 32
 #: Steps a part of the depth has at least.
 _LEAST_STEPS = 4
 _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
@@ -188,17 +192,41 @@ def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, sp
 def _run(
     machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice
 ) -> tuple[float, float, float, float]:
+    """Of the whole grid. One of many waves is simulated without its middle: by a grid with some bands of rows less and one with more of them less, whose
+    difference is what the left-out bands take, each."""
+    tile = choice.tile
+    band_rows = RASTER_ROWS * tile.rows
+    band_waves = RASTER_ROWS * -(-shape.columns // tile.columns) / (machine.sm_count * tile.blocks)
+    most = int((shape.rows - band_rows) / band_rows - _MOST_WAVES / band_waves)
+    if shape.group_rows or choice.splits > 1 or most * band_waves < 2 * _MOST_PERIOD_WAVES:
+        return _simulated(machine, library, shape, choice, shape.rows)
+    periods = range(math.ceil(_LEAST_PERIOD_WAVES / band_waves), max(1, int(_MOST_PERIOD_WAVES / band_waves)) + 1)
+    period = min(periods, key=lambda bands: abs(bands * band_waves - round(bands * band_waves)) / (bands * band_waves))
+    left_out = (most // period - 1) * period
+    if left_out <= 0:
+        return _simulated(machine, library, shape, choice, shape.rows)
+    long, short = (
+        _simulated(machine, library, shape, choice, shape.rows - bands * band_rows)
+        for bands in (left_out, left_out + period)
+    )
+    cycles, l2_bytes, dram_bytes, tensor = (a + left_out / period * (a - b) for a, b in zip(long, short, strict=True))
+    return cycles, l2_bytes, dram_bytes, tensor
+
+
+def _simulated(
+    machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice, rows: int
+) -> tuple[float, float, float, float]:
     tile, (a_bytes, b_bytes) = choice.tile, shape.operand_bytes
     found_bytes = machine.l2_bytes * library.l2_share
     # Of operands and results that do not fit, none is found where a launch before left it.
     warm_bytes = a_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
     return run_groups(
-        np.array(shape.group_rows or (shape.rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
+        np.array(shape.group_rows or (rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
         tile.depth * _deeper(shape), tile.stages, tile.blocks, choice.splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
         machine.flops_per_cycle * library.rate(tile.outputs), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, shape.cold_a or warm_bytes > found_bytes, shape.cold_b,
         library.step_cycles * tile.depth / 64, library.block_start_cycles, library.epilogue_cycles,
-        library.epilogue_elements_per_cycle, _shared(library, tile), EVENTS,
+        library.epilogue_elements_per_cycle, _shared(library, tile), max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

@@ -1,0 +1,138 @@
+"""A collective, projected: the algorithm is chosen as the library chooses, its steps and bytes are timed on the node's links.
+
+Mental model: a ring passes parts of the message from GPU to GPU, a step each; time is what happens once, the steps, and the bytes over the links at the share of their rate that a protocol
+leaves, with what each GPU copies within itself. Sums in the switch send each byte once. Between nodes the slower of links and network cards counts, and each node adds a latency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.collective.bands import collective_band
+from gpusim.collective.choice import chosen
+from gpusim.collective.figures import Figures, figures_of
+from gpusim.collective.node import Node, node_of
+from gpusim.collective.shape import CUSTOM_MOST_BYTES, Collective
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.projection import Projection
+
+#: vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): one shot for two GPUs, for four below 512 KiB, for eight below 256 KiB.
+_ONE_SHOT_BYTES = {2: 1 << 62, 4: 512 << 10}
+_ONE_SHOT_ELSE_BYTES = 256 << 10
+#: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
+_LATE_PART_BYTES = 32 << 10
+
+
+@dataclass(frozen=True)
+class Timing:
+    """``seconds`` of ``algorithm`` with ``protocol``, in which one GPU sends ``sent_bytes``."""
+
+    seconds: float
+    algorithm: str
+    protocol: str
+    sent_bytes: float
+
+
+def project_collective(spec: GpuSpec, collective: Collective) -> Projection:
+    """Time of ``collective`` among GPUs like ``spec``, as called from a CUDA graph or one after the other."""
+    node, figures = node_of(spec), figures_of(spec.generation)
+    timing = time_of(node, spec.generation, figures, collective)
+    band = collective_band(spec.generation, collective, node)
+    bus = collective.wire_bytes / timing.seconds
+    protocol = f", {timing.protocol}" if timing.protocol else ""
+    return Projection(
+        operator=f"{collective.kind} of {collective.message_bytes:,} bytes, {collective.gpus} GPUs, {timing.algorithm}{protocol}", gpu=spec.name, seconds=timing.seconds,
+        low_seconds=timing.seconds / band.factor, high_seconds=timing.seconds * band.factor, validated=band.validated, reason=band.reason,
+        limiter="links" if bus > 0.4 * node.link_bytes_per_second else "latency", dtype=collective.dtype, link_bytes=timing.sent_bytes,
+    )  # fmt: skip
+
+
+def time_of(node: Node, generation: str, figures: Figures, collective: Collective) -> Timing:
+    """With given figures."""
+    nodes = -(-collective.gpus // node.gpus)
+    if nodes > 1:
+        return _between_nodes(node, generation, figures, collective, nodes)
+    if collective.library == "custom" and collective.message_bytes <= CUSTOM_MOST_BYTES:
+        return _custom(node, figures, collective)
+    if collective.kind in ("alltoall", "send_recv"):
+        return _peers(node, figures, collective)
+    found = _ring_or_tree(node, generation, figures, collective)
+    if node.switch_sums and collective.kind == "all_reduce" and collective.gpus > 4:
+        summed = _in_switch(node, figures, collective)
+        return min((found, summed), key=lambda timing: timing.seconds)
+    return found
+
+
+def _ring_or_tree(node: Node, generation: str, figures: Figures, collective: Collective) -> Timing:
+    algorithm, protocol = chosen(node, generation, collective)
+    name = protocol.lower()
+    gpus, message = collective.gpus, collective.message_bytes
+    steps = {"all_reduce": 2 * (gpus - 1)}.get(collective.kind, gpus - 1)
+    if algorithm == "tree":
+        # Up and down a chain within the node: as many steps, all bytes on each link.
+        sent = 2.0 * message * (gpus - 1) / gpus
+    else:
+        sent = collective.wire_bytes
+    copied = getattr(figures, f"copy_{collective.kind}", figures.copy_all_gather) * message / gpus
+    rate = node.link_bytes_per_second * getattr(figures, f"share_{name}")
+    microseconds = getattr(figures, f"base_{name}_us") + steps * getattr(figures, f"step_{name}_us")
+    return Timing(1e-6 * microseconds + (sent + copied) / rate, algorithm, protocol, sent)
+
+
+def _peers(node: Node, figures: Figures, collective: Collective) -> Timing:
+    gpus, message = collective.gpus, collective.message_bytes
+    part = message if collective.kind == "send_recv" else message / gpus
+    base = figures.peers_base_us if part < _LATE_PART_BYTES else figures.peers_late_us
+    # Messages between the two: the later start is paid as it is filled.
+    if part < _LATE_PART_BYTES:
+        base += (figures.peers_late_us - figures.peers_base_us) * part / _LATE_PART_BYTES
+    peers = 1 if collective.kind == "send_recv" else gpus - 1
+    copied = 0.0 if collective.kind == "send_recv" else figures.peers_copy * message / gpus
+    seconds = 1e-6 * (base + peers * figures.peers_step_us) + (part * peers + copied) / (
+        node.link_bytes_per_second * figures.peers_share
+    )
+    return Timing(seconds, "peers", "Simple", float(part * peers))
+
+
+def _in_switch(node: Node, figures: Figures, collective: Collective) -> Timing:
+    """NVLS: each GPU reads its part, summed by the switch, and writes it to all through the switch: the message once each way."""
+    message, gpus = collective.message_bytes, collective.gpus
+    sent = message * (gpus + 1) / gpus
+    copied = figures.switch_copy * message / gpus
+    return Timing(
+        1e-6 * figures.switch_base_us + (sent + copied) / (node.link_bytes_per_second * figures.switch_share),
+        "NVLS",
+        "Simple",
+        sent,
+    )
+
+
+def _custom(node: Node, figures: Figures, collective: Collective) -> Timing:
+    gpus, message = collective.gpus, collective.message_bytes
+    if message < _ONE_SHOT_BYTES.get(gpus, _ONE_SHOT_ELSE_BYTES):
+        read = float(message * (gpus - 1))
+        base = figures.one_shot_us + figures.one_shot_peer_us * (gpus - 1)
+        return Timing(1e-6 * base + read / (node.link_bytes_per_second * figures.one_shot_share), "one-shot", "", read)
+    base = figures.two_shot_us + figures.two_shot_peer_us * (gpus - 1)
+    sent = collective.wire_bytes
+    return Timing(1e-6 * base + sent / (node.link_bytes_per_second * figures.two_shot_share), "two-shot", "", sent)
+
+
+def _between_nodes(node: Node, generation: str, figures: Figures, collective: Collective, nodes: int) -> Timing:
+    """Within nodes first, then between them, each GPU with those of its place in other nodes, through its own network card; for sums and gathers."""
+    inside = (
+        Collective(collective.kind, node.gpus, collective.message_bytes, collective.dtype) if node.gpus > 1 else None
+    )
+    within = time_of(node, generation, figures, inside).seconds if inside else 0.0
+    if collective.kind in ("alltoall", "send_recv"):
+        away = (
+            collective.message_bytes * (1.0 - node.gpus / collective.gpus)
+            if collective.kind == "alltoall"
+            else collective.message_bytes
+        )
+        across = away / node.network_bytes_per_second + 1e-6 * node.network_latency_us
+        return Timing(max(within, across), "peers", "Simple", collective.wire_bytes)
+    rounds = {"all_reduce": 2.0}.get(collective.kind, 1.0)
+    own = collective.message_bytes / node.gpus
+    across = rounds * (nodes - 1) * (own / nodes / node.network_bytes_per_second + 1e-6 * node.network_latency_us)
+    return Timing(within + across, "ring", "Simple", collective.wire_bytes)

@@ -1,0 +1,47 @@
+"""A collective: what is exchanged, among how many GPUs, how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.errors import SpecError
+
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "send_recv")
+LIBRARIES = ("nccl", "custom")
+#: Buffers of vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): beyond, NCCL is called.
+CUSTOM_MOST_BYTES = 8 << 20
+_LARGEST_BYTES = 1 << 44
+
+
+@dataclass(frozen=True)
+class Collective:
+    """``message_bytes`` as nccl-tests counts them: of all_gather and reduce_scatter the whole gathered buffer, of the others the buffer of one GPU. ``library``: "nccl", or "custom"
+    for the one-shot and two-shot all-reduce kernels of serving frameworks."""
+
+    kind: str
+    gpus: int
+    message_bytes: int
+    dtype: str = "bf16"
+    library: str = "nccl"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SpecError(f"a collective's kind is {self.kind!r}: known are {', '.join(KINDS)}")
+        if self.library not in LIBRARIES:
+            raise SpecError(f"a collective's library is {self.library!r}: known are {', '.join(LIBRARIES)}")
+        if self.library == "custom" and self.kind != "all_reduce":
+            raise SpecError(f"custom kernels of frameworks do all_reduce, not {self.kind}")
+        if not 2 <= self.gpus <= 1 << 20:
+            raise SpecError(f"a collective has {self.gpus} GPUs, not between 2 and {1 << 20}")
+        if not 1 <= self.message_bytes <= _LARGEST_BYTES:
+            raise SpecError(
+                f"a collective's message has {self.message_bytes} bytes, not between 1 and {_LARGEST_BYTES}"
+            )
+
+    @property
+    def wire_bytes(self) -> float:
+        """That one GPU sends at least, but for sums in the switch."""
+        share = (self.gpus - 1) / self.gpus
+        if self.kind == "all_reduce":
+            return 2.0 * share * self.message_bytes
+        return self.message_bytes * (1.0 if self.kind in ("broadcast", "send_recv") else share)

@@ -1,0 +1,132 @@
+"""``gpusim project MODEL``: a whole model on GPUs; how it is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpusim.commands.later import done_by
+from gpusim.commands.options import format_option, gpu_option, set_option
+from gpusim.project.plan import KV_BYTES, PHASES, RECOMPUTES, WEIGHT_BYTES
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("network", metavar="MODEL")
+@click.option("--phase", type=click.Choice(PHASES), default="request", show_default=True, help="See above.")
+@click.option("--batch", type=_COUNT, default=1, show_default=True, help="Sequences, of all replicas together.")
+@click.option(
+    "--sequence",
+    type=_COUNT,
+    default=2048,
+    show_default=True,
+    help="Tokens of a prompt, or in the cache of each sequence (decode, mixed).",
+)
+@click.option(
+    "--output", type=click.IntRange(min=0), default=256, show_default=True, help="Tokens that a request generates."
+)
+@click.option(
+    "--tp",
+    type=_COUNT,
+    help="GPUs that share each layer (tensor parallel). [default: what --pp and --dp leave of the GPUs]",
+)
+@click.option(
+    "--pp", type=_COUNT, default=1, show_default=True, help="Stages that layers are split into (pipeline parallel)."
+)
+@click.option("--dp", type=_COUNT, default=1, show_default=True, help="Replicas that share the batch (data parallel).")
+@click.option(
+    "--ep", type=_COUNT, default=1, show_default=True, help="GPUs that share out the experts (expert parallel)."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(list(WEIGHT_BYTES)),
+    default="bf16",
+    show_default=True,
+    help="Of weights and their products.",
+)
+@click.option(
+    "--kv-dtype",
+    type=click.Choice(list(KV_BYTES)),
+    default="bf16",
+    show_default=True,
+    help="Of cached keys and values.",
+)
+@click.option(
+    "--chunk",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Prompt tokens a step (chunked prefill); in a mixed step those beside the batch's.",
+)
+@click.option(
+    "--micro-batches",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Into which a replica's batch is split for its pipeline.",
+)
+@click.option(
+    "--recompute",
+    type=click.Choice(RECOMPUTES),
+    default="none",
+    show_default=True,
+    help="Activations that training computes again.",
+)
+@click.option(
+    "--zero",
+    type=click.IntRange(0, 1),
+    default=0,
+    show_default=True,
+    help="Stage of ZeRO in training: 1 shares out the optimizer's state over replicas.",
+)
+@gpu_option("h100")
+@set_option()
+@click.option(
+    "--what-if",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Project again with this value of the GPU changed, and compare; may be repeated.",
+)
+@click.option("--helps", is_flag=True, help="Try which part of the GPU, a quarter better, would save most.")
+@click.option("--operators", is_flag=True, help="Print the operators, the costliest first, instead of the summary.")
+@click.option(
+    "--sweep",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="All of NAME's values (1,2,4 or 1..64, powers of two), combined; may be repeated.",
+)
+@click.option(
+    "--pareto",
+    is_flag=True,
+    help="Of a sweep only plans that fit and that no other beats in both latency and throughput a GPU.",
+)
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep a sweep's rows in this file, and do not project what is in it again.",
+)
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write a report, in HTML.")
+@format_option()
+@done_by("projecting_models")
+def model(**options: object) -> None:
+    """Project a whole MODEL: a name of `gpusim workloads list`, or the path of a config.json.
+
+    \b
+    Phases:
+      request   prompts are read, then tokens generated: time to first token, time per output token
+      prefill   one pass over the prompts
+      decode    the next token of each sequence
+      mixed     a step of continuous batching: the batch's next tokens beside --chunk tokens of a prompt
+      train     forward, backward, optimizer
+
+    `--gpu NAME:COUNT` gives the number of GPUs; what --pp and --dp leave of them is shared by --tp. Times are sums of projected operators, each with its
+    interval; what was compared with measurements and what was not is said.
+
+    \b
+    Examples:
+      gpusim project llama3_70b --gpu h100:8 --batch 32 --sequence 4096 --output 512
+      gpusim project deepseek_v3 --gpu h200:8 --phase decode --batch 64 --dtype fp8 --ep 8
+      gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
+      gpusim project llama3_8b --gpu h100:1 --sweep batch=1..256 --sweep gpu=a100_80gb,h100 --pareto
+    """

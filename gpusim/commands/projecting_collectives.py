@@ -1,0 +1,40 @@
+"""What ``gpusim project collective`` does."""
+
+from __future__ import annotations
+
+import click
+
+from gpusim.collective.figures import figures_of
+from gpusim.collective.node import node_of
+from gpusim.collective.project import project_collective, time_of
+from gpusim.collective.shape import Collective
+from gpusim.gpus.load import load_gpu
+from gpusim.report.tables import format_pairs, format_records
+from gpusim.tile.bands import LEVEL_PERCENT
+
+
+def collective(kind: str, message_bytes: int, gpus: int, library: str, gpu: str, form: str) -> None:
+    spec = load_gpu(gpu)
+    shape = Collective(kind, gpus, message_bytes, library=library)
+    found, node = project_collective(spec, shape), node_of(spec)
+    timing = time_of(node, spec.generation, figures_of(spec.generation), shape)
+    us, low_us, high_us = (1e6 * each for each in (found.seconds, found.low_seconds, found.high_seconds))
+    bus = shape.wire_bytes / found.seconds / 1e9
+    record = {
+        "gpu": spec.name, "kind": kind, "gpus": gpus, "message_bytes": message_bytes, "library": library, "us": float(f"{us:.4g}"), "us_low": float(f"{low_us:.4g}"),
+        "us_high": float(f"{high_us:.4g}"), "validated": found.validated, "algorithm": timing.algorithm, "protocol": timing.protocol,
+        "bus_gb_per_s": float(f"{bus:.4g}"), "link_gb_per_s": node.link_bytes_per_second / 1e9, "limiter": found.limiter,
+    }  # fmt: skip
+    if form != "table":
+        click.echo(format_records([record], form))
+        return
+    protocol = f", protocol {timing.protocol}" if timing.protocol else ""
+    lines = [
+        ("collective", f"{kind} of {message_bytes:,} bytes among {gpus} x {spec.name}"),
+        ("time", f"{us:.4g} us ({low_us:.4g} to {high_us:.4g})"),
+        ("interval", f"{LEVEL_PERCENT} % of measurements should lie within; {found.reason}"),
+        ("algorithm", f"{timing.algorithm}{protocol}"),
+        ("bus", f"{bus:.4g} GB/s, of {node.link_bytes_per_second / 1e9:.4g} one way that a GPU has"),
+        ("limiter", found.limiter),
+    ]
+    click.echo(format_pairs(lines, form))

@@ -1,0 +1,178 @@
+"""What ``gpusim project MODEL`` does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpusim.errors import NoDataError, UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.io.progress import shown, task
+from gpusim.io.whole_file import write_whole
+from gpusim.project.decoder import Decoder
+from gpusim.project.limits import remedies
+from gpusim.project.network import decoder_of
+from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
+from gpusim.project.records import operator_records, request_record, step_record
+from gpusim.project.requests import RequestProjection, project_request
+from gpusim.project.sweep import Kept, axes_of, combinations, identity, pareto
+from gpusim.project.text import lines_of, remedy_lines
+from gpusim.project.whole import ModelProjection, project_model
+from gpusim.report.model_page import render_model
+from gpusim.report.tables import format_pairs, format_records
+
+_MOST_GPUS = 1 << 20
+
+
+def model(**options: Any) -> None:
+    network = decoder_of(options["network"])
+    if options["sweep"]:
+        _refuse(options, "with --sweep", "helps", "operators", "what_if", "output_file")
+        _sweep(network, options)
+        return
+    if options["pareto"] or options["resume"]:
+        raise UsageError("--pareto and --resume go with --sweep")
+    gpu, count = _gpu_and_count(options["gpu"])
+    spec = override_gpu(load_gpu(gpu), options["settings"])
+    plan = _plan(options, count)
+    prices = Prices(spec)
+    with shown():
+        found = _project(prices, network, plan)
+        changed = None
+        if options["what_if"]:
+            changed = _project(Prices(override_gpu(spec, options["what_if"])), network, plan)
+        asked = options["helps"] or options["output_file"]
+        helping = remedies(prices, network, _timed(plan), _step(found)) if asked else []
+    if options["output_file"] is not None:
+        write_whole(options["output_file"], render_model(found, helping, spec).encode())
+    if options["operators"]:
+        click.echo(format_records(operator_records(_step(found)), options["form"]))
+    elif options["form"] in ("json", "csv"):
+        records = [_record(each) for each in (found, changed) if each is not None]
+        click.echo(format_records(records, options["form"]))
+    else:
+        lines = lines_of(found) + (remedy_lines(helping) if helping else [])
+        click.echo(format_pairs(lines if changed is None else _beside(lines, lines_of(changed)), options["form"]))
+
+
+def _refuse(options: Mapping[str, Any], where: str, *names: str) -> None:
+    for name in names:
+        if options[name]:
+            raise UsageError(f"--{name.replace('_', '-')} {where} has no meaning: leave it out")
+
+
+def _gpu_and_count(text: str) -> tuple[str, int | None]:
+    """A GPU's name or file, and how many of them, None where that is not said."""
+    name, colon, count = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return text, None
+    if not count.isascii() or not count.isdigit() or not 1 <= int(count[:9]) <= _MOST_GPUS:
+        raise UsageError(f"--gpu {text!r}: after the colon stands a number of GPUs between 1 and {_MOST_GPUS:,}")
+    return name, int(count)
+
+
+def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
+    """As the options say; ``count``: of GPUs, which --tp fills where it is not given."""
+    others, tensor_parallel = options["pp"] * options["dp"], options["tp"]
+    if tensor_parallel is None:
+        tensor_parallel = 1 if count is None else count // others
+    plan = Plan(
+        phase=options["phase"], batch=options["batch"], sequence=options["sequence"], output=options["output"] if options["phase"] == "request" else 0,
+        tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
+        dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
+        recompute=options["recompute"], zero=options["zero"],
+    )  # fmt: skip
+    if count is not None and plan.gpus != count:
+        raise UsageError(
+            f"--gpu says {count} GPUs, and tensor x pipeline x data parallel, {plan.tensor_parallel} x {plan.pipeline_parallel} x {plan.data_parallel}, "
+            f"are {plan.gpus}"
+        )
+    return plan
+
+
+def _project(prices: Prices, network: Decoder, plan: Plan) -> ModelProjection | RequestProjection:
+    return project_request(prices, network, plan) if plan.phase == "request" else project_model(prices, network, plan)
+
+
+def _step(found: ModelProjection | RequestProjection) -> ModelProjection:
+    return found.middle if isinstance(found, RequestProjection) else found
+
+
+def _timed(plan: Plan) -> Plan:
+    """The step whose remedies are asked for: of a request that of its middle token."""
+    if plan.phase != "request":
+        return plan
+    values = asdict(plan) | {
+        "phase": "decode",
+        "sequence": plan.sequence + (plan.output + 1) // 2,
+        "output": 0,
+        "chunk": 0,
+    }
+    return Plan(**values)
+
+
+def _record(found: ModelProjection | RequestProjection) -> dict[str, Any]:
+    return request_record(found) if isinstance(found, RequestProjection) else step_record(found)
+
+
+def _beside(lines: list[tuple[str, str]], changed: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Two projections' lines under each other; lines that are the same once."""
+    found = []
+    others = dict(changed)
+    for name, text in lines:
+        found.append((name, text))
+        other = others.get(name)
+        if other is not None and other != text:
+            found.append(("  what if", other))
+    return found
+
+
+def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
+    axes = axes_of(options["sweep"])
+    shared_out = {"tp", "pp", "dp"} & set(axes)
+    _, count = _gpu_and_count(options["gpu"])
+    base = _plan(dict(options) | {"batch": options["batch"] * options["dp"]}, None if shared_out else count)
+    kept, rows, refused = Kept(options["resume"]), [], []
+    machines: dict[str, tuple[Prices, str]] = {}
+    plans = list(combinations(base, options["gpu"], axes))
+    with shown(), task("projecting", len(plans), "plans") as progress:
+        for number, (text, plan) in enumerate(plans):
+            progress.to(number)
+            if isinstance(plan, str):
+                refused.append(plan)
+                continue
+            name, count = _gpu_and_count(text)
+            if count is not None and plan.gpus != count:
+                continue  # another way to share out another number of GPUs
+            if name not in machines:
+                spec = override_gpu(load_gpu(name), options["settings"])
+                machines[name] = Prices(spec), hashlib.sha256(f"{spec!r} {network!r}".encode()).hexdigest()
+            prices, described = machines[name]
+            key = identity(network.name, name, described, plan)
+            row = kept.get(key)
+            if row is None:
+                try:
+                    row = _record(_project(prices, network, plan))
+                except UsageError as error:
+                    refused.append(str(error))
+                    continue
+                kept.add(key, row)
+            rows.append(row)
+    if not rows:
+        why = refused[0] if refused else "none of them takes as many GPUs as --gpu says"
+        raise NoDataError(f"no plan of the sweep can be: {why}")
+    if refused:
+        click.echo(f"note: {len(refused)} of {len(plans)} plans cannot be, the first: {refused[0]}", err=True)
+    if options["pareto"]:
+        least = "tpot_ms" if "tpot_ms" in rows[0] else "step_ms"
+        rows = pareto(rows, least, "tokens_per_s_per_gpu", lambda row: bool(row["fits"]))
+        if not rows:
+            raise NoDataError("no plan of the sweep fits into its GPUs' memory")
+    click.echo(format_records(rows, options["form"]))

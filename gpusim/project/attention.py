@@ -1,0 +1,95 @@
+"""The operators of a layer's attention on one GPU: with keys and values of heads, or of a latent that all heads share."""
+
+from __future__ import annotations
+
+from gpusim.project.decoder import Decoder, LatentAttention
+from gpusim.project.load import Load
+from gpusim.project.operator import Operator, normalisation, reduced
+from gpusim.project.plan import Plan
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
+
+PART = "attention"
+
+
+def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[Operator]:
+    """Of one layer; ``window``: tokens that it attends to, 0 for all."""
+    heads = config.heads // plan.tensor_parallel
+    if config.latent is not None:
+        found = _latent(config, config.latent, plan, load, heads)
+        inner = heads * config.latent.value_dim
+    else:
+        found = _grouped(config, plan, load, heads, window)
+        inner = heads * config.head_dim
+    found.append(Operator(PART, "output", GemmOp(load.tokens, config.hidden, inner, plan.dtype)))
+    return found + reduced(PART, load.tokens, config.hidden, plan)
+
+
+def kv_heads_of(config: Decoder, tensor_parallel: int) -> int:
+    """Key/value heads of one GPU: a head is copied where there are fewer of them than GPUs."""
+    return max(1, config.kv_heads // tensor_parallel)
+
+
+def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -> list[Operator]:
+    kv_heads, dim, tokens = kv_heads_of(config, plan.tensor_parallel), config.head_dim, load.tokens
+    found = [
+        normalisation(PART, tokens, config.hidden),
+        Operator(
+            PART, "queries, keys, values", GemmOp(tokens, (heads + 2 * kv_heads) * dim, config.hidden, plan.dtype)
+        ),
+    ]
+    if config.normalises_heads:
+        found.append(normalisation(PART, tokens * (heads + kv_heads), dim, residual=False))
+    turned = 2.0 * tokens * (heads + kv_heads) * dim
+    found.append(Operator(PART, "rotary positions", MemoryOp("rotary", turned, turned)))
+    for group in load.groups:
+        phase = "generation" if group.queries == 1 else "context"
+        op = AttentionOp(
+            phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, "bf16", plan.kv_dtype, window
+        )
+        found.append(Operator(PART, "attention", op))
+    return found
+
+
+def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, heads: int) -> list[Operator]:
+    """DeepSeek's multi-head latent attention (DeepSeek-V2, section 2.1.2): the latents' products are not split over GPUs; for one new token the queries are
+    brought into the latent space, which all heads share; for many, keys and values are made whole."""
+    tokens, dtype = load.tokens, plan.dtype
+    key_dim = latent.plain_dim + latent.rotary_dim
+    found = [
+        normalisation(PART, tokens, config.hidden),
+        Operator(PART, "latents of queries and keys", GemmOp(tokens, latent.query_rank + latent.key_rank + latent.rotary_dim, config.hidden, dtype)),
+        normalisation(PART, tokens, latent.query_rank + latent.key_rank, residual=False),
+        Operator(PART, "queries", GemmOp(tokens, heads * key_dim, latent.query_rank, dtype)),
+    ]  # fmt: skip
+    turned = 2.0 * tokens * (heads + 1) * latent.rotary_dim
+    found.append(Operator(PART, "rotary positions", MemoryOp("rotary", turned, turned)))
+    for group in load.groups:
+        rows = group.sequences * group.queries
+        if group.queries == 1:
+            wide = latent.key_rank + latent.rotary_dim
+            op = AttentionOp(
+                "generation", group.sequences, 1, group.keys, heads, 1, wide, "bf16", plan.kv_dtype, kind="mla"
+            )
+            found += [
+                Operator(
+                    PART, "queries to latent", GemmOp(rows, latent.key_rank, latent.plain_dim, "bf16", batch=heads)
+                ),
+                Operator(PART, "attention", op),
+                Operator(
+                    PART, "values from latent", GemmOp(rows, latent.value_dim, latent.key_rank, "bf16", batch=heads)
+                ),
+            ]
+            continue
+        made = group.sequences * group.keys
+        op = AttentionOp(
+            "context", group.sequences, group.queries, group.keys, heads, heads, key_dim, "bf16", kind="mla"
+        )
+        found += [
+            Operator(
+                PART,
+                "keys and values",
+                GemmOp(made, heads * (latent.plain_dim + latent.value_dim), latent.key_rank, dtype),
+            ),
+            Operator(PART, "attention", op),
+        ]
+    return found

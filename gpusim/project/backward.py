@@ -1,0 +1,92 @@
+"""The backward pass of a layer, and the optimizer's step, as operators.
+
+Mental model: each product has two of the same size behind it (for the gradient of its input and of its weights); attention has five products where forward
+has two, so 2.5 times its operations (Dao, FlashAttention-2 (2023), section 3.1); element-wise operators read their input again beside the gradient. Sums over
+GPUs come once more. Recomputation runs the forward pass again before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpusim.collective.shape import Collective
+from gpusim.project.operator import Operator
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
+
+#: A backward attention as so many forward ones: FlashAttention-2's operations, at the same rate (which on H100 is optimistic: a guess).
+_ATTENTION_PASSES = 2.5
+#: Adam in mixed precision: reads gradient, master copy, mean, variance (4 bytes each), writes the three back and the 16-bit weight.
+_ADAM_READ_BYTES, _ADAM_WRITTEN_BYTES = 16.0, 14.0
+
+
+def backward_of(operators: Iterable[Operator]) -> list[Operator]:
+    """Of forward ``operators``, the last first."""
+    found: list[Operator] = []
+    for operator in reversed(list(operators)):
+        found += _behind(operator)
+    return found
+
+
+def _behind(operator: Operator) -> list[Operator]:
+    op, part, name, count = operator.op, operator.part, f"{operator.name}, backward", operator.count
+    if isinstance(op, GemmOp):
+        of_input = GemmOp(op.rows, op.depth, op.columns, op.dtype, batch=op.batch)
+        of_weights = GemmOp(op.columns, op.depth, op.rows, op.dtype, batch=op.batch)
+        return [Operator(part, name, of_input, count), Operator(part, name, of_weights, count)]
+    if isinstance(op, MemoryOp):
+        more = op.read_bytes + op.written_bytes
+        return [Operator(part, name, MemoryOp(op.kind, more, op.written_bytes), count)]
+    if isinstance(op, AttentionOp):
+        whole, half = divmod(_ATTENTION_PASSES, 1)
+        found = [Operator(part, name, op, int(whole) * count)]
+        # Half a pass: of half the sequences, or where there is one, of half its heads.
+        if half:
+            found.append(Operator(part, name, _half(op), count))
+        return found
+    if isinstance(op, MoeOp):
+        return [Operator(part, name, op, 2 * count)]
+    return [Operator(part, name, op, count)]
+
+
+def _half(op: AttentionOp) -> AttentionOp:
+    if op.batch > 1:
+        return AttentionOp(
+            op.phase,
+            op.batch // 2,
+            op.queries,
+            op.keys,
+            op.heads,
+            op.kv_heads,
+            op.head_dim,
+            op.dtype,
+            op.kv_dtype,
+            op.window,
+            op.kind,
+        )
+    if op.kv_heads > 1:
+        kv_heads = op.kv_heads // 2
+        heads = kv_heads * (op.heads // op.kv_heads)
+        return AttentionOp(
+            op.phase, 1, op.queries, op.keys, heads, kv_heads, op.head_dim, op.dtype, op.kv_dtype, op.window, op.kind
+        )
+    return op
+
+
+def optimizer_step(parameters: float) -> Operator:
+    """Of so many parameters of one GPU."""
+    return Operator(
+        "optimizer", "Adam", MemoryOp("copy", _ADAM_READ_BYTES * parameters, _ADAM_WRITTEN_BYTES * parameters)
+    )
+
+
+def gradient_sum(parameters: float, replicas: int) -> list[Operator]:
+    """Of 16-bit gradients over the replicas."""
+    if replicas == 1:
+        return []
+    return [
+        Operator(
+            "optimizer",
+            "gradients over replicas",
+            Collective("all_reduce", replicas, max(1, int(2 * parameters)), "bf16"),
+        )
+    ]

@@ -1,0 +1,41 @@
+"""Energy of a model's step: that of every launch on every GPU, and what GPUs take while they wait.
+
+Mental model: launches' energies add; a GPU that waits for its pipeline takes what it takes with nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpusim.energy.figures import figures_of
+from gpusim.energy.operator import energy_of
+from gpusim.gpus.spec import GpuSpec
+from gpusim.project.part import Priced
+from gpusim.project.plan import Plan
+
+
+@dataclass(frozen=True)
+class StepEnergy:
+    """``joules`` of all GPUs of the plan; ``validated``: whether each part's error is known."""
+
+    joules: float
+    validated: bool
+
+
+def step_energy(
+    spec: GpuSpec, plan: Plan, items: Iterable[Priced], once: Iterable[Priced], seconds: float
+) -> StepEnergy:
+    """Of a step of ``seconds``: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all GPUs once."""
+    stage_gpus = plan.tensor_parallel * plan.data_parallel
+    joules, busy_seconds, validated = 0.0, 0.0, True
+    for part, copies in ((items, stage_gpus * plan.micro_batches), (once, plan.gpus)):
+        for item in part:
+            found = energy_of(spec, item.projection)
+            joules += copies * item.operator.count * found.joules
+            busy_seconds += copies * item.seconds
+            validated = validated and found.validated
+    figures = figures_of(spec.generation)
+    idle_watts = figures.constant_watts + figures.leakage_watts_at(None)
+    waiting = max(0.0, plan.gpus * seconds - busy_seconds)
+    return StepEnergy(joules + waiting * idle_watts, validated)

@@ -1,0 +1,138 @@
+"""Bytes of a GPU's memory that a plan takes: weights, keys and values, activations, and in training gradients and the optimizer's state.
+
+Mental model: the fullest GPU of the fullest pipeline stage. Formulas are those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer
+Models (2022), for activations in training, and Rajbhandari et al., ZeRO (2020), section 3, for mixed-precision Adam.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.project.attention import kv_heads_of
+from gpusim.project.decoder import Decoder
+from gpusim.project.layers import Kind, stages_of
+from gpusim.project.load import steps_of
+from gpusim.project.plan import KV_BYTES, WEIGHT_BYTES, Plan
+
+#: What the driver's context, the libraries' workspaces and a collective library's buffers take: a guess, of the size that frameworks report.
+FRAMEWORK_BYTES = 2.5e9
+#: Of a parameter in mixed-precision training beside its 16 bits: gradient (4), and of the optimizer the master copy, mean and variance (12).
+_GRADIENT_BYTES, _STATE_BYTES = 4.0, 12.0
+#: Bytes of activations a layer keeps for its backward pass: by token and hidden width (Korthikanti et al., equations 2 and 3, without the scores, which
+#: fused attention does not keep); "full" keeps a layer's input alone.
+_KEPT = {"none": (10.0, 24.0), "selective": (10.0, 24.0), "full": (2.0, 0.0)}
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes on the fullest GPU. ``capacity_bytes``: what it has."""
+
+    weight_bytes: float
+    kv_bytes: float
+    activation_bytes: float
+    training_bytes: float
+    framework_bytes: float
+    capacity_bytes: float
+
+    @property
+    def total_bytes(self) -> float:
+        """Of all parts."""
+        return self.weight_bytes + self.kv_bytes + self.activation_bytes + self.training_bytes + self.framework_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether the GPU has so much."""
+        return self.total_bytes <= self.capacity_bytes
+
+
+def parameters_of(config: Decoder) -> tuple[float, float]:
+    """All parameters, and those that a token meets, the embedding's table left out of the latter."""
+    layers = [_layer_parameters(config, kind, every=True) for stage in stages_of(config, 1) for kind in stage]
+    active = [_layer_parameters(config, kind, every=False) for stage in stages_of(config, 1) for kind in stage]
+    table = float(config.vocabulary * config.hidden)
+    return sum(layers) + 2 * table, sum(active) + table
+
+
+def _attention_parameters(config: Decoder) -> float:
+    if config.latent is not None:
+        latent, heads = config.latent, config.heads
+        down = config.hidden * (latent.query_rank + latent.key_rank + latent.rotary_dim)
+        up = heads * (
+            latent.query_rank * (latent.plain_dim + latent.rotary_dim)
+            + latent.key_rank * (latent.plain_dim + latent.value_dim)
+        )
+        return float(down + up + heads * latent.value_dim * config.hidden)
+    return float(config.hidden * config.head_dim * 2 * (config.heads + config.kv_heads))
+
+
+def _layer_parameters(config: Decoder, kind: Kind, *, every: bool) -> float:
+    found = _attention_parameters(config)
+    if not kind.experts or config.experts is None:
+        return found + (config.ways_up + 1.0) * config.hidden * config.feed_forward
+    experts = config.experts
+    routed = experts.routed if every else experts.per_token
+    return found + 3.0 * config.hidden * experts.hidden * (routed + experts.shared) + config.hidden * experts.routed
+
+
+def _share(config: Decoder, plan: Plan, kind: Kind) -> float:
+    """Parameters of a layer on one GPU."""
+    tp = plan.tensor_parallel
+    if not kind.experts or config.experts is None:
+        return _layer_parameters(config, kind, every=True) / tp
+    experts = config.experts
+    own = 3.0 * config.hidden * experts.hidden * experts.routed / (plan.expert_parallel * plan.experts_tensor_parallel)
+    rest = 3.0 * config.hidden * experts.hidden * experts.shared / tp + config.hidden * experts.routed
+    return _attention_parameters(config) / tp + own + rest
+
+
+def parameters_of_stages(config: Decoder, plan: Plan) -> list[float]:
+    """On one GPU of each pipeline stage, tables of the vocabulary included."""
+    own = [sum(_share(config, plan, kind) for kind in stage) for stage in stages_of(config, plan.pipeline_parallel)]
+    table = config.vocabulary * config.hidden / plan.tensor_parallel
+    own[0] += table
+    own[-1] += table
+    return own
+
+
+def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprint:
+    """Of ``plan`` on GPUs of ``capacity_bytes``."""
+    stages = stages_of(config, plan.pipeline_parallel)
+    table = config.vocabulary * config.hidden / plan.tensor_parallel
+    own = parameters_of_stages(config, plan)
+    fullest = max(range(len(stages)), key=lambda stage: own[stage])
+    parameters = own[fullest]
+    tables = table * ((fullest == 0) + (fullest == len(stages) - 1))
+    weight_bytes = (parameters - tables) * WEIGHT_BYTES[plan.dtype] + tables * 2.0
+    training = 0.0
+    if plan.phase == "train":
+        weight_bytes = 2.0 * parameters
+        training = parameters * (_GRADIENT_BYTES + _STATE_BYTES / (plan.data_parallel if plan.zero else 1))
+    return Footprint(
+        weight_bytes, _kv_bytes(config, plan, stages[fullest]), _activation_bytes(config, plan, stages[fullest]), training, FRAMEWORK_BYTES, capacity_bytes
+    )  # fmt: skip
+
+
+def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
+    if plan.phase == "train":
+        return 0.0
+    tokens = plan.sequence + (plan.output if plan.phase == "request" else 0)
+    each = 2.0 * kv_heads_of(config, plan.tensor_parallel) * config.head_dim
+    if config.latent is not None:
+        each = float(config.latent.key_rank + config.latent.rotary_dim)
+    held = sum(min(tokens, kind.window or tokens) for kind in stage)
+    return plan.replica_batch * held * each * KV_BYTES[plan.kv_dtype]
+
+
+def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
+    """In inference the widest layer's input, output and what lies between them, and the logits; in training what all layers keep."""
+    tp = plan.tensor_parallel
+    tokens = max(load.tokens for load in steps_of(plan))
+    if plan.phase == "train":
+        whole, shared = _KEPT[plan.recompute]
+        under_way = min(plan.micro_batches, plan.pipeline_parallel)
+        return under_way * tokens * config.hidden * len(stage) * (whole + shared / tp)
+    width = config.feed_forward / tp
+    if config.experts is not None:
+        width = max(width, config.experts.per_token * config.experts.hidden / tp)
+    ends = max(load.ends for load in steps_of(plan))
+    return 2.0 * tokens * (3 * config.hidden + 3 * width) + 6.0 * ends * config.vocabulary / tp

@@ -1,0 +1,79 @@
+"""A decoder as layers of few kinds: what each launches, and which kinds follow each other.
+
+Mental model: layers of one kind are equal, so that a network of eighty is priced once a kind and summed by counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from gpusim.collective.shape import Collective
+from gpusim.project.attention import attention_of
+from gpusim.project.decoder import Decoder
+from gpusim.project.feed_forward import dense, of_experts
+from gpusim.project.load import Load
+from gpusim.project.operator import Operator, normalisation
+from gpusim.project.plan import Plan
+from gpusim.tile.operators import GemmOp, MemoryOp
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Of a layer: whether it has experts, and the tokens that it attends to (0: all)."""
+
+    experts: bool
+    window: int
+
+
+def kinds_of(config: Decoder) -> tuple[Kind, ...]:
+    """Of every layer, in order. Where attention is banded it is in every second layer, from the first on."""
+    first = config.experts.dense_layers if config.experts else config.layers
+    return tuple(
+        Kind(layer >= first, config.window if config.window and layer % 2 == 0 else 0) for layer in range(config.layers)
+    )
+
+
+def stages_of(config: Decoder, stages: int) -> tuple[tuple[Kind, ...], ...]:
+    """The layers of each pipeline stage: as even as whole layers are, the first stages taking what is left over."""
+    kinds, each, more = kinds_of(config), *divmod(config.layers, stages)
+    bounds = [stage * each + min(stage, more) for stage in range(stages + 1)]
+    return tuple(kinds[begin:end] for begin, end in itertools.pairwise(bounds))
+
+
+def layer_operators(config: Decoder, plan: Plan, load: Load, kind: Kind) -> list[Operator]:
+    """Of one layer of that kind on one GPU, in order."""
+    found = attention_of(config, plan, load, kind.window)
+    if kind.experts and config.experts is not None:
+        return found + of_experts(config, config.experts, plan, load)
+    return found + dense(config, plan, load)
+
+
+def embedding_operators(config: Decoder, plan: Plan, load: Load) -> list[Operator]:
+    """Of the first stage."""
+    moved = 2.0 * load.tokens * config.hidden
+    found = [Operator("embedding", "embedding", MemoryOp("embedding", moved, moved))]
+    if plan.tensor_parallel > 1:
+        found.append(
+            Operator("embedding", "all-reduce", Collective("all_reduce", plan.tensor_parallel, int(moved), "bf16"))
+        )
+    return found
+
+
+def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = None) -> list[Operator]:
+    """Of the last stage: the logits of each sequence that ends its prompt or generates (``rows``: of so many tokens), and one token drawn."""
+    rows = load.ends if rows is None else rows
+    if not rows:
+        return []
+    share = -(-config.vocabulary // plan.tensor_parallel)
+    found = [
+        normalisation("head", rows, config.hidden),
+        Operator("head", "logits", GemmOp(rows, share, config.hidden, "bf16")),
+    ]
+    if plan.tensor_parallel > 1:
+        gathered = 2 * rows * share * plan.tensor_parallel
+        found.append(Operator("head", "all-gather", Collective("all_gather", plan.tensor_parallel, gathered, "bf16")))
+    # Logits are brought to FP32, a softmax is taken, one is drawn: three passes.
+    logits = 4.0 * rows * config.vocabulary
+    found.append(Operator("head", "sampling", MemoryOp("sampling", 3 * logits, logits)))
+    return found

@@ -1,0 +1,48 @@
+"""One operator of a model: what is launched, how often, in which part of the network.
+
+Mental model: ``op`` is a shape that one of the projecting parts knows (a product, an attention, a collective ...); the price is looked up by its type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpusim.collective.shape import Collective
+from gpusim.project.plan import Plan
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
+
+Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | Collective
+
+
+@dataclass(frozen=True)
+class Operator:
+    """``count`` launches of ``op``, called ``name``, in ``part`` of the network ("attention", "feed-forward", "experts", "head" ...)."""
+
+    part: str
+    name: str
+    op: Shape
+    count: int = 1
+
+    def times(self, count: int) -> Operator:
+        """The same, ``count`` times as often."""
+        return replace(self, count=self.count * count)
+
+    @property
+    def communicates(self) -> bool:
+        """Whether it is other GPUs that it waits for."""
+        return isinstance(self.op, Collective)
+
+
+def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) -> Operator:
+    """RMS or layer normalisation of 16-bit rows; with the residual that is added, read and written on the way."""
+    moved = 2.0 * rows * columns * (2 if residual else 1)
+    return Operator(part, "normalisation", MemoryOp("norm", moved, moved))
+
+
+def reduced(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
+    """The sum of 16-bit results over the GPUs that share a layer, where there are several. Serving frameworks sum small messages by kernels of their own."""
+    gpus = plan.tensor_parallel
+    if gpus == 1:
+        return []
+    library = "nccl" if plan.phase == "train" else "custom"
+    return [Operator(part, "all-reduce", Collective("all_reduce", gpus, 2 * rows * columns, "bf16", library))]

@@ -1,0 +1,120 @@
+"""How a model is run: its phase, its load, how it is shared out over GPUs, its number formats.
+
+Mental model: a plan is a frozen value that is checked once against a network and a number of GPUs; everything else reads it. A replica is
+``tensor_parallel`` x ``pipeline_parallel`` GPUs, of which there are ``data_parallel``; experts are shared out over ``expert_parallel`` GPUs of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.errors import UsageError
+from gpusim.project.decoder import Decoder
+
+PHASES = ("prefill", "decode", "mixed", "request", "train")
+#: Of weights and the products with them -> bytes an element. Scales of blocks are left out: 0.8 % for 128 x 128 blocks in FP32.
+WEIGHT_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+RECOMPUTES = ("none", "selective", "full")
+#: Figures that a command line may give: name in the plan -> most.
+_MOST = {
+    "batch": 1 << 20, "sequence": 1 << 24, "output": 1 << 20, "tensor_parallel": 1 << 10, "pipeline_parallel": 1 << 10,
+    "data_parallel": 1 << 16, "expert_parallel": 1 << 14, "chunk": 1 << 24, "micro_batches": 1 << 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in the cache of each (decode, mixed);
+    ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
+    ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
+    out the optimizer's state."""
+
+    phase: str
+    batch: int = 1
+    sequence: int = 2048
+    output: int = 0
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: int = 1
+    dtype: str = "bf16"
+    kv_dtype: str = "bf16"
+    chunk: int = 0
+    micro_batches: int = 1
+    recompute: str = "none"
+    zero: int = 0
+
+    def __post_init__(self) -> None:
+        for name, most in _MOST.items():
+            least = 0 if name in ("output", "chunk") else 1
+            if not least <= getattr(self, name) <= most:
+                raise UsageError(f"a plan's {name} is {getattr(self, name)}, not between {least} and {most}")
+        for name, known in (
+            ("phase", PHASES),
+            ("dtype", WEIGHT_BYTES),
+            ("kv_dtype", KV_BYTES),
+            ("recompute", RECOMPUTES),
+        ):
+            if getattr(self, name) not in known:
+                raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")
+        if self.zero not in (0, 1):
+            raise UsageError(f"a plan's zero is {self.zero}: stages 0 and 1 are projected")
+        if self.batch % self.data_parallel:
+            raise UsageError(
+                f"a batch of {self.batch} cannot be shared evenly by {self.data_parallel} replicas (data parallel)"
+            )
+        if self.replica_batch % self.micro_batches:
+            raise UsageError(
+                f"a replica's batch of {self.replica_batch} cannot be split evenly into {self.micro_batches} micro-batches"
+            )
+        if self.phase == "mixed" and not self.chunk:
+            raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
+        if self.phase == "train" and self.dtype not in ("bf16", "fp16", "fp8"):
+            raise UsageError(f"training in {self.dtype} is not projected: give bf16, fp16 or fp8")
+        if (
+            self.expert_parallel > self.tensor_parallel * self.data_parallel
+            or (self.tensor_parallel * self.data_parallel) % self.expert_parallel
+        ):
+            raise UsageError(
+                f"experts over {self.expert_parallel} GPUs: that must divide tensor parallel x data parallel, "
+                f"{self.tensor_parallel * self.data_parallel}"
+            )  # fmt: skip
+
+    @property
+    def gpus(self) -> int:
+        """All of them."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+    @property
+    def replica_batch(self) -> int:
+        """Sequences of one replica."""
+        return self.batch // self.data_parallel
+
+    def check(self, config: Decoder) -> None:
+        """Raises UsageError where ``config`` cannot be shared out so."""
+        tp = self.tensor_parallel
+        for what, amount in (("heads", config.heads), ("feed-forward columns", config.feed_forward)):
+            if amount % tp:
+                raise UsageError(
+                    f"{config.name}: {amount} {what} cannot be shared evenly by {tp} GPUs (tensor parallel)"
+                )
+        if tp > config.kv_heads and tp % config.kv_heads and config.latent is None:
+            raise UsageError(
+                f"{config.name}: {config.kv_heads} key/value heads cannot be copied evenly onto {tp} GPUs (tensor parallel)"
+            )
+        if self.pipeline_parallel > config.layers:
+            raise UsageError(
+                f"{config.name}: {config.layers} layers cannot be shared by {self.pipeline_parallel} stages (pipeline parallel)"
+            )
+        if self.expert_parallel > 1 and config.experts is None:
+            raise UsageError(f"{config.name} has no experts: leave out --ep")
+        if config.experts is not None and config.experts.routed % self.expert_parallel:
+            raise UsageError(
+                f"{config.name}: {config.experts.routed} experts cannot be shared evenly by {self.expert_parallel} GPUs (expert parallel)"
+            )
+
+    @property
+    def experts_tensor_parallel(self) -> int:
+        """GPUs that share each expert's columns: those of a replica's layer that do not hold experts of their own."""
+        return max(1, self.tensor_parallel // self.expert_parallel)

@@ -1,0 +1,49 @@
+"""What each operator of a model takes on one GPU, each different one projected once.
+
+Mental model: a model's step has thousands of launches of a dozen shapes; the shapes are the keys of a dictionary of projections. A sweep hands the same
+dictionary from plan to plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpusim.collective.project import project_collective
+from gpusim.collective.shape import Collective
+from gpusim.gpus.spec import GpuSpec
+from gpusim.project.operator import Shape
+from gpusim.tile.operators import (
+    AttentionOp,
+    GemmOp,
+    MemoryOp,
+    MoeOp,
+    project_attention_op,
+    project_gemm_op,
+    project_memory_op,
+    project_moe_op,
+)
+from gpusim.tile.projection import Projection
+
+_PROJECT: dict[type, Callable[[GpuSpec, Any], Projection]] = {
+    GemmOp: project_gemm_op,
+    AttentionOp: project_attention_op,
+    MoeOp: project_moe_op,
+    MemoryOp: project_memory_op,
+    Collective: project_collective,
+}
+
+
+class Prices:
+    """Projections on ``spec``, by shape."""
+
+    def __init__(self, spec: GpuSpec) -> None:
+        self.spec = spec
+        self._known: dict[Shape, Projection] = {}
+
+    def of(self, op: Shape) -> Projection:
+        """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
+        found = self._known.get(op)
+        if found is None:
+            found = self._known[op] = _PROJECT[type(op)](self.spec, op)
+        return found

@@ -1,0 +1,142 @@
+"""Many plans on several GPUs: all combinations, projected one by one, kept as they come, and which of them nothing beats.
+
+Mental model: an axis is a name with values; a row of results is a JSON line with its plan. A file of lines makes a sweep resumable: a plan whose line is there is not
+projected again. The Pareto front is of those plans that fit, for which none is better in both latency and throughput a GPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import UsageError
+from gpusim.project.plan import Plan
+
+#: Names of a plan's parts on the command line -> in the plan; "gpu" is an axis too.
+AXES = {
+    "batch": "batch", "sequence": "sequence", "output": "output", "tp": "tensor_parallel", "pp": "pipeline_parallel",
+    "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "chunk": "chunk", "micro-batches": "micro_batches",
+    "recompute": "recompute", "zero": "zero",
+}  # fmt: skip
+MOST_PLANS = 1_000_000
+_MOST_LINE_BYTES = 1 << 16
+
+
+def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+    """From ``batch=1,2,4`` and ``tp=1..8`` (powers of two). Raises UsageError for what is no axis."""
+    axes: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not values or (name not in AXES and name != "gpu"):
+            raise UsageError(
+                f"--sweep {text!r}: write NAME=VALUE,VALUE or NAME=FIRST..LAST with one of {', '.join(['gpu', *AXES])}"
+            )
+        if name in axes:
+            raise UsageError(f"--sweep {name}: given twice")
+        kind = str if name in ("gpu", "dtype", "kv-dtype", "recompute") else int
+        axes[name] = tuple(_values(text, values, kind))
+    plans = 1
+    for values in axes.values():
+        plans *= len(values)
+    if plans > MOST_PLANS:
+        raise UsageError(f"a sweep of {plans:,} plans: at most {MOST_PLANS:,}")
+    return axes
+
+
+def _values(text: str, values: str, kind: type) -> Iterator[Any]:
+    for part in values.split(","):
+        first, dots, last = part.partition("..")
+        try:
+            if not dots or kind is str:
+                yield kind(part.strip())
+                continue
+            value, end = int(first), int(last)
+        except ValueError:
+            raise UsageError(f"--sweep {text!r}: {part!r} is no whole number") from None
+        if not 1 <= value <= end:
+            raise UsageError(f"--sweep {text!r}: {part!r} is no range")
+        while value <= end:
+            yield value
+            value *= 2
+
+
+def combinations(plan: Plan, gpu: str, axes: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Plan | str]]:
+    """GPU and plan of every combination; instead of a plan that cannot be, why."""
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        name = chosen.pop("gpu", gpu)
+        try:
+            yield name, replace(plan, **{AXES[axis]: value for axis, value in chosen.items()})
+        except UsageError as error:
+            yield name, str(error)
+
+
+def identity(network: str, gpu: str, described: str, plan: Plan) -> str:
+    """Of a plan's line in a file: with a digest of the GPU's description and the model's sizes, so that a changed one is projected anew."""
+    values = {each.name: getattr(plan, each.name) for each in fields(plan)}
+    text = json.dumps([network, gpu, described, values], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Kept:
+    """Rows in a file of JSON lines, each written whole; a last line that a kill cut off is dropped."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._rows = path, {}
+        if path is not None and path.exists():
+            self._rows = dict(_read(path))
+
+    def get(self, identity: str) -> dict[str, Any] | None:
+        """The row of a plan that is done."""
+        return self._rows.get(identity)
+
+    def add(self, identity: str, row: dict[str, Any]) -> None:
+        """Keep it, on disk too."""
+        self._rows[identity] = row
+        if self._path is None:
+            return
+        line = json.dumps({"identity": identity, "row": row}, allow_nan=False).encode() + b"\n"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, line)
+        except OSError as error:
+            raise UsageError(f"{self._path}: {error.strerror or error}") from error
+        finally:
+            os.close(descriptor)
+
+
+def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        with path.open("rb+") as stream:
+            whole = 0
+            for number, line in enumerate(iter(lambda: stream.readline(_MOST_LINE_BYTES), b""), 1):
+                if not line.endswith(b"\n"):
+                    stream.truncate(whole)  # what is appended begins a line
+                    return
+                whole += len(line)
+                try:
+                    found = json.loads(line)
+                    yield found["identity"], dict(found["row"])
+                except (ValueError, KeyError, TypeError, RecursionError) as error:
+                    raise UsageError(
+                        f"{path}, line {number}: no row of a sweep; give another file, or remove it"
+                    ) from error
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+def pareto(
+    rows: Sequence[dict[str, Any]], least: str, most: str, usable: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    """Of ``rows`` that are ``usable`` those for which no other has both a smaller ``least`` and a larger ``most``, by ``least``."""
+    best: list[dict[str, Any]] = []
+    for row in sorted((row for row in rows if usable(row)), key=lambda row: (row[least], -row[most])):
+        if not best or row[most] > best[-1][most]:
+            best.append(row)
+    return best

@@ -1,0 +1,122 @@
+"""A whole model's step projected: seconds with an interval, what they are spent on, what is computed, moved, held, and the energy.
+
+Mental model: the operators of a micro-batch, stage by stage; micro-batches follow each other through the pipeline, whose slowest stage paces them; replicas do
+the same side by side. What communicates is waited for, but for the sum of gradients, which runs beside the backward pass as far as that lasts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.project.backward import gradient_sum, optimizer_step
+from gpusim.project.decoder import Decoder
+from gpusim.project.energy import step_energy
+from gpusim.project.footprint import Footprint, footprint_of, parameters_of, parameters_of_stages
+from gpusim.project.load import steps_of
+from gpusim.project.part import Interval, Priced, interval_of, merged, priced, seconds_of
+from gpusim.project.peak import peak_flops
+from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
+from gpusim.project.stages import stages_priced
+
+
+@dataclass(frozen=True)
+class ModelProjection:
+    """One step of ``plan``: a prefill of the whole batch, one token of each sequence, or one step of training.
+
+    ``step``: seconds with interval; ``items``: operators of one micro-batch through all stages, and what comes once a step; ``bubble_seconds``: in which a stage
+    waits for others; ``communication_seconds``: of ``step``, waiting for other GPUs; ``tokens``: of all replicas, read or generated; ``model_flops``:
+    operations that the mathematics takes, of all GPUs; ``joules``: of all GPUs; ``energy_validated``: whether their error is known.
+    """
+
+    network: str
+    gpu: str
+    plan: Plan
+    step: Interval
+    items: tuple[Priced, ...]
+    bubble_seconds: float
+    communication_seconds: float
+    tokens: int
+    model_flops: float
+    peak_flops: float
+    parameters: float
+    active_parameters: float
+    footprint: Footprint
+    joules: float
+    energy_validated: bool
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all replicas."""
+        return self.tokens / self.step.seconds
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOP/s utilisation: share of the tensor cores' peak in the plan's dtype (Chowdhery et al., PaLM (2022), appendix B)."""
+        return self.model_flops / (self.step.seconds * self.peak_flops * self.plan.gpus)
+
+    @property
+    def watts(self) -> float:
+        """Mean power of one GPU."""
+        return self.joules / self.step.seconds / self.plan.gpus
+
+
+def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjection:
+    """A step of ``config`` by ``plan`` on GPUs of ``prices``. Raises UsageError for a plan that the network cannot be shared out by, SpecError where the GPU
+    has no such operation."""
+    plan.check(config)
+    stages = stages_priced(config, plan, prices)
+    micro = plan.micro_batches
+    passing, slowest = sum(stage.seconds for stage in stages), max(stage.seconds for stage in stages)
+    items = [item for stage in stages for item in stage.items]
+    everything, active = parameters_of(config)
+    once: tuple[Priced, ...] = ()
+    hidden_seconds = 0.0
+    if plan.phase == "train":
+        own = max(parameters_of_stages(config, plan))
+        kept = own / plan.data_parallel if plan.zero else own
+        # Sums scattered and weights gathered move what an all-reduce does.
+        once = priced([optimizer_step(kept), *gradient_sum(own, plan.data_parallel)], prices)
+        gradients = sum(item.seconds for item in once if item.operator.communicates)
+        # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the last layer's.
+        layers = max(1, config.layers // plan.pipeline_parallel)
+        hidden_seconds = min(gradients * (layers - 1) / layers, slowest * 2 / 3)
+    seconds = passing + (micro - 1) * slowest + seconds_of(once) - hidden_seconds
+    shown = merged(items) + once
+    energy = step_energy(prices.spec, plan, items, once, seconds)
+    communication = sum(item.seconds for item in shown if item.operator.communicates)
+    communication += (micro - 1) * max(
+        (sum(i.seconds for i in stage.items if i.operator.communicates) for stage in stages), default=0.0
+    )
+    return ModelProjection(
+        network=config.name, gpu=prices.spec.name, plan=plan, step=interval_of(shown, seconds), items=shown,
+        bubble_seconds=seconds + hidden_seconds - seconds_of(once) - micro * passing / len(stages),
+        communication_seconds=communication - hidden_seconds, tokens=tokens_of(plan),
+        model_flops=_model_flops(config, plan, active), peak_flops=peak_flops(prices.spec, plan.dtype), parameters=everything, active_parameters=active,
+        footprint=footprint_of(config, plan, float(prices.spec.dram.total_bytes)), joules=energy.joules, energy_validated=energy.validated,
+    )  # fmt: skip
+
+
+def tokens_of(plan: Plan) -> int:
+    """Tokens of a step, of all replicas."""
+    each = sum(load.tokens for load in steps_of(plan))
+    return each * plan.micro_batches * plan.data_parallel
+
+
+def _model_flops(config: Decoder, plan: Plan, active: float) -> float:
+    """Two operations a parameter and token, and attention's; three times as many in training."""
+    flops = 0.0
+    dims = (
+        config.head_dim
+        if config.latent is None
+        else (config.latent.plain_dim + config.latent.rotary_dim + config.latent.value_dim) / 2
+    )
+    table = config.vocabulary * config.hidden
+    for load in steps_of(plan):
+        rows = load.tokens if plan.phase == "train" else load.ends
+        flops += 2.0 * (active - table) * load.tokens + 2.0 * table * rows
+        for group in load.groups:
+            # Under a causal mask a query meets the keys before it.
+            met = group.queries * (group.keys - (group.queries - 1) / 2)
+            flops += 4.0 * group.sequences * met * config.heads * dims * config.layers
+    return flops * plan.micro_batches * plan.data_parallel * (3.0 if plan.phase == "train" else 1.0)

@@ -1,0 +1,98 @@
+"""A whole model's projection as one self-contained HTML page for people who decide: what, how sure, what limits, what would help, from which sources.
+
+Mental model: the template (``model.html``) is the page, this file picks what goes into it. Texts that may come from anywhere (a model's name) are
+escaped by the template engine; no script, nothing from the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from gpusim import __version__
+from gpusim.errors import ToolchainError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.project.limits import Remedy, limiters
+from gpusim.project.part import Interval
+from gpusim.project.records import STEP, not_validated, operator_records, part_shares
+from gpusim.project.requests import RequestProjection
+from gpusim.project.text import lines_of
+from gpusim.project.whole import ModelProjection
+
+try:
+    from jinja2 import Environment, StrictUndefined
+except ImportError as error:  # an extra: say how to get it
+    raise ToolchainError("the HTML report needs matplotlib and jinja2: pip install 'gpusim[report]'") from error
+
+#: Operators that the page lists; the rest is one line.
+MOST_OPERATORS = 20
+
+
+def render_model(found: ModelProjection | RequestProjection, remedies: Sequence[Remedy], spec: GpuSpec) -> str:
+    """The page of one projection; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them."""
+    request = isinstance(found, RequestProjection)
+    shown = found.middle if request else found
+    first = found.first if request else found
+    operators = operator_records(shown)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(files("gpusim.report").joinpath("model.html").read_text("utf-8"))
+    held = first.footprint
+    return template.render(
+        name=first.network, gpus=f"{first.plan.gpus} x {first.gpu}", title=spec.title if hasattr(spec, "title") else spec.name, version=__version__,
+        headline=headline(found), numbers=_numbers(found), facts=lines_of(found), what_is_listed="while generating" if request else STEP[shown.plan.phase],
+        operators=operators[:MOST_OPERATORS], rest=_rest(operators[MOST_OPERATORS:]), parts=part_shares(shown), limits=limiters(shown),
+        remedies=[(each.name, 100 * each.saved, ", ".join(each.settings)) for each in remedies], unknown=not_validated(shown),
+        bases=sorted({row["basis"] for row in operators if row["validated"]}),
+        memory=[
+            (name, amount / 1e9, 100 * amount / max(held.capacity_bytes, held.total_bytes))
+            for name, amount in (
+                ("weights", held.weight_bytes), ("keys and values", held.kv_bytes), ("activations", held.activation_bytes),
+                ("gradients and optimizer", held.training_bytes), ("framework (a guess)", held.framework_bytes),
+            ) if amount
+        ],
+        held=held,
+    )  # fmt: skip
+
+
+def headline(found: ModelProjection | RequestProjection) -> str:
+    """The result in a sentence."""
+    first = found.first if isinstance(found, RequestProjection) else found
+    where = f"{first.plan.gpus} {first.gpu}"
+    if isinstance(found, RequestProjection):
+        said = (
+            f"{first.network} on {where} answers {first.plan.batch} requests at once with the first token after {_said(found.first.step)} and a token each "
+            f"{_said(found.per_token)}: {found.output_tokens_per_second:,.0f} tokens a second"
+        )
+    else:
+        said = f"{first.network} on {where}: {STEP[first.plan.phase]} {_said(first.step)}, {first.tokens_per_second:,.0f} tokens a second"
+    shown = found.middle if isinstance(found, RequestProjection) else found
+    unit, share = limiters(shown)[0]
+    said += f". {unit[0].upper() + unit[1:]} limit{'' if unit.endswith('s') else 's'} {share:.0%} of the time"
+    return said + (". " if first.footprint.fits else "; it does not fit into the memory. ")
+
+
+def _said(interval: Interval) -> str:
+    scale, unit = (1e3, "ms") if interval.seconds < 1 else (1.0, "s")
+    return f"{scale * interval.seconds:.3g} {unit} ({scale * interval.low_seconds:.3g} to {scale * interval.high_seconds:.3g})"
+
+
+def _numbers(found: ModelProjection | RequestProjection) -> list[tuple[str, str]]:
+    """The figures on top."""
+    if isinstance(found, RequestProjection):
+        first, plan = found.first, found.first.plan
+        rate, joules = found.output_tokens_per_second, found.joules / (plan.batch * plan.output)
+        numbers = [("to the first token", _said(first.step)), ("per output token", _said(found.per_token))]
+    else:
+        first, plan = found, found.plan
+        rate, joules = found.tokens_per_second, found.joules / found.tokens
+        numbers = [(STEP[plan.phase], _said(found.step))]
+    held = first.footprint
+    return [
+        *numbers, ("tokens a second", f"{rate:,.0f}"), ("tokens a second and GPU", f"{rate / plan.gpus:,.0f}"), ("joules a token", f"{joules:.3g}"),
+        ("model FLOP/s utilisation", f"{first.mfu:.1%}"), ("of the fullest GPU's memory", f"{held.total_bytes / max(held.capacity_bytes, 1):.0%}"),
+    ]  # fmt: skip
+
+
+def _rest(rows: Sequence[dict[str, Any]]) -> tuple[int, float, float]:
+    return len(rows), sum(row["ms_in_all"] for row in rows), sum(row["share_percent"] for row in rows)

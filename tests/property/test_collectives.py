@@ -1,0 +1,120 @@
+"""Laws of projected collectives: never faster than the links, no slower for less, chosen as the library chooses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.cli import run
+from gpusim.collective.choice import chosen
+from gpusim.collective.node import node_of
+from gpusim.collective.overlap import overlapped
+from gpusim.collective.project import project_collective
+from gpusim.collective.shape import KINDS, Collective
+from gpusim.errors import SpecError
+from gpusim.gpus.load import load_gpu
+
+SPECS = {name: load_gpu(name) for name in ("a100_80gb", "h100", "b200", "l40s")}
+GPUS = st.sampled_from([2, 4, 8])
+
+
+@given(kind=st.sampled_from(KINDS), gpus=GPUS, power=st.integers(8, 32), gpu=st.sampled_from(sorted(SPECS)))
+def test_no_collective_beats_the_links(kind: str, gpus: int, power: int, gpu: str) -> None:
+    spec, collective = SPECS[gpu], Collective(kind, gpus, 1 << power)
+    found, node = project_collective(spec, collective), node_of(spec)
+    least = collective.wire_bytes
+    if node.switch_sums and kind == "all_reduce":
+        least = collective.message_bytes  # the switch sums
+    assert found.seconds > least / node.link_bytes_per_second
+    assert found.low_seconds < found.seconds < found.high_seconds
+    assert found.link_bytes >= least
+    twice = project_collective(spec, replace(collective, message_bytes=2 << power))
+    # Where NCCL changes its protocol a larger message may be a little faster.
+    assert twice.seconds > 0.85 * found.seconds
+
+
+@given(power=st.integers(8, 26), gpu=st.sampled_from(["a100_80gb", "h100"]))
+def test_more_gpus_take_longer_for_sums_of_their_own(power: int, gpu: str) -> None:
+    seconds = [
+        project_collective(SPECS[gpu], Collective("all_reduce", gpus, 1 << power, library="custom")).seconds
+        for gpus in (2, 8)
+    ]
+    assert seconds[0] < seconds[1] * 1.01 or power > 23
+
+
+@pytest.mark.parametrize(
+    ("kind", "gpus", "message_bytes", "protocol"),
+    [
+        # nccl-tests on eight A100 jump where the protocol changes: 512 KiB to 1 MiB (two GPUs), 1 to 2 MiB (four).
+        ("all_reduce", 2, 512 << 10, "LL"), ("all_reduce", 2, 2 << 20, "Simple"), ("all_gather", 4, 1 << 20, "LL"), ("all_gather", 4, 4 << 20, "Simple"),
+        ("all_gather", 8, 8 << 20, "LL128"), ("all_gather", 8, 64 << 20, "Simple"),
+    ],
+)  # fmt: skip
+def test_protocols_change_where_measured_times_jump(kind: str, gpus: int, message_bytes: int, protocol: str) -> None:
+    assert chosen(node_of(SPECS["a100_80gb"]), "ampere", Collective(kind, gpus, message_bytes)) == ("ring", protocol)
+
+
+def test_small_sums_are_one_shot_large_ones_two_and_larger_ones_the_library_s() -> None:
+    operators = [
+        project_collective(SPECS["h100"], Collective("all_reduce", 8, size, library="custom")).operator
+        for size in (1 << 10, 1 << 20, 1 << 26)
+    ]
+    assert [each.rpartition("GPUs, ")[2] for each in operators] == ["one-shot", "two-shot", "NVLS, Simple"]
+
+
+def test_what_nobody_measured_says_so() -> None:
+    h100 = SPECS["h100"]
+    assert project_collective(h100, Collective("all_reduce", 8, 1 << 20)).validated
+    for spec, collective, why in (
+        (h100, Collective("all_reduce", 16, 1 << 20), "between nodes"), (h100, Collective("broadcast", 8, 1 << 20), "no measured broadcast"),
+        (SPECS["b200"], Collective("all_reduce", 8, 1 << 20), "blackwell"), (SPECS["l40s"], Collective("all_reduce", 8, 1 << 20), "ada"),
+    ):  # fmt: skip
+        found = project_collective(spec, collective)
+        assert not found.validated
+        assert why in found.reason
+    assert (
+        project_collective(h100, Collective("all_reduce", 16, 1 << 28)).seconds
+        > project_collective(h100, Collective("all_reduce", 8, 1 << 28)).seconds
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"kind": "gossip"},
+        {"gpus": 1},
+        {"message_bytes": 0},
+        {"library": "mine"},
+        {"kind": "alltoall", "library": "custom"},
+        {"message_bytes": 1 << 60},
+    ],
+)
+def test_a_collective_that_cannot_be_is_refused(values: dict) -> None:
+    with pytest.raises(SpecError):
+        Collective(**({"kind": "all_reduce", "gpus": 8, "message_bytes": 1024} | values))
+
+
+@given(
+    computation=st.floats(1e-6, 1.0), collective=st.floats(1e-6, 1.0), wanted=st.floats(0, 3e12), also=st.floats(0, 1e12), channels=st.integers(0, 32)
+)  # fmt: skip
+def test_two_at_once_take_no_less_than_the_longer_and_no_more_than_both(
+    computation: float, collective: float, wanted: float, also: float, channels: int
+) -> None:
+    found = overlapped(computation, wanted, collective, also, 132, channels, 3e12)
+    assert found.seconds >= max(computation, collective) * (1 - 1e-9)
+    assert found.seconds <= (computation + collective) / (1 - channels / 132) * (1 + 1e-9)
+    assert found.seconds == pytest.approx(max(found.computation_seconds, found.collective_seconds))
+    with pytest.raises(ValueError, match="leave the computation none"):
+        overlapped(computation, wanted, collective, also, 16, 16, 3e12)
+
+
+def test_the_command_says_what_was_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["project", "collective", "all_reduce", "--bytes", "64MiB", "--gpu", "h100", "--format", "json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["algorithm"] == "NVLS" and record["message_bytes"] == 64 << 20 and record["validated"]
+    assert run(["project", "collective", "all_reduce", "--bytes", "12 parsecs"]) == 2
+    assert "is no number of bytes" in capsys.readouterr().err

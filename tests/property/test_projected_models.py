@@ -1,0 +1,355 @@
+"""Laws of projected models: what adds up, what grows, what a sweep keeps, what exported tables hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.cli import run
+from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.project.config_file import decoder_of_file
+from gpusim.project.footprint import footprint_of, parameters_of
+from gpusim.project.layers import stages_of
+from gpusim.project.limits import limiters, remedies
+from gpusim.project.load import steps_of
+from gpusim.project.network import decoder_of
+from gpusim.project.part import interval_of, seconds_of
+from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
+from gpusim.project.records import operator_records
+from gpusim.project.requests import project_request
+from gpusim.project.sweep import Kept, axes_of, pareto
+from gpusim.project.whole import project_model
+
+#: Parameters as published by who made the networks.
+PUBLISHED = {
+    "llama3_8b": 8.03e9, "llama3_70b": 70.6e9, "qwen2.5_7b": 7.62e9, "qwen3_8b": 8.2e9, "qwen3_30b_a3b": 30.5e9, "mixtral_8x7b": 46.7e9,
+    "deepseek_v3": 671e9, "gpt_oss_20b": 20.9e9, "gpt_oss_120b": 116.8e9,
+}  # fmt: skip
+ACTIVE = {"mixtral_8x7b": 12.9e9, "deepseek_v3": 37e9, "qwen3_30b_a3b": 3.3e9}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def gpusim(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    def call(*words: str) -> Said:
+        code = run([*words])
+        return Said(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def prices() -> Prices:
+    return Prices(load_gpu("h100"))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameters_are_as_published(name: str) -> None:
+    everything, active = parameters_of(decoder_of(name))
+    assert everything == pytest.approx(PUBLISHED[name], rel=0.02)
+    if name in ACTIVE:
+        # Counted with the embedding's table.
+        network = decoder_of(name)
+        assert active + network.vocabulary * network.hidden == pytest.approx(ACTIVE[name], rel=0.05)
+
+
+@given(sequences=st.integers(1, 6), length=st.integers(1, 300), chunk=st.integers(0, 2000))
+def test_chunks_of_a_prefill_read_every_token_once(sequences: int, length: int, chunk: int) -> None:
+    loads = steps_of(Plan("prefill", batch=sequences, sequence=length, chunk=chunk))
+    assert sum(load.tokens for load in loads) == sequences * length
+    assert sum(load.ends for load in loads) == sequences
+    assert all(load.tokens <= chunk for load in loads) or not chunk or chunk >= sequences * length
+    assert all(1 <= group.queries <= group.keys <= length for load in loads for group in load.groups)
+    # Under a causal mask each token meets itself and those before it, however the prompt is cut.
+    met = sum(
+        group.sequences * sum(range(group.keys - group.queries + 1, group.keys + 1)) for load in loads for group in load.groups
+    )  # fmt: skip
+    assert met == sequences * length * (length + 1) // 2
+
+
+@given(layers_shared_by=st.integers(1, 32))
+def test_stages_hold_every_layer_once_and_evenly(layers_shared_by: int) -> None:
+    stages = stages_of(decoder_of("gpt_oss_20b"), min(layers_shared_by, 24))
+    assert [kind for stage in stages for kind in stage] == list(stages_of(decoder_of("gpt_oss_20b"), 1)[0])
+    assert max(map(len, stages)) - min(map(len, stages)) <= 1
+
+
+def test_a_step_is_the_sum_of_its_operators(prices: Prices) -> None:
+    found = project_model(prices, decoder_of("llama3_8b"), Plan("decode", batch=8, sequence=1000))
+    assert found.step.seconds == pytest.approx(seconds_of(found.items))
+    assert sum(row["ms_in_all"] for row in operator_records(found)) == pytest.approx(1e3 * found.step.seconds, rel=1e-2)
+    assert found.step.low_seconds < found.step.seconds < found.step.high_seconds
+    # Errors that are alike add up: the interval of one type of operator is as wide as each of them, that of several is narrower.
+    products = [item for item in found.items if type(item.operator.op).__name__ == "GemmOp"]
+    alone = interval_of(products[:1])
+    assert interval_of(products).high_seconds / interval_of(products).seconds == pytest.approx(
+        alone.high_seconds / alone.seconds, rel=0.05
+    )
+
+
+def test_more_work_takes_longer_and_more_gpus_hold_less_each(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    base = Plan("decode", batch=8, sequence=1000)
+    step = project_model(prices, network, base)
+    assert project_model(prices, network, replace(base, batch=64)).step.seconds > step.step.seconds
+    assert project_model(prices, network, replace(base, sequence=8000)).step.seconds > step.step.seconds
+    shared = project_model(prices, network, replace(base, tensor_parallel=4))
+    assert shared.footprint.weight_bytes == pytest.approx(step.footprint.weight_bytes / 4, rel=0.01)
+    assert shared.communication_seconds > 0 == step.communication_seconds
+    assert shared.step.seconds < step.step.seconds
+
+
+def test_a_pipeline_is_paced_by_its_slowest_stage(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    one = project_model(prices, network, Plan("prefill", batch=4, sequence=512, pipeline_parallel=2))
+    four = project_model(prices, network, Plan("prefill", batch=4, sequence=512, pipeline_parallel=2, micro_batches=4))
+    assert one.bubble_seconds == pytest.approx(one.step.seconds / 2, rel=1e-6)
+    assert four.bubble_seconds < one.bubble_seconds
+    # Four micro-batches and two stages: five turns of the slower stage at most.
+    assert four.step.seconds <= 5 / 2 * 1.2 * seconds_of(four.items)
+
+
+def test_training_costs_three_forward_passes_and_holds_the_optimizer(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    forward = project_model(prices, network, Plan("prefill", batch=2, sequence=1024))
+    trained = project_model(prices, network, Plan("train", batch=2, sequence=1024))
+    assert 2.5 < trained.step.seconds / forward.step.seconds < 6
+    again = project_model(prices, network, Plan("train", batch=2, sequence=1024, recompute="full"))
+    assert again.step.seconds > trained.step.seconds
+    assert again.footprint.activation_bytes < trained.footprint.activation_bytes
+    replicas = Plan("train", batch=4, sequence=1024, data_parallel=4)
+    whole, shared = (footprint_of(network, replace(replicas, zero=zero), 80e9) for zero in (0, 1))
+    assert whole.training_bytes == pytest.approx(8.03e9 * 16, rel=0.01)
+    assert shared.training_bytes == pytest.approx(8.03e9 * (4 + 12 / 4), rel=0.01)
+
+
+def test_a_request_is_its_prefill_and_its_tokens(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    found = project_request(prices, network, Plan("request", batch=4, sequence=512, output=101))
+    assert found.seconds.seconds == pytest.approx(found.first.step.seconds + 100 * found.per_token.seconds)
+    assert found.first.footprint.kv_bytes == pytest.approx(4 * 613 * 32 * 2 * 8 * 128 * 2)
+    with pytest.raises(UsageError, match="give --output"):
+        project_request(prices, network, Plan("request"))
+
+
+def test_what_limits_is_what_helps(prices: Prices) -> None:
+    network, plan = decoder_of("llama3_8b"), Plan("decode", batch=1, sequence=100)
+    found = project_model(prices, network, plan)
+    assert limiters(found)[0][0] == "DRAM"
+    tried = remedies(prices, network, plan, found)
+    assert tried[0].name == "DRAM bandwidth"
+    assert 0.1 < tried[0].saved < 0.2
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"tensor_parallel": 3}, "cannot be shared evenly by 3 GPUs"), ({"pipeline_parallel": 33}, "33 stages"), ({"expert_parallel": 2, "data_parallel": 2, "batch": 2}, "no experts"),
+    ],
+)  # fmt: skip
+def test_a_network_that_cannot_be_shared_out_so_is_refused(prices: Prices, plan: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        project_model(prices, decoder_of("llama3_8b"), Plan("decode", **plan))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"phase": "sleep"}, "phase is 'sleep'"), ({"phase": "decode", "batch": 0}, "batch is 0"), ({"phase": "decode", "batch": 3, "data_parallel": 2}, "shared evenly by 2"),
+        ({"phase": "mixed"}, "--chunk"), ({"phase": "train", "dtype": "int8"}, "training in int8"), ({"phase": "decode", "expert_parallel": 3}, "must divide"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_is_refused(values: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Plan(**values)
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30), st.booleans()), max_size=25))
+def test_the_pareto_front_is_what_nothing_beats(points: list[tuple[int, int, bool]]) -> None:
+    rows = [{"ms": ms, "rate": rate, "fits": fits} for ms, rate, fits in points]
+    front = pareto(rows, "ms", "rate", lambda row: row["fits"])
+    usable = [row for row in rows if row["fits"]]
+    best = {
+        (row["ms"], row["rate"]) for row in usable
+        if not any((o["ms"] <= row["ms"] and o["rate"] > row["rate"]) or (o["ms"] < row["ms"] and o["rate"] >= row["rate"]) for o in usable)
+    }  # fmt: skip
+    assert {(row["ms"], row["rate"]) for row in front} == best
+
+
+def test_a_sweep_that_was_cut_off_goes_on(gpusim: Callable[..., Said], tmp_path: Path) -> None:
+    kept = tmp_path / "rows.jsonl"
+    words = [
+        "project",
+        "llama3_8b",
+        "--phase",
+        "decode",
+        "--sweep",
+        "batch=1..8",
+        "--resume",
+        str(kept),
+        "--format",
+        "json",
+    ]
+    whole = gpusim(*words)
+    assert whole.exit_code == 0
+    assert [row["batch"] for row in json.loads(whole.stdout)] == [1, 2, 4, 8]
+    lines = kept.read_bytes().splitlines(keepends=True)
+    changed = json.loads(lines[0])
+    changed["row"]["step_ms"] = 12345.0
+    kept.write_bytes(json.dumps(changed).encode() + b"\n" + lines[1] + lines[2][:40])
+    again = gpusim(*words)
+    rows = json.loads(again.stdout)
+    assert rows[0]["step_ms"] == 12345.0  # taken from the file
+    assert rows[1:] == json.loads(whole.stdout)[1:]
+    assert len(kept.read_bytes().splitlines()) == 4
+    kept.write_text('{"identity": 3}\n')
+    refused = gpusim(*words)
+    assert refused.exit_code == 2
+    assert "line 1: no row of a sweep" in refused.stderr
+
+
+def test_a_changed_plan_or_gpu_is_no_row_of_a_file(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "rows.jsonl")
+    kept.add("a", {"step_ms": 1.0})
+    assert Kept(tmp_path / "rows.jsonl").get("a") == {"step_ms": 1.0}
+    assert Kept(tmp_path / "rows.jsonl").get("b") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("batch", "write NAME=VALUE"),
+        ("size=3", "write NAME=VALUE"),
+        ("batch=x", "no whole number"),
+        ("batch=8..2", "no range"),
+        ("batch=1..2..3", "no whole number"),
+    ],
+)
+def test_an_axis_that_is_none_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        axes_of([text])
+
+
+CONFIG = {
+    "model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144,
+    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48, "vocab_size": 151936,
+}  # fmt: skip
+
+
+def test_a_configuration_file_is_the_network_that_it_describes(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    known = decoder_of("qwen3_30b_a3b")
+    assert replace(decoder_of_file(path), name=known.name, source=known.source) == known
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1]", "no object"), ("{", "no JSON"), (json.dumps(CONFIG | {"hidden_size": None}), "hidden_size or n_embd is missing"),
+        (json.dumps(CONFIG | {"hidden_size": -3}), "hidden_size is -3"), (json.dumps(CONFIG | {"num_key_value_heads": 5}), "no multiple of 5"), ("[" * 100_000, "no JSON"),
+    ],
+)  # fmt: skip
+def test_a_file_that_describes_no_network_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=message):
+        decoder_of_file(path)
+
+
+def test_the_command_prints_records_lines_and_a_page(gpusim: Callable[..., Said], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ["project", "llama3_8b", "--gpu", "h100:2", "--batch", "4", "--sequence", "512", "--output", "64"]
+    said = gpusim(*words, "-o", str(page))
+    assert said.exit_code == 0, said.stderr
+    assert "first token" in said.stdout
+    assert "2 x h100: tensor parallel 2" in said.stdout
+    text = page.read_text()
+    assert "What would help" in text
+    assert "<script" not in text
+    assert "http" not in text
+    changed = gpusim(*words, "--what-if", "dram.peak_bytes_per_ns=5000", "--format", "json")
+    now, then = json.loads(changed.stdout)
+    assert then["tpot_ms"] < now["tpot_ms"]
+    assert then["gpu"] == "h100[dram.peak_bytes_per_ns=5000]"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["llama9"], "no network is called 'llama9'"), (["resnet50"], "no decoder"), (["llama3_8b", "--gpu", "h100:x"], "after the colon"),
+        (["llama3_8b", "--gpu", "h100:4", "--tp", "2"], "--gpu says 4 GPUs"), (["llama3_8b", "--pareto"], "go with --sweep"),
+        (["llama3_8b", "--sweep", "batch=1,2", "--helps"], "--helps with --sweep"), (["nowhere.json"], "No such file"),
+    ],
+)  # fmt: skip
+def test_the_command_refuses_in_one_line(gpusim: Callable[..., Said], words: list[str], message: str) -> None:
+    refused = gpusim("project", *words)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_tables_for_vidur_have_the_columns_that_its_loader_selects_by(
+    gpusim: Callable[..., Said], tmp_path: Path
+) -> None:
+    said = gpusim("project", "export", "vidur", "llama3_8b", "--tp", "2", "--most-tokens", "256", "-o", str(tmp_path))
+    assert said.exit_code == 0, said.stderr
+    products, attention, sums = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("mlp", "attention", "all_reduce"))
+    mine = products[
+        (products.n_head == 32)
+        & (products.n_kv_head == 8)
+        & (products.n_embd == 4096)
+        & products.use_gated_mlp
+        & (products.num_tensor_parallel_workers == 2)
+    ]
+    assert len(mine) == len(products) > 10
+    assert (mine.sort_values("num_tokens")["time_stats.mlp_up_proj.median"].diff().dropna() > -1e-2).all()
+    decoded = attention[attention.prefill_chunk_size == 0]
+    assert (decoded["time_stats.attn_decode.median"] > 0).all()
+    assert (attention[attention.prefill_chunk_size > 0]["time_stats.attn_prefill.median"] > 0).all()
+    assert set(sums["size"] / 4096 / 2) == set(products.num_tokens)
+    refused = gpusim("project", "export", "vidur", "mixtral_8x7b", "-o", str(tmp_path / "none"))
+    assert refused.exit_code == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_tables_for_aiconfigurator_have_a_row_a_shape(gpusim: Callable[..., Said], tmp_path: Path) -> None:
+    said = gpusim(
+        "project",
+        "export",
+        "aiconfigurator",
+        "qwen3_30b_a3b",
+        "--tp",
+        "1,2",
+        "--most-tokens",
+        "64",
+        "-o",
+        str(tmp_path),
+    )
+    assert said.exit_code == 0, said.stderr
+    keys = {
+        "gemm_perf": ["gemm_dtype", "m", "n", "k"],
+        "moe_perf": ["moe_dtype", "num_tokens", "moe_tp_size", "moe_ep_size"],
+        "nccl_perf": ["op_name", "num_gpus", "message_size"],
+    }
+    for name, columns in keys.items():
+        rows = pd.read_csv(tmp_path / f"{name}.txt")
+        assert not rows.duplicated(columns).any()
+        assert (rows.latency > 0).all()
