@@ -11,6 +11,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option
 from gpusim.commands.output_place import refuse_no_place
+from gpusim.commands.production_import import import_traces, timing
 from gpusim.gpus.load import load_gpu
 
 _SOURCE = click.Path(exists=True, path_type=Path)
@@ -210,3 +211,7 @@ def findings(files: tuple[Path, ...], found: tuple[Path, ...], form: str) -> Non
     Example:
       gpusim production findings week.production --finding explore
     """
+
+
+production.add_command(import_traces)
+production.add_command(timing)
