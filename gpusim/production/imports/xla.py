@@ -21,6 +21,7 @@ from gpusim.production.file import Production, Source
 from gpusim.production.imports.json_events import Event, TraceEvents
 from gpusim.production.imports.names_seen import cut
 from gpusim.production.launches import Kind, Launch, LaunchTotal, kept
+from gpusim.production.timing.collectives import Collectives
 
 description = "XLA's profiler (JAX, TensorFlow), Chrome trace"
 _DEVICE = re.compile(r"/device:GPU:(\d{1,6})(?!\d)")
@@ -46,8 +47,8 @@ def recognises(path: Path, head: bytes) -> bool:
     return b'"traceEvents"' in head and (b'"/host:CPU"' in head or b'"/device:GPU:' in head)
 
 
-def read(path: Path) -> Production:
-    """All kernels and copies of the trace."""
+def read(path: Path, collectives: Collectives | None = None) -> Production:
+    """All kernels and copies of the trace; of ``collectives`` it tells nothing."""
     events = TraceEvents(path)
     reader = _Reader()
     try:
