@@ -11,6 +11,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option
 from gpusim.commands.output_place import refuse_no_place
+from gpusim.commands.production_import import import_traces, timing
 from gpusim.gpus.load import load_gpu
 
 _SOURCE = click.Path(exists=True, path_type=Path)
@@ -36,7 +37,8 @@ def by_option(default: tuple[str, ...]) -> Callable:
 def production() -> None:
     """What production launches, how long it takes, and what the suite makes of it.
 
-    A FILE is one that `gpusim production import` has written, or a folder of `gpusim collect serve --data`.
+    A FILE is one that `gpusim production import` has written, a trace that it reads (or a folder of them), or a folder of
+    `gpusim collect serve --data`.
 
     \b
     Examples:
@@ -210,3 +212,7 @@ def findings(files: tuple[Path, ...], found: tuple[Path, ...], form: str) -> Non
     Example:
       gpusim production findings week.production --finding explore
     """
+
+
+production.add_command(import_traces)
+production.add_command(timing)

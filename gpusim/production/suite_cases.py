@@ -196,8 +196,10 @@ def _convolution_case(name: KernelName) -> SuiteCase | NoCase:
 def _sized(kernel: str, row: NamedTotal) -> tuple[dict[str, Any], str] | None:
     """The axes that are known, and by what."""
     what = row.total.what
+    # Inputs of an operator that does more than this (a compiled function, a backward pass) are not this kernel's.
+    own = what.operator.startswith("aten::") and row.name.operation.removesuffix("_backward") in what.operator
+    found = rows_and_columns(what.shapes) if own else None
     if kernel in ("softmax", "layernorm", "layernorm_backward", "rmsnorm", "silu_mul"):
-        found = rows_and_columns(what.shapes)
         return None if found is None else ({"rows": found[0], "columns": found[1]}, "operator")
     if kernel == "flash_attention":
         sizes = attention_sizes(what.operator, what.shapes)
@@ -206,7 +208,6 @@ def _sized(kernel: str, row: NamedTotal) -> tuple[dict[str, Any], str] | None:
         return dict(zip(("batch", "heads", "tokens", "head_dim"), sizes)), "operator"
     if kernel not in ("elementwise_fused", "gelu", "reduce_sum"):
         return None
-    found = rows_and_columns(what.shapes)
     if found is not None:
         rows, columns = found
         return {"rows": rows, "columns": columns} if kernel == "elementwise_fused" else {

@@ -6,7 +6,7 @@ list, so that a piece that is one is right. The list's end is where the decoder 
 kept in :attr:`TraceEvents.about`.
 
 Format: "Trace Event Format" of Chromium; events of the profiler of PyTorch (Kineto, ``output_json.cpp``). Not numbers (nan, inf), which
-older Kineto writes, are read as null.
+older Kineto writes, are read as -1.
 
 Raises ProductionError, with the number of the event, for a file that is cut short or damaged.
 """
@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gpusim.errors import ProductionError
+from gpusim.io.records import whole_escapes
 
 CHUNK_BYTES = 1 << 20
 #: What may stand before the list, what after it, and how long one event may be.
@@ -31,7 +32,8 @@ GZIP = b"\x1f\x8b"
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NEXT = re.compile(rb"\s*,\s*\{")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
-_NOT_NUMBER = re.compile(rb'("\s*:\s*)[-+]?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])')
+_NOT_NUMBER = re.compile(rb"(?<=:)\s*[-+]?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
+_NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _CUTS = 16
 
 
@@ -159,33 +161,23 @@ class TraceEvents:
 
     def _decoded(self, piece: bytes, end: bytes = b"]") -> tuple[list[Event] | None, int | None]:
         """The events of a piece and, where the list ends within it, the place behind that; None if the piece is no list."""
-        data = b"[" + piece + end
-        try:
-            return _decoder.decode(data), None if end else len(piece)
-        except msgspec.ValidationError as error:
-            raise self._wrong(f"no event of a trace: {error}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            message = str(error)
-            if trailing := _TRAILING.search(message):
-                at = int(trailing[1]) - 1  # it counts the character that is too much
-                return self._list(data[:at]), at - 1
-            if isinstance(error, UnicodeDecodeError):
-                cleaned = data.decode("utf-8", "replace").encode()
-                return self._list(cleaned), None if end else len(piece)
-            if "truncated" in message:
-                return None, None
-            cleaned = _NOT_NUMBER.sub(rb"\1null", data)
-            if cleaned == data:
-                raise self._wrong(f"damaged ({message})") from None
-            return self._list(cleaned), None if end else len(piece)
-
-    def _list(self, data: bytes) -> list[Event] | None:
-        try:
-            return _decoder.decode(_NOT_NUMBER.sub(rb"\1null", data.decode("utf-8", "replace").encode()))
-        except (msgspec.MsgspecError, RecursionError) as error:
-            if "truncated" in str(error):
-                return None
-            raise self._wrong(f"damaged ({error})") from None
+        data, message = b"[" + piece + end, ""
+        for _ in range(2):
+            try:
+                return _decoder.decode(data), None if end else len(piece)
+            except msgspec.ValidationError as error:
+                raise self._wrong(f"no event of a trace: {error}") from None
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                message = str(error)
+                if trailing := _TRAILING.search(message):
+                    at = int(trailing[1]) - 1  # it counts the character that is too much
+                    return _decoder.decode(data[:at]), at - 1
+                if "truncated" in message:
+                    return None, None
+                if (mended := _mended(data)) == data:
+                    break
+                data = mended
+        raise self._wrong(f"damaged ({message})")
 
     def _counted(self, events: list[Event]) -> list[Event]:
         self.count += len(events)
@@ -201,8 +193,16 @@ class TraceEvents:
             raise self._wrong(f"the gzip file is damaged or cut short ({error})") from None
 
 
+def _mended(data: bytes) -> bytes:
+    """A text of the same length without what older profilers write and JSON has not: numbers that are none (they become -1, which
+    no time can be), bytes that are no UTF-8, halves of surrogate pairs."""
+    data = _NOT_NUMBER.sub(lambda found: b"-1".ljust(len(found[0])), data)
+    text = data.decode("utf-8", "surrogateescape")
+    return whole_escapes(_NOT_UTF8.sub("?", text).encode())
+
+
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(_NOT_NUMBER.sub(rb"\1null", data), type=dict[str, Any])
+        return msgspec.json.decode(_mended(data), type=dict[str, Any])
     except RecursionError:
         raise ValueError("nested too deeply") from None

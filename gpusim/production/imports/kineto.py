@@ -26,6 +26,8 @@ from gpusim.production.launches import Collective, Dim3, Kind, Launch
 from gpusim.production.timing.collectives import Collectives
 
 description = "PyTorch's profiler (Kineto), Chrome trace"
+#: Of texts that are kept as they were and on one line.
+_MOST_LINES = 100_000
 _RANK = re.compile(r"rank[-_]?(\d{1,9})", re.I)
 _WORK: dict[str, Kind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 _OWN_CATEGORIES = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Runtime": "cuda_runtime",
@@ -102,7 +104,7 @@ class _Reader:
     def __init__(self, path: Path, events: TraceEvents, collectives: Collectives | None) -> None:
         self.events = events
         self.assembly = Assembly(path.name, "kineto", -1, collectives)
-        self._launches: dict[bytes, Launch] = {}
+        self._lines: dict[bytes, str] = {}
         self._devices: dict[int, int] = {}
         self._place = path
 
@@ -164,8 +166,17 @@ class _Reader:
     def _operator(self, event: Event) -> None:
         if times := self._times(event):
             told = self._args(event, _operator)
-            operator = cut(event.name), cut(bytes(told.dims).decode()), cut(bytes(told.types).decode())
+            operator = cut(event.name), self._line(told.dims), self._line(told.types)
             self.assembly.operator(*times, (event.pid, event.tid), operator)
+
+    def _line(self, raw: msgspec.Raw) -> str:
+        """JSON on one line, whatever its white space was."""
+        data = bytes(raw)
+        if (found := self._lines.get(data)) is None:
+            found = cut(msgspec.json.format(data, indent=0).decode("utf-8", "replace")) if data else ""
+            if len(self._lines) < _MOST_LINES:
+                self._lines[data] = found
+        return found
 
     def _work(self, event: Event, kind: Kind) -> None:
         told = self._args(event, _work)

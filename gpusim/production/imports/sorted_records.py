@@ -73,7 +73,7 @@ class SortedRecords:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="gpusim-")  # noqa: SIM115 - it is closed when it has been read
         self._runs.append((self._file.seek(0, 2), self._held))
-        self._file.write(memoryview(self._sorted(self._blocks)).cast("B"))
+        self._file.write(self._sorted(self._blocks).tobytes())
         self._blocks, self._held = [], 0
 
     def _merged(self) -> Iterator[np.ndarray]:

@@ -1,0 +1,67 @@
+"""``gpusim production import`` and ``timing``; the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpusim.production.facts import Fact
+from gpusim.production.file import Production, read, together, write
+from gpusim.production.imports.formats import head_of
+from gpusim.production.imports.importing import imported
+from gpusim.report.tables import format_records
+
+_OWN = b'{"type":"production"'
+
+
+def import_traces(sources: tuple[Path, ...], output: Path, form: str | None) -> None:
+    """What :func:`gpusim.commands.production_import.import_traces` declares, with its arguments."""
+    production = imported(sources, form)
+    write(output, production)
+    launches = sum(source.launches for source in production.sources)
+    damaged = sum(source.damaged for source in production.sources)
+    line = f"{launches:,} launches of {len(production.totals):,} kinds from {len(production.sources)} files, written to {output}"
+    click.echo(line + (f"; {damaged:,} events have impossible or missing times" if damaged else ""), err=True)
+    for source in production.sources:
+        for note in source.notes:
+            click.echo(f"{source.name}: {note}", err=True)
+
+
+def timing(files: tuple[Path, ...], topics: tuple[str, ...], evidence: bool, form: str) -> None:
+    """What :func:`gpusim.commands.production_import.timing` declares, with its arguments."""
+    facts = [fact for fact in _production(files).facts if not topics or fact.topic in topics]
+    rows = [row for fact in facts for row in _evidence(fact)] if evidence else [_row(fact) for fact in facts]
+    click.echo(format_records(rows, form))
+
+
+def _production(paths: tuple[Path, ...]) -> Production:
+    own = [path for path in paths if path.is_file() and head_of(path).startswith(_OWN)]
+    traces = [path for path in paths if path not in own]
+    return together([*(read(path) for path in own), *([imported(traces)] if traces else [])])
+
+
+def _row(fact: Fact) -> dict[str, Any]:
+    return {"topic": fact.topic, "rank": _rank(fact.rank), "device": fact.device, "what": fact.summary}
+
+
+def _evidence(fact: Fact) -> list[dict[str, Any]]:
+    about = {"topic": fact.topic, "rank": _rank(fact.rank), "device": fact.device, "about": fact.about[:80]}
+    numbers = [
+        about | {"name": name, "begin_ns": "", "duration_ns": "", "value": value}
+        for name, value in fact.numbers.items()
+    ]
+    shown = [
+        about | {"name": each.name, "begin_ns": _told(each.begin_ns), "duration_ns": _told(each.duration_ns), "value": _told(each.value)}
+        for each in fact.evidence
+    ]  # fmt: skip
+    return numbers + shown
+
+
+def _told(value: float | None) -> Any:
+    return "" if value is None else value
+
+
+def _rank(rank: int) -> Any:
+    return "" if rank < 0 else rank
