@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gpusim.errors import ProductionError, UsageError
 from gpusim.production.file import Production
-from gpusim.production.imports import kineto
+from gpusim.production.imports import kineto, nsys
 from gpusim.production.imports.json_events import GZIP
 from gpusim.production.timing.collectives import Collectives
 
@@ -36,7 +36,7 @@ class Importer(Protocol):
         ...
 
 
-IMPORTERS: dict[str, Importer] = {"kineto": kineto}
+IMPORTERS: dict[str, Importer] = {"kineto": kineto, "nsys": nsys}
 
 
 def head_of(path: Path) -> bytes:
