@@ -12,11 +12,7 @@ from gpusim.commands.output_place import refuse_no_place
 
 _SOURCE = click.Path(exists=True, path_type=Path)
 #: gpusim.production.imports.formats has who reads each (a test holds them against each other).
-<<<<<<< HEAD
-FORMATS = ("xla", "kineto")
-=======
-FORMATS = ("kineto", "nsys")
->>>>>>> 280d8800744b0cf48d071c20b71a91fc4284bd77
+FORMATS = ("xla", "kineto", "nsys")
 #: gpusim.production.facts has what each is about.
 TOPICS = ("idle", "queue", "overlap", "delay", "straggler", "slower")
 

@@ -14,11 +14,7 @@ from typing import Protocol
 
 from gpusim.errors import ProductionError, UsageError
 from gpusim.production.file import Production
-<<<<<<< HEAD
-from gpusim.production.imports import kineto, xla
-=======
-from gpusim.production.imports import kineto, nsys
->>>>>>> 280d8800744b0cf48d071c20b71a91fc4284bd77
+from gpusim.production.imports import kineto, nsys, xla
 from gpusim.production.imports.json_events import GZIP
 from gpusim.production.timing.collectives import Collectives
 
@@ -40,12 +36,8 @@ class Importer(Protocol):
         ...
 
 
-<<<<<<< HEAD
 #: In this order: a trace of XLA is a Chrome trace too.
-IMPORTERS: dict[str, Importer] = {"xla": xla, "kineto": kineto}
-=======
-IMPORTERS: dict[str, Importer] = {"kineto": kineto, "nsys": nsys}
->>>>>>> 280d8800744b0cf48d071c20b71a91fc4284bd77
+IMPORTERS: dict[str, Importer] = {"xla": xla, "kineto": kineto, "nsys": nsys}
 
 
 def head_of(path: Path) -> bytes:
