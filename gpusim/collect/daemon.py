@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusim.collect.ageing import Ages
+from gpusim.collect.capture import QUIET_S, Captures
 from gpusim.collect.forward import Forwarder
 from gpusim.collect.ledger import Ledger
 from gpusim.collect.server import Connections, listening_socket
@@ -37,7 +38,8 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
     """Run until SIGINT or SIGTERM. Raises CollectError."""
     ledger = Ledger(settings.folder, settings.forward is not None, settings.most_pages)
     writer = Writer(ledger, settings.ages, say)
-    connections = Connections(writer, settings.token)
+    captures = Captures(settings.folder)
+    connections = Connections(writer, settings.token, captures)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -49,7 +51,7 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
             raise CollectError("--listen takes what others say over the network: give both the same --token FILE")
         host, _, port = settings.listen.rpartition(":")
         servers.append(await asyncio.start_server(connections.collector, host.strip("[]") or None, int(port)))
-    tasks = [asyncio.create_task(writer.run())]
+    tasks = [asyncio.create_task(writer.run()), asyncio.create_task(_complete(captures, writer))]
     if settings.forward is not None:
         tasks.append(asyncio.create_task(Forwarder(writer, settings.forward, settings.token, settings.period_s).run()))
     for server in servers[1:]:
@@ -64,7 +66,18 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
     settings.socket.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        captures.end_quiet(0)
     ledger.close()
     say(
-        f"{writer.batches} batches, {writer.repeated} of them again, {writer.failed} not written, {connections.refused} refused"
+        f"{writer.batches} batches, {writer.repeated} of them again, {writer.failed} not written, {connections.refused} refused, {captures.events} launches captured"
     )
+
+
+async def _complete(captures: Captures, writer: Writer) -> None:
+    while True:
+        await asyncio.sleep(QUIET_S / 3)
+        try:
+            await writer.ask(captures.end_quiet)
+        except OSError as error:
+            writer.on_error(f"a capture cannot be completed: {error.strerror}")

@@ -22,6 +22,7 @@ def collect() -> None:
       gpusim collect serve --data /var/lib/gpusim --all-users
       gpusim collect serve --data /var/lib/gpusim --forward head:8766 --token token
       gpusim collect show --data /var/lib/gpusim
+      gpusim collect capture --seconds 5
     """
 
 
@@ -74,4 +75,20 @@ def show(data: Path, most: int, form: str) -> None:
     \b
     Example:
       gpusim collect show --data /var/lib/gpusim --format csv
+    """
+
+
+@collect.command()
+@click.option("--socket", type=_PATH, default=SOCKET, show_default=True, help="Of the daemon.")
+@click.option("--seconds", type=click.IntRange(1, 3600), default=10, show_default=True, help="How long.")
+@done_by("collecting")
+def capture(socket: Path, seconds: int) -> None:
+    """Have every process that is connected send single launches; the daemon writes them to captures/ in its folder.
+
+    A file a process, a Chrome trace (gzip, mode 0600): trace viewers read it. Only root and the daemon's own
+    user may ask.
+
+    \b
+    Example:
+      gpusim collect capture --seconds 5
     """

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from gpusim.collect.ask import asked_to_capture
 from gpusim.collect.daemon import Settings
 from gpusim.collect.daemon import serve as serve_until_stopped
 from gpusim.collect.ledger import NAME, Ledger
@@ -43,6 +44,11 @@ def show(data: Path, most: int, form: str) -> None:
     rows = listed(ledger.totals())
     ledger.close()
     click.echo(format_records(rows[:most], form))
+
+
+def capture(socket: Path, seconds: int) -> None:
+    """What :func:`gpusim.commands.collect.capture` declares, with its arguments."""
+    click.echo(f"{asked_to_capture(socket, seconds)} processes send each launch for {seconds} s")
 
 
 def listed(totals: Iterable[Total]) -> list[dict[str, Any]]:

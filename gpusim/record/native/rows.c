@@ -33,7 +33,6 @@ static uint32_t used, minute_now;
 static uint32_t streams[STREAMS];
 static uint16_t stream_count;
 static _Atomic uint64_t launches, lost;
-static uint8_t told_kernels[KERNELS / 8], told_ranges[RANGES / 8 + 1];
 
 void rows_set_minute(uint32_t minute) { minute_now = minute; }
 uint32_t rows_minute(void) { return minute_now; }
@@ -84,7 +83,7 @@ void rows_event(const struct event *event) {
     if (row) row->launches++;
     else atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
     if (event->joins) join_keep(event, minute_now);
-    if (event->time_ns) channel_event(event);
+    if (event->time_ns) events_launch(event);
 }
 
 static void add_to_sketch(struct row *row, uint64_t ns) {
@@ -118,34 +117,6 @@ void rows_timed(const struct event *event, uint32_t minute, uint64_t ns, bool co
     add_to_sketch(row, ns);
 }
 
-struct writer { uint8_t *at, *end; };
-static void put(struct writer *w, const void *data, size_t bytes) { memcpy(w->at, data, bytes); w->at += bytes; }
-#define PUT(w, value) put(w, &(value), sizeof(value))
-
-static bool first_time(uint8_t *told, uint32_t at) {
-    bool first = !(told[at / 8] >> at % 8 & 1);
-    told[at / 8] |= (uint8_t)(1u << at % 8);
-    return first;
-}
-
-/* Kernel and range of a row, where this batch has not told them yet. */
-static void put_names(struct writer *w, const struct key *key) {
-    if (key->kernel && first_time(told_kernels, key->kernel)) {
-        const struct kernel *k = kernel_at(key->kernel);
-        *w->at++ = 'K';
-        PUT(w, key->kernel); PUT(w, k->name_hash); PUT(w, k->code_hash); PUT(w, k->registers);
-        PUT(w, k->static_shared_bytes); PUT(w, k->name_bytes);
-        put(w, name_at(k->name_at), k->name_bytes);
-    }
-    if (key->range && first_time(told_ranges, key->range)) {
-        uint16_t bytes;
-        const char *text = range_text(key->range, &bytes);
-        *w->at++ = 'R';
-        PUT(w, key->range); PUT(w, bytes);
-        put(w, text, bytes);
-    }
-}
-
 static void put_row(struct writer *w, const struct row *row) {
     *w->at++ = 'W';
     PUT(w, row->key); PUT(w, row->launches); PUT(w, row->timed); PUT(w, row->sum_ns); PUT(w, row->least_ns); PUT(w, row->most_ns);
@@ -155,16 +126,11 @@ static void put_row(struct writer *w, const struct row *row) {
 
 /* Move as many rows as there is room for into a batch; the bytes written. */
 size_t rows_seal(uint8_t *out, size_t room, uint32_t *sealed) {
-    enum { MOST = 1 + 30 + NAME_BYTES + 1 + 4 + 256 + 1 + sizeof(struct row) };
-    struct writer w = {out, out + room};
-    memset(told_kernels, 0, sizeof told_kernels);
-    memset(told_ranges, 0, sizeof told_ranges);
-    uint64_t gpus = atomic_load(&identity.known_gpus);
-    for (uint8_t device = 0; device < DEVICES; device++)
-        if (gpus >> device & 1) { *w.at++ = 'G'; *w.at++ = device; put(&w, identity.gpus[device], 16); }
+    static struct writer w;
+    writer_begin(&w, out, room);
     uint32_t done = 0;
-    for (; done < used && (size_t)(w.end - w.at) >= MOST; done++) {
-        put_names(&w, &rows[done].key);
+    for (; done < used && writer_has_room(&w, 1 + sizeof(struct row)); done++) {
+        put_names(&w, rows[done].key.kernel, rows[done].key.range);
         put_row(&w, &rows[done]);
     }
     memmove(rows, rows + done, (used - done) * sizeof *rows);
