@@ -116,7 +116,7 @@ class Connections:
                 elif kind == wire.EVENTS:
                     events = wire.read_events(payload)
                     if self.captures is not None:
-                        await self._capture(hello, user, events)
+                        await self._capture(self.captures, hello, user, events)
                 else:
                     raise WireError(f"a process says type {kind}")
         except (WireError, CollectError, TimeoutError):
@@ -130,9 +130,9 @@ class Connections:
                     self.captures.end(hello, user)
             out.close()
 
-    async def _capture(self, hello: wire.Hello, user: int, events: list[wire.Event]) -> None:
+    async def _capture(self, captures: Captures, hello: wire.Hello, user: int, events: list[wire.Event]) -> None:
         try:
-            await self.writer.ask(self.captures.take, hello, user, events)
+            await self.writer.ask(captures.take, hello, user, events)
         except OSError as error:  # a full disk: counts go on
             self.writer.on_error(f"captured launches cannot be written: {error.strerror}")
 

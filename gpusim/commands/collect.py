@@ -45,9 +45,12 @@ def collect() -> None:
     show_default=True,
     help="Seconds between forwarded messages.",
 )
+@click.option("--metrics", metavar="HOST:PORT", help="Answer Prometheus there (gpusim[collect]).")
+@click.option("--otlp", metavar="URL", help="Send OpenTelemetry's metrics there, by HTTP (gpusim[collect]).")
 @done_by("collecting")
 def serve(
-    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float
+    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
+    metrics: str | None, otlp: str | None,
 ) -> None:  # fmt: skip
     """Run the daemon. What it has acknowledged is on the disk.
 
@@ -55,6 +58,7 @@ def serve(
     Examples:
       gpusim collect serve --data /var/lib/gpusim --all-users
       gpusim collect serve --data spool --socket spool/collect.sock --forward head:8766 --token token
+      gpusim collect serve --data spool --socket spool/collect.sock --metrics 127.0.0.1:9464
     """
 
 
