@@ -1,8 +1,8 @@
 /* What launches add up to: a row for each kernel, shape, stream, NVTX range, GPU and minute. Only the background thread is here.
  *
  * The table is bounded: when it is full, a launch counts in its minute's row "other" of its GPU, for which the last rows are kept;
- * when these are full too, it is lost, and counted as such. Durations are a DDSketch of 1 % (Masson, Rim and Lee 2019) with the
- * lowest bins collapsed.
+ * when these are full too, it is lost, and counted as such. Durations are a DDSketch of 1 % (Masson, Rim and Lee 2019) of at most
+ * BINS bins.
  */
 #include "internal.h"
 #include <math.h>
@@ -23,8 +23,8 @@ struct row {
     struct key key;
     uint64_t launches, timed, sum_ns, least_ns, most_ns;
     uint8_t bins;
-    int16_t bin[BINS];
-    uint32_t count[BINS];
+    int16_t bin[BINS + 1]; /* one more, until two are joined */
+    uint32_t count[BINS + 1];
 };
 
 static struct row rows[ROWS];
@@ -86,22 +86,36 @@ void rows_event(const struct event *event) {
     if (event->time_ns) events_launch(event);
 }
 
+/* Two neighbours become one, where the fewer launches go to the more: those that this costs least, in launches times distance. So a few
+ * launches of any length do not take the bins of the many, as they do where the lowest bins are put together. */
+static void join_bins(struct row *row) {
+    int at = 0;
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i + 1 < row->bins; i++) {
+        uint64_t fewer = row->count[i] < row->count[i + 1] ? row->count[i] : row->count[i + 1];
+        uint64_t cost = fewer * (uint64_t)(row->bin[i + 1] - row->bin[i]);
+        if (cost < least) least = cost, at = i;
+    }
+    if (row->count[at] > row->count[at + 1]) row->bin[at + 1] = row->bin[at];
+    row->count[at + 1] += row->count[at];
+    row->bins--;
+    memmove(row->bin + at, row->bin + at + 1, (size_t)(row->bins - at) * sizeof *row->bin);
+    memmove(row->count + at, row->count + at + 1, (size_t)(row->bins - at) * sizeof *row->count);
+}
+
 static void add_to_sketch(struct row *row, uint64_t ns) {
     int16_t bin = (int16_t)(ns < 2 ? 0 : ceil(log((double)ns) / LOG_GAMMA));
-    int lowest = 0, second = -1;
-    for (int i = 0; i < row->bins; i++) {
-        if (row->bin[i] == bin) { row->count[i]++; return; }
-        if (row->bin[i] < row->bin[lowest]) second = lowest, lowest = i;
-        else if (i != lowest && (second < 0 || row->bin[i] < row->bin[second])) second = i;
+    int at = 0, end = row->bins;
+    while (at < end) { /* ascending */
+        int middle = (at + end) / 2;
+        if (row->bin[middle] < bin) at = middle + 1;
+        else end = middle;
     }
-    if (row->bins == BINS) {
-        if (bin < row->bin[lowest]) { row->count[lowest]++; return; }
-        if (bin < row->bin[second]) { row->bin[lowest] = bin; row->count[lowest]++; return; }
-        row->count[second] += row->count[lowest];
-        row->bin[lowest] = bin, row->count[lowest] = 1;
-        return;
-    }
-    row->bin[row->bins] = bin, row->count[row->bins++] = 1;
+    if (at < row->bins && row->bin[at] == bin) { row->count[at]++; return; }
+    memmove(row->bin + at + 1, row->bin + at, (size_t)(row->bins - at) * sizeof *row->bin);
+    memmove(row->count + at + 1, row->count + at, (size_t)(row->bins - at) * sizeof *row->count);
+    row->bin[at] = bin, row->count[at] = 1;
+    if (++row->bins > BINS) join_bins(row);
 }
 
 /* A kernel's time on the GPU. `counts`: nobody has counted its launch before. */
