@@ -38,9 +38,11 @@ def seeds() -> list[bytes]:
     """Valid frames of every type."""
     rows = wire.read_batch(batch(1, 3, 2, 9)[8:]).rows
     totals = [of_process(row, 0, "", -1) for row in rows]
-    event = struct.pack("<QIIHHHHHHIIIBBH", 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0)
+    named = b"K" + struct.pack("<IQQHIH", 1, 7, 8, 32, 0, 6) + b"kernel"
+    event = b"E" + struct.pack("<QIIHHHHHHIIIBBH4x", 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0)
+    event += b"T" + event[1:] + struct.pack("<Q", 5)
     return [
-        hello(b"s" * 16), batch(1, 3, 2, 9), batch(2, 12, 1, 9), wire.frame(wire.EVENTS, event * 3),
+        hello(b"s" * 16), batch(1, 3, 2, 9), batch(2, 12, 1, 9), wire.frame(wire.EVENTS, named + event * 3),
         wire.numbered(wire.ACKNOWLEDGED, 4), wire.numbered(wire.CAPTURE, 10),
         forwarded(b"c" * 16, 1, msgspec.msgpack.encode(totals), TOKEN), forwarded(b"c" * 16, 2, b"\xdd\xff\xff\xff\xff", TOKEN),
     ]  # fmt: skip

@@ -76,16 +76,16 @@ class Ledger:
         """Close the file."""
         self._db.close()
 
-    def add(self, batches: Iterable[Incoming]) -> int:
-        """Add what is new, all or nothing; the number of batches that were."""
-        new = 0
+    def add(self, batches: Iterable[Incoming], taken: list[Incoming] | None = None) -> int:
+        """Add what is new, all or nothing; the number of batches that were, which ``taken`` gets."""
+        new = list[Incoming]()
         with self._transaction():
             arrived: list[Total] = []
             for batch in batches:
                 row = self._db.execute("select number from seen where source = ?", (batch.source,)).fetchone()
                 if row is not None and batch.number <= row[0]:
                     continue
-                new += 1
+                new.append(batch)
                 arrived += batch.totals
                 minute = max((total.what.minute for total in batch.totals), default=0)
                 self._db.execute(
@@ -99,7 +99,9 @@ class Ledger:
                 self._merge("totals", by_key)
                 if self.forwards:
                     self._merge("pending", by_key)
-        return new
+        if taken is not None:
+            taken += new
+        return len(new)
 
     def fact(self, name: str) -> int:
         """A counter: "dropped" launches."""

@@ -8,6 +8,7 @@ sent back. On TCP each message carries an HMAC-SHA256 under the token that both 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import os
 import socket
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpusim.collect.capture import Captures
 from gpusim.collect.ledger import Incoming
 from gpusim.collect.totals import Total, of_process
 from gpusim.collect.writer import Writer
@@ -30,6 +32,8 @@ _totals = msgspec.msgpack.Decoder(list[Total])
 #: A connection that says nothing within this time of its greeting is ended.
 GREETING_S = 10.0
 MOST_CONNECTIONS = 4096
+#: As the recorder has it.
+MOST_CAPTURE_S = 3600
 
 
 def peer_user(writer: asyncio.StreamWriter) -> int:
@@ -77,14 +81,14 @@ async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 class Connections:
     """What is connected, and what is done with what it says."""
 
-    def __init__(self, writer: Writer, token: bytes | None):
-        self.writer, self.token = writer, token
+    def __init__(self, writer: Writer, token: bytes | None, captures: Captures | None = None):
+        self.writer, self.token, self.captures = writer, token, captures
         self.processes: dict[asyncio.StreamWriter, wire.Hello] = {}
-        self.refused = self.events = 0
-        self.on_events = lambda hello, events: None
+        self.refused = 0
 
     async def process(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         """A connection of the Unix socket."""
+        hello, user = None, -1
         try:
             if len(self.processes) >= MOST_CONNECTIONS:
                 raise WireError(f"{MOST_CONNECTIONS} connections are open")
@@ -92,6 +96,10 @@ class Connections:
             kind, payload = await asyncio.wait_for(read_frame(reader), GREETING_S)
             if kind == wire.FORWARD:
                 await self._forwarded(reader, out, payload, user)
+            if kind == wire.CAPTURE and user in (0, os.geteuid()):
+                out.write(wire.numbered(wire.ACKNOWLEDGED, self.capture(min(wire.number_of(payload), MOST_CAPTURE_S))))
+                await out.drain()
+                return
             if kind != wire.HELLO:
                 raise WireError(f"a connection that begins with type {kind}")
             hello = wire.read_hello(payload)
@@ -107,8 +115,8 @@ class Connections:
                     await out.drain()
                 elif kind == wire.EVENTS:
                     events = wire.read_events(payload)
-                    self.events += len(events)
-                    self.on_events(hello, events)
+                    if self.captures is not None:
+                        await self._capture(self.captures, hello, user, events)
                 else:
                     raise WireError(f"a process says type {kind}")
         except (WireError, CollectError, TimeoutError):
@@ -117,7 +125,16 @@ class Connections:
             pass
         finally:
             self.processes.pop(out, None)
+            if hello is not None and self.captures is not None:
+                with contextlib.suppress(OSError):
+                    self.captures.end(hello, user)
             out.close()
+
+    async def _capture(self, captures: Captures, hello: wire.Hello, user: int, events: list[wire.Event]) -> None:
+        try:
+            await self.writer.ask(captures.take, hello, user, events)
+        except OSError as error:  # a full disk: counts go on
+            self.writer.on_error(f"captured launches cannot be written: {error.strerror}")
 
     async def collector(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         """A connection of another collector over TCP."""

@@ -12,6 +12,7 @@ import time
 
 from gpusim.collect.ageing import Ages, age
 from gpusim.collect.ledger import Incoming, Ledger
+from gpusim.collect.meter import Meter
 from gpusim.errors import CollectError
 
 QUEUE, GROUP = 256, 64
@@ -24,6 +25,7 @@ class Writer:
     def __init__(self, ledger: Ledger, ages: Ages, on_error=lambda message: None):
         self.ledger, self.ages, self.on_error = ledger, ages, on_error
         self.batches = self.repeated = self.failed = 0
+        self.meter = Meter()
         self._queue: asyncio.Queue[tuple[Incoming, asyncio.Future]] = asyncio.Queue(QUEUE)
         self._lock = asyncio.Lock()
 
@@ -41,7 +43,8 @@ class Writer:
             while len(group) < GROUP and not self._queue.empty():
                 group.append(self._queue.get_nowait())
             try:
-                new = await self.ask(self.ledger.add, [batch for batch, _ in group])
+                taken = list[Incoming]()
+                new = await self.ask(self.ledger.add, [batch for batch, _ in group], taken)
             except CollectError as error:
                 self.failed += len(group)
                 self.on_error(str(error))
@@ -49,6 +52,7 @@ class Writer:
                     if not done.done():
                         done.set_exception(CollectError(str(error)))
                 continue
+            self.meter.add(taken)
             self.batches += new
             self.repeated += len(group) - new
             for _, done in group:

@@ -22,6 +22,7 @@ def collect() -> None:
       gpusim collect serve --data /var/lib/gpusim --all-users
       gpusim collect serve --data /var/lib/gpusim --forward head:8766 --token token
       gpusim collect show --data /var/lib/gpusim
+      gpusim collect capture --seconds 5
     """
 
 
@@ -44,9 +45,12 @@ def collect() -> None:
     show_default=True,
     help="Seconds between forwarded messages.",
 )
+@click.option("--metrics", metavar="HOST:PORT", help="Answer Prometheus there (gpusim[collect]).")
+@click.option("--otlp", metavar="URL", help="Send OpenTelemetry's metrics there, by HTTP (gpusim[collect]).")
 @done_by("collecting")
 def serve(
-    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float
+    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
+    metrics: str | None, otlp: str | None,
 ) -> None:  # fmt: skip
     """Run the daemon. What it has acknowledged is on the disk.
 
@@ -54,6 +58,7 @@ def serve(
     Examples:
       gpusim collect serve --data /var/lib/gpusim --all-users
       gpusim collect serve --data spool --socket spool/collect.sock --forward head:8766 --token token
+      gpusim collect serve --data spool --socket spool/collect.sock --metrics 127.0.0.1:9464
     """
 
 
@@ -74,4 +79,20 @@ def show(data: Path, most: int, form: str) -> None:
     \b
     Example:
       gpusim collect show --data /var/lib/gpusim --format csv
+    """
+
+
+@collect.command()
+@click.option("--socket", type=_PATH, default=SOCKET, show_default=True, help="Of the daemon.")
+@click.option("--seconds", type=click.IntRange(1, 3600), default=10, show_default=True, help="How long.")
+@done_by("collecting")
+def capture(socket: Path, seconds: int) -> None:
+    """Have every process that is connected send single launches; the daemon writes them to captures/ in its folder.
+
+    A file a process, a Chrome trace (gzip, mode 0600): trace viewers read it. Only root and the daemon's own
+    user may ask.
+
+    \b
+    Example:
+      gpusim collect capture --seconds 5
     """

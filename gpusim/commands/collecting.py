@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from gpusim.collect.ask import asked_to_capture
 from gpusim.collect.daemon import Settings
 from gpusim.collect.daemon import serve as serve_until_stopped
 from gpusim.collect.ledger import NAME, Ledger
@@ -22,16 +23,17 @@ LEAST_TOKEN_BYTES = 16
 
 
 def serve(
-    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float
+    data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
+    metrics: str | None, otlp: str | None,
 ) -> None:  # fmt: skip
     """What :func:`gpusim.commands.collect.serve` declares, with its arguments."""
     secret = token.read_bytes().strip() if token is not None else None
     if secret is not None and len(secret) < LEAST_TOKEN_BYTES:
         raise UsageError(f"{token} holds {len(secret)} bytes: a token has {LEAST_TOKEN_BYTES} at least")
-    for option, place in (("--listen", listen), ("--forward", forward)):
-        if place and ":" in place and not place.rpartition(":")[2].isdigit():
+    for option, place in (("--listen", listen), ("--forward", forward), ("--metrics", metrics)):
+        if place and (":" in place or option == "--metrics") and not place.rpartition(":")[2].isdigit():
             raise UsageError(f"{option} {place}: HOST:PORT is wanted")
-    settings = Settings(data, socket, listen, forward, secret, all_users, period)
+    settings = Settings(data, socket, listen, forward, secret, all_users, period, metrics=metrics, otlp=otlp)
     asyncio.run(serve_until_stopped(settings, lambda line: click.echo(line, err=True)))
 
 
@@ -43,6 +45,11 @@ def show(data: Path, most: int, form: str) -> None:
     rows = listed(ledger.totals())
     ledger.close()
     click.echo(format_records(rows[:most], form))
+
+
+def capture(socket: Path, seconds: int) -> None:
+    """What :func:`gpusim.commands.collect.capture` declares, with its arguments."""
+    click.echo(f"{asked_to_capture(socket, seconds)} processes send each launch for {seconds} s")
 
 
 def listed(totals: Iterable[Total]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from gpusim.errors import WireError
 VERSION = 1
 HELLO, BATCH, EVENTS, ACKNOWLEDGED, CAPTURE, FORWARD = 1, 2, 3, 4, 5, 6
 MOST_FRAME_BYTES = 1 << 20
-MOST_ROWS, MOST_NAME_BYTES, MOST_RANGE_BYTES, MOST_BINS, MOST_DEVICES = 4096, 2048, 256, 32, 64
+MOST_ROWS, MOST_NAME_BYTES, MOST_RANGE_BYTES, MOST_BINS, MOST_DEVICES = 4096, 2048, 256, 64, 64
 KINDS = ("launch", "cooperative", "graph", "in graph", "captured", "other")
 _HEADER = struct.Struct("<IBBH")
 HEADER_BYTES = _HEADER.size
@@ -28,7 +28,7 @@ _KERNEL = struct.Struct("<IQQHIH")
 _RANGE = struct.Struct("<HH")
 _ROW = struct.Struct("<IIIHHHHHHIHBBQQQQQB")
 _BIN = struct.Struct("<hI")
-_EVENT = struct.Struct("<QIIHHHHHHIIIBBH")
+_EVENT = struct.Struct("<QIIHHHHHHIIIBBH4x")
 _NUMBER = struct.Struct("<Q")
 
 
@@ -90,17 +90,23 @@ class Batch:
 
 @dataclass(frozen=True)
 class Event:
-    """One launch of a full capture; ``time_ns`` is CLOCK_MONOTONIC of its process."""
+    """One launch of a full capture, at ``time_ns`` of Unix time, or, where there is a ``duration_ns``, one kernel's time on the GPU.
+
+    ``timed``: the launch's time on the GPU is told, if at all, by another event of the same ``correlation``."""
 
     time_ns: int
-    kernel: int
+    duration_ns: int | None
+    kernel: Kernel
+    nvtx: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
     stream: int
     correlation: int
     device: int
+    gpu: str
     kind: str
+    timed: bool
 
 
 class _Reader:
@@ -160,14 +166,17 @@ def read_hello(payload: bytes) -> Hello:
 
 
 def read_events(payload: bytes) -> list[Event]:
-    """Launches of a full capture."""
-    if len(payload) % _EVENT.size:
-        raise WireError(f"events of {len(payload)} bytes: no multiple of {_EVENT.size}")
-    found = []
-    for t, kernel, gx, gy, gz, bx, by, bz, _range, shared, stream, number, device, kind, _zero in _EVENT.iter_unpack(
-        payload
-    ):
-        found.append(Event(t, kernel, (gx, gy, gz), (bx, by, bz), shared, stream, number, device, _kind(kind)))
+    """Launches and times of a full capture, with what they name."""
+    reader, names, found = _Reader(payload), _Names(), list[Event]()
+    while reader.at < len(payload):
+        tag = payload[reader.at]
+        reader.at += 1
+        if tag in b"ET":
+            values = reader.take(_EVENT)
+            (duration_ns,) = reader.take(_NUMBER) if tag == ord("T") else (None,)
+            found.append(_event(values, duration_ns, names))
+        else:
+            names.take(tag, reader)
     return found
 
 
@@ -175,27 +184,48 @@ def read_batch(payload: bytes) -> Batch:
     """Rows, with what they name."""
     reader = _Reader(payload)
     number, dropped, lost = reader.take(_BATCH)
-    gpus: dict[int, str] = {}
-    kernels: dict[int, Kernel] = {0: UNKNOWN}
-    ranges: dict[int, str] = {0: ""}
-    rows: list[ProcessRow] = []
+    names, rows = _Names(), list[ProcessRow]()
     while reader.at < len(payload):
         tag = payload[reader.at]
         reader.at += 1
         if tag == ord("W") and len(rows) < MOST_ROWS:
-            rows.append(_row(reader, gpus, kernels, ranges))
-        elif tag == ord("K") and len(kernels) <= MOST_ROWS:
+            rows.append(_row(reader, names.gpus, names.kernels, names.ranges))
+        else:
+            names.take(tag, reader)
+    return Batch(number, dropped, lost, rows)
+
+
+class _Names:
+    """What a frame has told so far."""
+
+    def __init__(self) -> None:
+        self.gpus: dict[int, str] = {}
+        self.kernels: dict[int, Kernel] = {0: UNKNOWN}
+        self.ranges: dict[int, str] = {0: ""}
+
+    def take(self, tag: int, reader: _Reader) -> None:
+        """One more. Raises WireError for another tag."""
+        if tag == ord("K") and len(self.kernels) <= MOST_ROWS:
             slot, name_hash, code_hash, registers, shared, count = reader.take(_KERNEL)
-            kernels[slot] = Kernel(reader.text(count, MOST_NAME_BYTES), name_hash, code_hash, registers, shared)
-        elif tag == ord("R") and len(ranges) <= MOST_ROWS:
+            self.kernels[slot] = Kernel(reader.text(count, MOST_NAME_BYTES), name_hash, code_hash, registers, shared)
+        elif tag == ord("R") and len(self.ranges) <= MOST_ROWS:
             slot, count = reader.take(_RANGE)
-            ranges[slot] = reader.text(count, MOST_RANGE_BYTES)
-        elif tag == ord("G") and len(gpus) < MOST_DEVICES:
+            self.ranges[slot] = reader.text(count, MOST_RANGE_BYTES)
+        elif tag == ord("G") and len(self.gpus) < MOST_DEVICES:
             device, uuid = reader.take(_GPU)
-            gpus[device] = uuid.hex()
+            self.gpus[device] = uuid.hex()
         else:
             raise WireError(f"an item of tag {tag} at byte {reader.at - 1}")
-    return Batch(number, dropped, lost, rows)
+
+
+def _event(values: tuple, duration_ns: int | None, names: _Names) -> Event:
+    t, kernel, gx, gy, gz, bx, by, bz, nvtx, shared, stream, number, device, kind, flags = values
+    if kernel not in names.kernels or nvtx not in names.ranges or max(t, duration_ns or 0) >= 1 << 62:
+        raise WireError(f"an event at {t} ns names kernel {kernel}, range {nvtx}: one is not told, or its time is none")
+    return Event(
+        t, duration_ns, names.kernels[kernel], names.ranges[nvtx], (gx, gy, gz), (bx, by, bz), shared, stream, number,
+        device, names.gpus.get(device, ""), _kind(kind), bool(flags & 1),
+    )  # fmt: skip
 
 
 def _kind(number: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
+from math import exp, log
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from recorded import COMPILER, environment, fake_cupti, injected, stub_folder
 
 from gpusim.collect.once import recorded
 from gpusim.collect.totals import Total
+from gpusim.record.sketch import quantile_ns
+from gpusim.record.wire import MOST_BINS
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the recorder is built by a C compiler")
 
@@ -101,3 +104,13 @@ def test_a_program_that_profiles_itself_has_cupti_for_itself() -> None:
     code, totals = run("subscribes")
     assert code == 0 and totals["alpha", "launch", 5].launches == 100
     assert (totals["alpha", "launch", 9].launches, totals["alpha", "launch", 9].timed) == (10, 0)
+
+
+def test_quantiles_over_six_decades() -> None:
+    """A batch with more different times than it has bins: the sketch stays near at every quantile."""
+    total = run("threads", wrong="l", GPUSIM_RECORD_PERIOD_MS="60000")[1]["alpha", "launch", 7]
+    times = sorted(1000 * exp(log(1e6) * (number * 0.6180339887498949 % 1)) for number in range(1101, 5101))
+    assert total.timed == len(times) and len(total.bins) <= MOST_BINS
+    for share in (0.1, 0.5, 0.9, 0.99):
+        found = quantile_ns(total.bins, share)
+        assert found is not None and abs(found / times[int(share * (len(times) - 1))] - 1) < 0.2

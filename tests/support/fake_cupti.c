@@ -3,11 +3,13 @@
  * A kernel takes as many microseconds as its grid has blocks in x; a graph launch runs two kernels, "in_graph" with 3 and with 4 blocks, on device 1.
  * Fields that the recorder should not need are 0xA5. FAKE_CUPTI says what is wrong, one letter each: `v` an old version, `s` another has
  * subscribed, `e` kernels cannot be enabled, `h` records come only where they are forced out, `o` one record lies outside of its buffer,
- * `r` one comes again and again, `x` reading fails, `d` every record is dropped, `w` the flush waits for ever.
+ * `r` one comes again and again, `x` reading fails, `d` every record is dropped, `w` the flush waits for ever, `l` kernels
+ * take from 1 us to 1 s, as many in each decade.
  */
 #define _GNU_SOURCE
 #include "cupti_layout.h"
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +38,7 @@ static void record(uint32_t correlation, const char *name, const unsigned *grid,
     uint64_t start = 1000, end = 1000 + 1000 * (uint64_t)grid[0], node = graph ? 5 : 0;
     uint16_t registers = 40;
     int32_t fixed = 1024;
+    if (wrong('l')) end = 1000 + (uint64_t)(1000 * exp(log(1e6) * fmod(correlation * 0.6180339887498949, 1)));
     if (wrong('d') || next_kept + RECORD_BYTES > kept + KEPT) { dropped++; return; }
     uint8_t *at = next_kept;
     memset(at, 0xA5, RECORD_BYTES);

@@ -32,7 +32,7 @@ def fake_cupti() -> Path:
     """A libcupti that tells of the stub's launches (fake_cupti.c)."""
     path = stub_folder() / "libcupti.so"
     shared = [COMPILER, "-O1", "-shared", "-fPIC", "-Wl,-soname,libcupti.so", "-I", NATIVE, "-o", path]
-    subprocess.run([*shared, SUPPORT / "fake_cupti.c", "-ldl", "-lpthread"], check=True)
+    subprocess.run([*shared, SUPPORT / "fake_cupti.c", "-ldl", "-lpthread", "-lm"], check=True)
     return path
 
 

@@ -79,6 +79,8 @@ int main(int argc, char **argv) {
         launch(f, 8, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL);
         end(NULL, &made);
     }
+    if (!strcmp(what, "spins")) /* long enough for an order to come, and for CUPTI to be asked */
+        for (int i = 0; i < 130; i++) { launches(1, 5); usleep(10000); }
     if (!strcmp(what, "subscribes")) { /* it profiles itself, from here on */
         int (*subscribe)(void **, void *, void *) = (int (*)(void **, void *, void *))dlsym(RTLD_DEFAULT, "cuptiSubscribe");
         void *one;

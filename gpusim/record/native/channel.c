@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { HEADER = 8, PREFIX = 24, RETRY_MS = 1000, CAPTURED_EVENTS = 4096, VERSION = 1, DEFAULT_PERIOD_MS = 10000 };
+enum { HEADER = 8, PREFIX = 24, RETRY_MS = 1000, EVENT_BYTES = 1 << 18, VERSION = 1, DEFAULT_PERIOD_MS = 10000 };
 #define DEFAULT_SOCKET "/run/gpusim/collect.sock"
 
 static int channel = -1;
@@ -23,14 +23,12 @@ static bool waiting; /* `out` holds a batch that is not acknowledged */
 static uint64_t number, told_dropped;
 static _Atomic uint64_t acknowledged;
 static uint64_t tried_ms, sealed_ms;
-static struct event captured[CAPTURED_EVENTS];
-static uint32_t captured_count;
-static uint8_t events_out[HEADER + CAPTURED_EVENTS * sizeof(struct event)];
+static uint8_t events_out[HEADER + EVENT_BYTES];
 static size_t events_bytes, events_sent;
-static _Atomic uint64_t capture_lost;
+static uint64_t told_unread; /* records that CUPTI has dropped */
 
 uint64_t channel_acknowledged(void) { return atomic_load(&acknowledged); }
-bool channel_idle(void) { return channel < 0 || (!waiting && !rows_waiting()); }
+bool channel_idle(void) { return channel < 0 || (!waiting && !rows_waiting() && !events_bytes && !events_waiting()); }
 
 static void header(uint8_t *at, uint32_t bytes, uint8_t type) {
     memcpy(at, &bytes, 4);
@@ -123,8 +121,10 @@ uint64_t channel_period_ms(void) {
 
 static void seal(void) {
     uint32_t rows;
-    uint64_t dropped = rings_dropped() + rows_lost(), more = dropped - told_dropped, lost_events = atomic_exchange(&capture_lost, 0);
+    uint64_t dropped = rings_dropped() + rows_lost(), more = dropped - told_dropped;
     if (!rows_waiting() && !more) return;
+    uint64_t unread = cupti_dropped(), lost_events = events_lost() + unread - told_unread;
+    told_unread = unread;
     size_t bytes = PREFIX + rows_seal(out + HEADER + PREFIX, BATCH_BYTES, &rows);
     number++;
     told_dropped = dropped;
@@ -135,17 +135,12 @@ static void seal(void) {
     out_bytes = HEADER + bytes, out_sent = 0, waiting = true;
 }
 
-void channel_event(const struct event *event) {
-    if (captured_count < CAPTURED_EVENTS) captured[captured_count++] = *event;
-    else atomic_fetch_add(&capture_lost, 1);
-}
-
-/* Events are best effort: they are not acknowledged, and go with their connection. */
+/* They are not acknowledged, and go with their connection. */
 static void send_events(void) {
-    if (!events_bytes && captured_count) {
-        memcpy(events_out + HEADER, captured, captured_count * sizeof *captured);
-        header(events_out, (uint32_t)(captured_count * sizeof *captured), EVENTS);
-        events_bytes = HEADER + captured_count * sizeof *captured, events_sent = 0, captured_count = 0;
+    if (!events_bytes && events_waiting()) {
+        size_t bytes = events_seal(events_out + HEADER, EVENT_BYTES);
+        header(events_out, (uint32_t)bytes, EVENTS);
+        events_bytes = HEADER + bytes, events_sent = 0;
     }
     if (events_bytes && push(events_out, events_bytes, &events_sent)) events_bytes = 0;
 }
@@ -171,6 +166,6 @@ void channel_after_fork(void) {
     if (channel >= 0) close(channel);
     channel = -1, greeted = waiting = false;
     in_bytes = out_sent = out_bytes = events_bytes = 0;
-    captured_count = 0, number = told_dropped = 0, tried_ms = sealed_ms = 0;
+    number = told_dropped = 0, tried_ms = sealed_ms = 0;
     atomic_store(&acknowledged, 0);
 }

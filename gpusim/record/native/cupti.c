@@ -69,6 +69,7 @@ static void take(const uint8_t *record) {
         .kind = in_graph ? IN_GRAPH : launch ? launch->kind : LAUNCH,
     };
     if (event.device != NO_DEVICE) identity_gpu(event.device);
+    events_time(&event, start, end - start, launch ? launch->captured : atomic_load(&capture_until_s) != 0);
     rows_timed(&event, launch ? launch->minute : rows_minute(), end - start, !counted);
 }
 

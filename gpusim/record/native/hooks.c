@@ -75,7 +75,7 @@ static inline void note(enum kind kind, uint32_t kernel, const unsigned *grid, c
         .shared_bytes = shared, .stream = folded(stream), .correlation = thread_state.cupti ? thread_state.cupti : ++thread_state.correlation,
         .device = (uint8_t)thread_state.device, .kind = (uint8_t)kind, .joins = thread_state.cupti != 0,
     };
-    if (__builtin_expect(atomic_load_explicit(&capture_until_s, memory_order_relaxed), 0)) event.time_ns = now_ns();
+    if (__builtin_expect(atomic_load_explicit(&capture_until_s, memory_order_relaxed), 0)) event.time_ns = unix_ns();
     ring_put(ring, &event);
 }
 
@@ -206,7 +206,8 @@ void capture_counts(int by) {
     EXPORT int begin(handle stream, int mode) { LAUNCH_CALL(begin, (handle, int), stream, mode); if (!result) capture_counts(1); return result; } \
     EXPORT int into(handle stream, handle graph, handle *after, void *edges, size_t count, int mode) { \
         LAUNCH_CALL(into, (handle, handle, handle *, void *, size_t, int), stream, graph, after, edges, count, mode); \
-        if (!result) capture_counts(1); return result; } \
+        if (!result) capture_counts(1); \
+        return result; } \
     EXPORT int end(handle stream, handle *graph) { LAUNCH_CALL(end, (handle, handle *), stream, graph); if (!result) capture_counts(-1); return result; }
 CAPTURE_HOOKS(cuStreamBeginCapture_v2, cuStreamBeginCaptureToGraph, cuStreamEndCapture)
 CAPTURE_HOOKS(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCaptureToGraph_ptsz, cuStreamEndCapture_ptsz)

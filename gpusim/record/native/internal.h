@@ -10,11 +10,11 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
 enum { RINGS = 16, RING_EVENTS = 8192, ROWS = 4096, KERNELS = 4096, HANDLES = 16384, RANGES = 1024, DEVICES = 64 };
-enum { NAME_BYTES = 2048, ARENA_BYTES = 1 << 20, BATCH_BYTES = 1 << 19, BINS = 32, NO_DEVICE = 255 };
+enum { NAME_BYTES = 2048, ARENA_BYTES = 1 << 20, BATCH_BYTES = 1 << 19, BINS = 64, NO_DEVICE = 255 };
 enum kind { LAUNCH = 0, COOPERATIVE = 1, GRAPH = 2, IN_GRAPH = 3, CAPTURED = 4, OTHER = 5 };
 enum frame { HELLO = 1, BATCH = 2, EVENTS = 3, ACKNOWLEDGED = 4, CAPTURE = 5 };
 
-/* One launch; 48 bytes. `time_ns` is set while a capture runs, 0 otherwise: reading a clock costs more than all the rest. */
+/* One launch; 48 bytes. `time_ns`, of Unix time, is set while a capture runs, 0 otherwise: reading a clock costs more than all the rest. */
 struct event {
     uint64_t time_ns;
     uint32_t kernel, grid_x;
@@ -22,6 +22,7 @@ struct event {
     uint32_t shared_bytes, stream, correlation;
     uint8_t device, kind;
     uint16_t joins; /* the correlation is CUPTI's */
+    uint32_t zero;  /* no padding: what leaves the process is what was written */
 };
 _Static_assert(sizeof(struct event) == 48, "an event is 48 bytes");
 
@@ -89,6 +90,7 @@ void wake_background(void);
 void background_after_fork(void);
 bool background_runs(void);
 uint64_t now_ns(void);
+uint64_t unix_ns(void);
 uint32_t coarse_seconds(void);
 
 /* rows.c: only the background thread */
@@ -102,11 +104,24 @@ uint64_t rows_lost(void);
 void rows_set_minute(uint32_t minute);
 void rows_after_fork(void);
 
+/* items.c, events.c: only the background thread */
+struct writer { uint8_t *at, *end, told_kernels[KERNELS / 8], told_ranges[RANGES / 8 + 1]; };
+void writer_begin(struct writer *w, uint8_t *out, size_t room);
+bool writer_has_room(const struct writer *w, size_t bytes);
+void put_bytes(struct writer *w, const void *data, size_t bytes);
+void put_names(struct writer *w, uint32_t kernel, uint16_t range);
+#define PUT(w, value) put_bytes(w, &(value), sizeof(value))
+void events_launch(const struct event *event);
+void events_time(const struct event *event, uint64_t start_ns, uint64_t duration_ns, bool of_captured);
+size_t events_seal(uint8_t *out, size_t room);
+bool events_waiting(void);
+uint64_t events_lost(void);
+void events_after_fork(void);
+
 /* channel.c: only the background thread */
 void channel_step(bool last);
 bool channel_idle(void);
 uint64_t channel_period_ms(void);
-void channel_event(const struct event *event);
 uint64_t channel_acknowledged(void);
 void channel_after_fork(void);
 
@@ -130,7 +145,7 @@ void callbacks_end(void);
 bool callbacks_on(void);
 
 /* joins.c: only the background thread */
-struct join { uint32_t correlation, minute, kernel, stream; uint16_t range; uint8_t device, kind; };
+struct join { uint32_t correlation, minute, kernel, stream; uint16_t range; uint8_t device, kind; bool captured; };
 void join_keep(const struct event *event, uint32_t minute);
 const struct join *join_find(uint32_t correlation);
 void joins_after_fork(void);

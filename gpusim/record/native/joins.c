@@ -11,7 +11,7 @@ static bool used;
 
 void join_keep(const struct event *event, uint32_t minute) {
     used = true;
-    joins[event->correlation % JOINS] = (struct join){event->correlation, minute, event->kernel, event->stream, event->range, event->device, event->kind};
+    joins[event->correlation % JOINS] = (struct join){event->correlation, minute, event->kernel, event->stream, event->range, event->device, event->kind, event->time_ns != 0};
 }
 
 const struct join *join_find(uint32_t correlation) {

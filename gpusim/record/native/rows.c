@@ -1,8 +1,8 @@
 /* What launches add up to: a row for each kernel, shape, stream, NVTX range, GPU and minute. Only the background thread is here.
  *
  * The table is bounded: when it is full, a launch counts in its minute's row "other" of its GPU, for which the last rows are kept;
- * when these are full too, it is lost, and counted as such. Durations are a DDSketch of 1 % (Masson, Rim and Lee 2019) with the
- * lowest bins collapsed.
+ * when these are full too, it is lost, and counted as such. Durations are a DDSketch of 1 % (Masson, Rim and Lee 2019) of at most
+ * BINS bins.
  */
 #include "internal.h"
 #include <math.h>
@@ -23,8 +23,8 @@ struct row {
     struct key key;
     uint64_t launches, timed, sum_ns, least_ns, most_ns;
     uint8_t bins;
-    int16_t bin[BINS];
-    uint32_t count[BINS];
+    int16_t bin[BINS + 1]; /* one more, until two are joined */
+    uint32_t count[BINS + 1];
 };
 
 static struct row rows[ROWS];
@@ -33,7 +33,6 @@ static uint32_t used, minute_now;
 static uint32_t streams[STREAMS];
 static uint16_t stream_count;
 static _Atomic uint64_t launches, lost;
-static uint8_t told_kernels[KERNELS / 8], told_ranges[RANGES / 8 + 1];
 
 void rows_set_minute(uint32_t minute) { minute_now = minute; }
 uint32_t rows_minute(void) { return minute_now; }
@@ -84,25 +83,39 @@ void rows_event(const struct event *event) {
     if (row) row->launches++;
     else atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
     if (event->joins) join_keep(event, minute_now);
-    if (event->time_ns) channel_event(event);
+    if (event->time_ns) events_launch(event);
+}
+
+/* Two neighbours become one, where the fewer launches go to the more: those that this costs least, in launches times distance. So a few
+ * launches of any length do not take the bins of the many, as they do where the lowest bins are put together. */
+static void join_bins(struct row *row) {
+    int at = 0;
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i + 1 < row->bins; i++) {
+        uint64_t fewer = row->count[i] < row->count[i + 1] ? row->count[i] : row->count[i + 1];
+        uint64_t cost = fewer * (uint64_t)(row->bin[i + 1] - row->bin[i]);
+        if (cost < least) least = cost, at = i;
+    }
+    if (row->count[at] > row->count[at + 1]) row->bin[at + 1] = row->bin[at];
+    row->count[at + 1] += row->count[at];
+    row->bins--;
+    memmove(row->bin + at, row->bin + at + 1, (size_t)(row->bins - at) * sizeof *row->bin);
+    memmove(row->count + at, row->count + at + 1, (size_t)(row->bins - at) * sizeof *row->count);
 }
 
 static void add_to_sketch(struct row *row, uint64_t ns) {
     int16_t bin = (int16_t)(ns < 2 ? 0 : ceil(log((double)ns) / LOG_GAMMA));
-    int lowest = 0, second = -1;
-    for (int i = 0; i < row->bins; i++) {
-        if (row->bin[i] == bin) { row->count[i]++; return; }
-        if (row->bin[i] < row->bin[lowest]) second = lowest, lowest = i;
-        else if (i != lowest && (second < 0 || row->bin[i] < row->bin[second])) second = i;
+    int at = 0, end = row->bins;
+    while (at < end) { /* ascending */
+        int middle = (at + end) / 2;
+        if (row->bin[middle] < bin) at = middle + 1;
+        else end = middle;
     }
-    if (row->bins == BINS) {
-        if (bin < row->bin[lowest]) { row->count[lowest]++; return; }
-        if (bin < row->bin[second]) { row->bin[lowest] = bin; row->count[lowest]++; return; }
-        row->count[second] += row->count[lowest];
-        row->bin[lowest] = bin, row->count[lowest] = 1;
-        return;
-    }
-    row->bin[row->bins] = bin, row->count[row->bins++] = 1;
+    if (at < row->bins && row->bin[at] == bin) { row->count[at]++; return; }
+    memmove(row->bin + at + 1, row->bin + at, (size_t)(row->bins - at) * sizeof *row->bin);
+    memmove(row->count + at + 1, row->count + at, (size_t)(row->bins - at) * sizeof *row->count);
+    row->bin[at] = bin, row->count[at] = 1;
+    if (++row->bins > BINS) join_bins(row);
 }
 
 /* A kernel's time on the GPU. `counts`: nobody has counted its launch before. */
@@ -118,34 +131,6 @@ void rows_timed(const struct event *event, uint32_t minute, uint64_t ns, bool co
     add_to_sketch(row, ns);
 }
 
-struct writer { uint8_t *at, *end; };
-static void put(struct writer *w, const void *data, size_t bytes) { memcpy(w->at, data, bytes); w->at += bytes; }
-#define PUT(w, value) put(w, &(value), sizeof(value))
-
-static bool first_time(uint8_t *told, uint32_t at) {
-    bool first = !(told[at / 8] >> at % 8 & 1);
-    told[at / 8] |= (uint8_t)(1u << at % 8);
-    return first;
-}
-
-/* Kernel and range of a row, where this batch has not told them yet. */
-static void put_names(struct writer *w, const struct key *key) {
-    if (key->kernel && first_time(told_kernels, key->kernel)) {
-        const struct kernel *k = kernel_at(key->kernel);
-        *w->at++ = 'K';
-        PUT(w, key->kernel); PUT(w, k->name_hash); PUT(w, k->code_hash); PUT(w, k->registers);
-        PUT(w, k->static_shared_bytes); PUT(w, k->name_bytes);
-        put(w, name_at(k->name_at), k->name_bytes);
-    }
-    if (key->range && first_time(told_ranges, key->range)) {
-        uint16_t bytes;
-        const char *text = range_text(key->range, &bytes);
-        *w->at++ = 'R';
-        PUT(w, key->range); PUT(w, bytes);
-        put(w, text, bytes);
-    }
-}
-
 static void put_row(struct writer *w, const struct row *row) {
     *w->at++ = 'W';
     PUT(w, row->key); PUT(w, row->launches); PUT(w, row->timed); PUT(w, row->sum_ns); PUT(w, row->least_ns); PUT(w, row->most_ns);
@@ -155,16 +140,11 @@ static void put_row(struct writer *w, const struct row *row) {
 
 /* Move as many rows as there is room for into a batch; the bytes written. */
 size_t rows_seal(uint8_t *out, size_t room, uint32_t *sealed) {
-    enum { MOST = 1 + 30 + NAME_BYTES + 1 + 4 + 256 + 1 + sizeof(struct row) };
-    struct writer w = {out, out + room};
-    memset(told_kernels, 0, sizeof told_kernels);
-    memset(told_ranges, 0, sizeof told_ranges);
-    uint64_t gpus = atomic_load(&identity.known_gpus);
-    for (uint8_t device = 0; device < DEVICES; device++)
-        if (gpus >> device & 1) { *w.at++ = 'G'; *w.at++ = device; put(&w, identity.gpus[device], 16); }
+    static struct writer w;
+    writer_begin(&w, out, room);
     uint32_t done = 0;
-    for (; done < used && (size_t)(w.end - w.at) >= MOST; done++) {
-        put_names(&w, &rows[done].key);
+    for (; done < used && writer_has_room(&w, 1 + sizeof(struct row)); done++) {
+        put_names(&w, rows[done].key.kernel, rows[done].key.range);
         put_row(&w, &rows[done]);
     }
     memmove(rows, rows + done, (used - done) * sizeof *rows);

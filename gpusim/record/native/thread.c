@@ -37,6 +37,7 @@ static uint64_t clock_ns(clockid_t clock) {
     clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+uint64_t unix_ns(void) { return clock_ns(CLOCK_REALTIME); }
 uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t coarse_seconds(void) { return (uint32_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000000u) + 1; }
 
@@ -48,6 +49,7 @@ static long pause_ns(uint64_t taken) {
     if (taken >= MANY) pause /= 2;
     else if (taken < FEW) pause *= 2;
     if (pause > most) pause = most;
+    if (atomic_load(&capture_until_s)) pause = STEP_NS;
     return pause > STEP_NS ? pause : STEP_NS;
 }
 
@@ -114,6 +116,7 @@ void background_after_fork(void) {
     kernels_after_fork();
     rows_after_fork();
     channel_after_fork();
+    events_after_fork();
     cupti_after_fork();
     joins_after_fork();
     atomic_store(&phase, RUNNING);
