@@ -6,8 +6,9 @@ the step is projected again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpusim.collective.node import node_of
 from gpusim.errors import GpusimError
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -65,6 +66,17 @@ def _settings(spec: GpuSpec) -> list[tuple[str, tuple[str, ...]]]:
 def remedies(prices: Prices, config: Decoder, plan: Plan, now: ModelProjection) -> list[Remedy]:
     """Each part of the GPU made better alone, the most helpful first. What a GPU does not have is left out."""
     found = []
+    if plan.gpus > 1:
+        node = node_of(prices.spec)
+        faster = replace(
+            node,
+            link_bytes_per_second=FACTOR * node.link_bytes_per_second,
+            network_bytes_per_second=FACTOR * node.network_bytes_per_second,
+        )
+        better = project_model(Prices(prices.spec, faster), config, plan)
+        found.append(
+            Remedy("links", ("the rate of links and network cards",), 1.0 - better.step.seconds / now.step.seconds)
+        )
     for name, settings in _settings(prices.spec):
         try:
             better = project_model(Prices(override_gpu(prices.spec, settings)), config, plan)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpusim.collective.node import Node
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
 from gpusim.gpus.spec import GpuSpec
@@ -30,20 +31,23 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any], Projection]] = {
     AttentionOp: project_attention_op,
     MoeOp: project_moe_op,
     MemoryOp: project_memory_op,
-    Collective: project_collective,
 }
 
 
 class Prices:
-    """Projections on ``spec``, by shape."""
+    """Projections on ``spec``, by shape. ``node``: other links than the GPU's own."""
 
-    def __init__(self, spec: GpuSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: GpuSpec, node: Node | None = None) -> None:
+        self.spec, self.node = spec, node
         self._known: dict[Shape, Projection] = {}
 
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
         found = self._known.get(op)
         if found is None:
-            found = self._known[op] = _PROJECT[type(op)](self.spec, op)
+            if isinstance(op, Collective):
+                found = project_collective(self.spec, op, self.node)
+            else:
+                found = _PROJECT[type(op)](self.spec, op)
+            self._known[op] = found
         return found
