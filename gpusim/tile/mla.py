@@ -65,6 +65,7 @@ class MlaLibrary:
 
     query_rows: int
     kv_columns: int
+    most_parts: int
     launch_ns: float
     start_cycles: float
     step_cycles: float
@@ -126,7 +127,7 @@ def project_mla(
     rows = shape.heads * shape.queries
     blocks = shape.batch * -(-rows // used.query_rows)
     steps = -(-shape.keys // used.kv_columns)
-    parts = max(1, min(machine.sm_count // blocks, steps))
+    parts = max(1, min(machine.sm_count // blocks, steps, used.most_parts))
     step_bytes = OPERANDS[shape.kv_dtype or shape.dtype][0] * used.kv_columns * (LATENT + ROTATED)
     arithmetic = (
         2.0 * used.query_rows * used.kv_columns * (2 * LATENT + ROTATED) / (machine.flops_per_cycle * used.rate)
