@@ -18,7 +18,7 @@ import numpy as np
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention import AttentionShape, project_attention
-from gpusim.tile.bands import context_band
+from gpusim.tile.bands import context_band, operator_band
 from gpusim.tile.library import LIKE
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.power_cap import power_cap
@@ -165,7 +165,9 @@ def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary 
         limiter = "launch"
     seconds += launch_seconds
     band = context_band(spec.generation, shape.kv_dtype or shape.dtype, shape.queries)
-    others = [name for name, other in (("a prefix", shape.prefix), ("a window", shape.window), ("all keys met", not shape.causal)) if other]  # fmt: skip
+    if not shape.causal and not shape.window:
+        band = operator_band("encoder", spec.generation, shape.queries)
+    others = [name for name, other in (("a prefix", shape.prefix), ("a window", shape.window)) if other]  # fmt: skip
     if others and band.validated:
         band = replace(band, validated=False, reason=f"not validated: nothing was compared with {', '.join(others)}")
     return Projection(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 _FILE = Path(__file__).with_name("gemm_errors.json")
 _ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
+_OPERATORS_FILE = Path(__file__).with_name("operator_errors.json")
 LEVEL_PERCENT = 80
 #: Regions by the rows of the result: name, most rows.
 REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
@@ -92,4 +93,46 @@ def _attention_band(phase: str, generation: str, dtype: str, region: str, of: st
     what = dtype if generation in known else f"the {generation} generation"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
+    )
+
+
+#: Regions of kernels that only move data by the bytes read and written: name, most.
+BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", 1e18))
+#: Regions of the other operators: what they go by, and its ranges.
+OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
+    "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
+    "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS), "moe_bf16": (" tokens", REGIONS), "moe_fp8": (" tokens", REGIONS),
+    "moe_fp8_block": (" tokens", REGIONS), "mla_generation": (" of latents", KV_REGIONS),
+    "mla_context": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
+    "quantize": (" moved", BYTE_REGIONS),
+}  # fmt: skip
+#: Of an operator without any measured rows: a guess, wider than most that are known.
+_UNKNOWN_FACTOR = 1.5
+
+
+@functools.cache
+def _operators() -> dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]:
+    return json.loads(_OPERATORS_FILE.read_text(encoding="utf-8"))
+
+
+def operator_band(kind: str, generation: str, size: float) -> Band:
+    """The band of an operator of a ``kind`` of :data:`OPERATOR_REGIONS` and its size as they count it; a guess for any other."""
+    known = _operators().get(kind, {}).get("generations", {})
+    if not known:
+        return Band(
+            _UNKNOWN_FACTOR, 0, False, "not validated: no measured operators of the kind; the interval is a guess"
+        )
+    of, regions = OPERATOR_REGIONS[kind]
+    region = _within(regions, size)
+    own = known.get(generation, {}).get(region)
+    if own:
+        gpu = known[generation]["gpu"]
+        reason = f"{int(own['shapes'])} measured shapes, {region}{of}, on {gpu}, none of them used for fitting"
+        return Band(own["factor"], int(own["shapes"]), True, reason)
+    every = [row["factor"] for each in known.values() for row in each.values() if isinstance(row, dict)]
+    return Band(
+        max(every),
+        0,
+        False,
+        f"not validated: none measured of the {generation} generation in {region}{of}; the widest of {', '.join(sorted(known))}",
     )

@@ -24,9 +24,14 @@ from gpusim.tile.power_cap import power_cap
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 #: How many choices are simulated, those with the least bound.
 SIMULATED = 6
+<<<<<<< HEAD
 #: Waves of blocks that are simulated of a grid of many: its middle, whose bands of rows take equal times, is left out, and two shorter grids tell what
 #: a period of so many waves takes, as nearly whole waves as bands make.
 _MOST_WAVES, _LEAST_PERIOD_WAVES, _MOST_PERIOD_WAVES = 24, 8, 32
+=======
+#: The same of a launch of many products, whose blocks are many.
+_MANY_PRODUCTS, _SIMULATED_OF_MANY = 8, 2
+>>>>>>> 88db369d4b5d64b646a6f98477b7ef94ace6ebda
 #: Steps a part of the depth has at least.
 _LEAST_STEPS = 4
 _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
@@ -109,9 +114,8 @@ def project_gemm(spec: GpuSpec, shape: GemmShape, library: Library | None = None
     GPU has no such products or its generation's libraries are not known."""
     machine = tile_machine(spec, shape.dtype)
     library = library or library_of(spec.generation, shape.dtype)
-    choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))[
-        :SIMULATED
-    ]
+    choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))
+    choices = choices[: SIMULATED if len(shape.group_rows) < _MANY_PRODUCTS else _SIMULATED_OF_MANY]
     best: tuple[float, _Choice, tuple[float, float, float, float]] | None = None
     for choice in choices:
         if best is not None and choice.least_cycles >= best[0]:

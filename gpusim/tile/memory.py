@@ -14,14 +14,13 @@ from pathlib import Path
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.bands import operator_band
 from gpusim.tile.library import LIKE
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("memory.toml")
 KINDS = ("norm", "rotary", "activation", "embedding", "sampling", "copy", "softmax", "quantize")
-#: Four of five measurements lie within the projected time over and times it: a guess until measured rows are recorded.
-_UNKNOWN_FACTOR = 1.5
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,10 @@ def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = 
     seconds = launch_seconds + bounds[limiter] / machine.clock_hz
     if launch_seconds > seconds / 2:
         limiter = "launch"
+    band = operator_band(op.kind, spec.generation, footprint_bytes)
     return Projection(
         operator=f"{op.kind} of {op.read_bytes:g} bytes into {op.written_bytes:g}", gpu=spec.name, seconds=seconds,
-        low_seconds=seconds / _UNKNOWN_FACTOR, high_seconds=seconds * _UNKNOWN_FACTOR, validated=False,
-        reason=f"not validated: no measured {op.kind} kernels; the interval is a guess", limiter=limiter,
+        low_seconds=seconds / band.factor, high_seconds=seconds * band.factor, validated=band.validated,
+        reason=band.reason, limiter=limiter,
         vector_flops=op.read_bytes * flops_per_byte[op.kind], dram_bytes=dram_bytes, l2_bytes=passed_bytes,
     )  # fmt: skip

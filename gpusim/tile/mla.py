@@ -14,7 +14,8 @@ from pathlib import Path
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention_context import ContextShape, project_context
+from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
+from gpusim.tile.bands import operator_band
 from gpusim.tile.library import LIKE
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
@@ -24,7 +25,6 @@ LATENT, ROTATED, VALUE, NOT_ROTATED = 512, 64, 128, 128
 #: Both products of a widened head, as of two equal ones: of 192 and of 128 elements.
 _MEAN_HEAD = (NOT_ROTATED + ROTATED + VALUE) // 2
 _SUM_BYTES = 4.0
-_UNKNOWN_FACTOR = 1.5
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class MlaLibrary:
 
     query_rows: int
     kv_columns: int
+    most_parts: int
     launch_ns: float
     start_cycles: float
     step_cycles: float
@@ -87,32 +88,46 @@ def mla_library_of(generation: str) -> MlaLibrary:
         raise SpecError(
             f"no latent attention is known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
+    row = {key: value for key, value in table[name].items() if key != "context"}
     expected = {each.name for each in fields(MlaLibrary)}
-    if set(table[name]) != expected:
-        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(table[name]) ^ expected))}")
-    return MlaLibrary(**table[name])
+    if set(row) != expected:
+        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    return MlaLibrary(**row)
 
 
-def project_mla(spec: GpuSpec, shape: MlaShape, library: MlaLibrary | None = None) -> Projection:
-    """Time of ``shape`` on ``spec``. ``library``: other figures of the phase of generation than the generation's own. Raises SpecError where the
+@functools.cache
+def mla_context_library_of(generation: str) -> ContextLibrary:
+    """The same of the kernels over a context: plain attention's, but for what ``mla.toml`` says otherwise."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    return replace(context_library_of(generation), **table.get(name, {}).get("context", {}))
+
+
+def project_mla(
+    spec: GpuSpec, shape: MlaShape, library: MlaLibrary | None = None, context: ContextLibrary | None = None
+) -> Projection:
+    """Time of ``shape`` on ``spec``. ``library``, ``context``: other figures of either phase than the generation's own. Raises SpecError where the
     GPU has no such products."""
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
-    reason = "not validated: the interval is a guess"
-    if shape.phase == "context" and shape.queries > 1:
+    long = shape.phase == "context" and shape.queries > 1
+    band = operator_band(
+        "mla_context" if long else "mla_generation", spec.generation, shape.queries if long else shape.kv_bytes
+    )
+    if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype
         )  # fmt: skip
-        found = project_context(spec, plain)
+        found = project_context(spec, plain, context or mla_context_library_of(spec.generation))
         return replace(
-            found, operator=title, validated=False, reason=reason, low_seconds=found.seconds / _UNKNOWN_FACTOR,
-            high_seconds=found.seconds * _UNKNOWN_FACTOR,
+            found, operator=title, validated=band.validated, reason=band.reason, low_seconds=found.seconds / band.factor,
+            high_seconds=found.seconds * band.factor,
         )  # fmt: skip
     machine = tile_machine(spec, shape.dtype)
     used = library or mla_library_of(spec.generation)
     rows = shape.heads * shape.queries
     blocks = shape.batch * -(-rows // used.query_rows)
     steps = -(-shape.keys // used.kv_columns)
-    parts = max(1, min(machine.sm_count // blocks, steps))
+    parts = max(1, min(machine.sm_count // blocks, steps, used.most_parts))
     step_bytes = OPERANDS[shape.kv_dtype or shape.dtype][0] * used.kv_columns * (LATENT + ROTATED)
     arithmetic = (
         2.0 * used.query_rows * used.kv_columns * (2 * LATENT + ROTATED) / (machine.flops_per_cycle * used.rate)
@@ -139,8 +154,8 @@ def project_mla(spec: GpuSpec, shape: MlaShape, library: MlaLibrary | None = Non
     if 1e-9 * used.launch_ns > seconds / 2:
         limiter = "launch"
     return Projection(
-        operator=title, gpu=spec.name, seconds=seconds, low_seconds=seconds / _UNKNOWN_FACTOR,
-        high_seconds=seconds * _UNKNOWN_FACTOR, validated=False, reason=reason, limiter=limiter, dtype=shape.dtype,
+        operator=title, gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
+        high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype,
         flops=shape.flops, dram_bytes=missed * shape.kv_bytes, l2_bytes=read_bytes + 2.0 * parts_bytes,
         launches=2 + (parts > 1),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.bands import operator_band
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
 from gpusim.tile.library import LIKE, Library, library_of
@@ -23,7 +24,6 @@ from gpusim.tile.routing import expert_rows
 
 _FILE = Path(__file__).with_name("moe.toml")
 _LARGEST = 1 << 31
-_UNKNOWN_FACTOR = 1.5
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,10 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
         parts.append(project_memory(spec, quantize))
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
+    kind = f"moe_{'bf16' if op.dtype == 'fp16' else op.dtype}{'_block' * op.block_scaled}"
+    band = operator_band(kind, spec.generation, op.tokens)
     return joined(
-        title, parts, _UNKNOWN_FACTOR, False, "not validated: the interval is a guess", 1e-9 * (used.routing_ns + used.token_ns * op.tokens),
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * op.tokens),
     )  # fmt: skip
 
 

@@ -1,0 +1,159 @@
+"""Kinds of operators among the measured rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
+from gpusim.tile.library import library_of
+from gpusim.tile.memory import MemoryOp, memory_library_of, project_memory
+from gpusim.tile.mla import MlaShape, mla_context_library_of, mla_library_of, project_mla
+from gpusim.tile.moe import MoeOp, moe_library_of, project_moe
+from gpusim.tile.product import GemmOp, project_product
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``columns``: of the rows, that make a shape; ``select``: column -> the values that count; ``sources``: the framework or kernel that is
+    followed, by GPU ("": all, their median); ``size``: what regions go by; ``seconds``: of a shape, with other figures than the generation's own
+    (None: with those); ``library``: the generation's own; ``fitted``: names of figures that may be searched."""
+
+    columns: tuple[str, ...]
+    select: dict[str, tuple[Any, ...]]
+    sources: dict[str, str]
+    size: Callable[[pd.DataFrame], Any]
+    seconds: Callable[[GpuSpec, Any, Any], float]
+    library: Callable[[str], Any]
+    fitted: tuple[str, ...]
+
+
+_GEMM = (
+    "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
+    "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
+    "shared_loads", "l2_share", "l2_rate_share",
+)  # fmt: skip
+_MOE_SHAPE = (
+    "num_tokens",
+    "hidden_size",
+    "inter_size",
+    "topk",
+    "num_experts",
+    "moe_tp_size",
+    "moe_ep_size",
+    "distribution",
+)
+_MLA = (
+    "launch_ns", "start_cycles", "step_cycles", "rate", "block_bytes_per_cycle", "head_cycles", "combine_cycles", "dram_share",
+    "l2_rate_share", "l2_share",
+)  # fmt: skip
+_CONTEXT = ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_passes", "head_passes")
+_MEMORY = ("launch_ns", "start_cycles", "block_bytes_per_cycle", "dram_share", "l2_rate_share", "l2_share")
+#: Beside absorbed latent attention: a head's own products of (columns, depth).
+_BMM = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
+
+
+def _gemm(dtype: str, block_scaled: bool) -> Callable[[GpuSpec, Any, Any], float]:
+    def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
+        op = GemmOp(int(row.m), int(row.n), int(row.k), dtype, block_scaled=block_scaled)
+        return project_product(spec, op, library).seconds
+
+    return seconds
+
+
+def _bmm(dtype: str) -> Callable[[GpuSpec, Any, Any], float]:
+    def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
+        op = GemmOp(int(row.num_tokens), *_BMM[row.op_name], dtype, batch=int(row.num_heads))
+        return project_product(spec, op, library).seconds
+
+    return seconds
+
+
+def _moe(dtype: str, block_scaled: bool = False) -> Callable[[GpuSpec, Any, Any], float]:
+    def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
+        op = MoeOp(
+            int(row.num_tokens), int(row.hidden_size), int(row.inter_size), int(row.num_experts), int(row.topk), dtype,
+            int(row.moe_ep_size), int(row.moe_tp_size), row.distribution, block_scaled=block_scaled,
+        )  # fmt: skip
+        return project_moe(spec, op, library).seconds
+
+    return seconds
+
+
+def _mla_generation(spec: GpuSpec, row: Any, library: Any) -> float:
+    return project_mla(spec, MlaShape(int(row.batch_size), 1, int(row.step) + 1, int(row.num_heads)), library).seconds
+
+
+def _mla_context(spec: GpuSpec, row: Any, library: Any) -> float:
+    shape = MlaShape(int(row.batch_size), int(row.isl), int(row.isl), int(row.num_heads), "context")
+    return project_mla(spec, shape, None, library).seconds
+
+
+def _encoder(spec: GpuSpec, row: Any, library: Any) -> float:
+    heads = int(row.num_heads)
+    shape = ContextShape(int(row.batch_size), int(row.isl), heads, heads, int(row.head_dim), causal=False)
+    return project_context(spec, shape, library).seconds
+
+
+def _quantize(spec: GpuSpec, row: Any, library: Any) -> float:
+    elements = float(row.m) * row.k
+    return project_memory(spec, MemoryOp("quantize", 2 * elements, elements, int(row.m)), library).seconds
+
+
+def _rows(table: pd.DataFrame) -> Any:
+    return table["m"] if "m" in table else table["num_tokens"]
+
+
+KINDS = {
+    "gemm_fp8": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("fp8", False),
+        lambda generation: library_of(generation, "fp8"), _GEMM,
+    ),
+    "gemm_fp8_block": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("fp8", True),
+        lambda generation: library_of(generation, "fp8_block"), _GEMM,
+    ),
+    "gemm_int8": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("sq",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8", False),
+        lambda generation: library_of(generation, "int8"), _GEMM,
+    ),
+    "bmm": Kind(
+        ("op_name", "num_tokens", "num_heads"), {"bmm_dtype": ("bfloat16",)}, {"a100_80gb": "", "h100": ""}, _rows,
+        _bmm("bf16"), lambda generation: library_of(generation, "batch"), _GEMM,
+    ),
+    "moe_bf16": Kind(
+        _MOE_SHAPE, {"moe_dtype": ("bfloat16",)},
+        {"a100_80gb": "vllm_fused_moe", "h100": "vllm_unquantizedfusedmoe_triton_tritonexperts"}, _rows, _moe("bf16"),
+        lambda generation: moe_library_of(generation, "bf16"), ("routing_ns", "token_ns", *_GEMM),
+    ),
+    "moe_fp8": Kind(
+        _MOE_SHAPE, {"moe_dtype": ("fp8",)}, {"h100": "moe_torch_flow_cutlass"}, _rows, _moe("fp8"),
+        lambda generation: moe_library_of(generation, "fp8"), ("routing_ns", "token_ns", *_GEMM),
+    ),
+    "mla_generation": Kind(
+        ("batch_size", "step", "num_heads"), {"kv_cache_dtype": ("bfloat16",)}, {"a100_80gb": "trtllm", "h100": "trtllm"},
+        lambda table: 1152.0 * table.batch_size * (table.step + 1), _mla_generation, mla_library_of, _MLA,
+    ),
+    "mla_context": Kind(
+        ("batch_size", "isl", "num_heads"), {"kv_cache_dtype": ("bfloat16",)}, {"a100_80gb": "trtllm", "h100": "trtllm"},
+        lambda table: table.isl, _mla_context, mla_context_library_of, _CONTEXT,
+    ),
+    "encoder": Kind(
+        ("batch_size", "isl", "num_heads", "head_dim"), {"attn_dtype": ("bfloat16",)}, {"h100": "vllm"},
+        lambda table: table.isl, _encoder, context_library_of, _CONTEXT,
+    ),
+    "quantize": Kind(
+        ("m", "k"), {"quant_dtype": ("fp8",)}, {"h100": "vllm"}, lambda table: 3.0 * table.m * table.k, _quantize,
+        memory_library_of, _MEMORY,
+    ),
+}  # fmt: skip
+#: File of each kind's rows.
+FILES = {
+    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_int8": "gemm", "bmm": "mla_bmm", "moe_bf16": "moe", "moe_fp8": "moe",
+    "mla_generation": "mla_generation", "mla_context": "mla_context", "encoder": "attention_encoder",
+    "quantize": "quantize_scale_matrix",
+}  # fmt: skip

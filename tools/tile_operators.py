@@ -1,0 +1,206 @@
+"""How far projected operators beside dense 16-bit products and plain attention are from what libraries' kernels were measured at.
+
+    python tools/tile_operators.py moe_bf16 ROWS                   the learning half: mean errors by region
+    python tools/tile_operators.py moe_bf16 ROWS --final           the half that set nothing
+    python tools/tile_operators.py moe_bf16 ROWS --final --record  and keep the errors as bands (gpusim/tile/operator_errors.json)
+    python tools/tile_operators.py moe_bf16 ROWS --fit hopper      better figures, found on the learning half (minutes)
+    python tools/tile_operators.py moe_bf16 ROWS --worst 20        the shapes that are farthest off
+
+Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
+operator. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
+printed beside the error. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from operators.kinds import FILES, KINDS
+
+from gpusim.gpus.load import load_gpu
+from gpusim.io.progress import shown, task
+from gpusim.io.whole_file import write_whole
+from gpusim.report.tables import FORMATS, format_records
+from gpusim.tile.bands import LEVEL_PERCENT, OPERATOR_REGIONS
+
+RECORD = ROOT / "gpusim" / "tile" / "operator_errors.json"
+GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100"}
+_SHARES = ("rate", "share", "shared_loads", "rate_largest", "rate_large", "rate_medium", "rate_small")
+_LEAST_REGION = 20
+
+
+def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int | None) -> pd.DataFrame:
+    """The kind's columns, us, apart (mean distance of other frameworks) and size, in an order by hash."""
+    of, columns = KINDS[kind], list(KINDS[kind].columns)
+    path = folder / f"{FILES[kind]}.csv.gz"
+    table = pd.read_csv(path if path.exists() else path.with_suffix(""))
+    table = table[table.gpu.map(GPUS) == gpu]
+    for column, values in of.select.items():
+        table = table[table[column].isin(values)]
+    source = of.sources[gpu]
+    own = table if not source else table[(table.framework == source) | (table.kernel_source == source)]
+    found = own.groupby(columns).latency_ms.median().mul(1e3).rename("us").reset_index()
+    each = (
+        table.groupby([*columns, "kernel_source", "framework"])
+        .latency_ms.median()
+        .mul(1e3)
+        .rename("other")
+        .reset_index()
+    )
+    if source:
+        each = each[(each.framework != source) & (each.kernel_source != source)]
+    beside = each.merge(found, on=columns)
+    beside["apart"] = np.abs(beside.other / beside.us - 1)
+    found = found.merge(beside.groupby(columns).apart.mean().reset_index(), on=columns, how="left")
+    found["key"] = [zlib.crc32(",".join(map(str, row)).encode()) for row in found[columns].itertuples(index=False)]
+    found["size"] = of.size(found)
+    found = found[found.us > 0]
+    return (
+        found[found.key % 2 == int(final)]
+        .sort_values("key")
+        .head(count if count else len(found))
+        .reset_index(drop=True)
+    )
+
+
+def errors(kind: str, gpu: str, shapes: pd.DataFrame, library: Any = None) -> np.ndarray:
+    """Relative errors of the projected times."""
+    spec, of = load_gpu(gpu), KINDS[kind]
+    seconds = [of.seconds(spec, row, library) for row in shapes.itertuples(index=False)]
+    return np.array(seconds) * 1e6 / shapes.us.to_numpy() - 1
+
+
+def _regions(kind: str, shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]:
+    found, least = [], 0.0
+    for name, most in OPERATOR_REGIONS[kind][1]:
+        found.append((name, ((shapes["size"] > least) & (shapes["size"] <= most)).to_numpy()))
+        least = most
+    return found
+
+
+def region_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
+    """A row a region, and one for all."""
+    rows = []
+    for name, inside in (*_regions(kind, shapes), ("all", np.ones(len(shapes), bool))):
+        if inside.any():
+            some, apart = np.abs(off[inside]), shapes.apart[inside].mean()
+            rows.append(
+                {
+                    "kind": kind, "gpu": gpu, "region": name, "shapes": int(inside.sum()),
+                    "mean_error_percent": round(100 * float(some.mean()), 1),
+                    "median_percent": round(100 * float(np.median(some)), 1),
+                    "signed_percent": round(100 * float(off[inside].mean()), 1),
+                    "within_10_percent": round(100 * float((some <= 0.1).mean())),
+                    "others_apart_percent": None if np.isnan(apart) else round(100 * float(apart), 1),
+                }
+            )  # fmt: skip
+    return rows
+
+
+def band_rows(kind: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
+    """Region -> the factor within which LEVEL_PERCENT of the errors lie, and of how many shapes; of regions with enough of them."""
+    rows = {}
+    for name, inside in _regions(kind, shapes):
+        if inside.sum() >= _LEAST_REGION:
+            factor = float(np.exp(np.quantile(np.abs(np.log1p(off[inside])), LEVEL_PERCENT / 100)))
+            rows[name] = {"factor": round(factor, 3), "shapes": int(inside.sum())}
+    return rows
+
+
+def changed(library: Any, name: str, factor: float) -> Any:
+    """``library`` with one figure times ``factor``; a figure of the products within it too."""
+    if not hasattr(library, name):
+        return dataclasses.replace(library, product=changed(library.product, name, factor))
+    value = getattr(library, name) * factor
+    return dataclasses.replace(library, **{name: min(value, 0.995) if name.endswith(_SHARES) else value})
+
+
+def figure(library: Any, name: str) -> float:
+    """A figure of ``library`` or of the products within it."""
+    return getattr(library, name) if hasattr(library, name) else getattr(library.product, name)
+
+
+def fit(kind: str, gpu: str, shapes: pd.DataFrame, rounds: int) -> Any:
+    """Figures with a smaller mean of the logarithms' distance, each changed in turn."""
+    of = KINDS[kind]
+    library = of.library(load_gpu(gpu).generation)
+    spread = dict.fromkeys(of.fitted, 0.3)
+
+    def loss(tried: Any) -> float:
+        off = np.log1p(errors(kind, gpu, shapes, tried))
+        return float(np.abs(off).mean() + 0.02 * abs(off.mean()))
+
+    best = loss(library)
+    with task("searching figures", rounds * len(of.fitted), "tries") as work:
+        for tries in range(rounds * len(of.fitted)):
+            name = of.fitted[tries % len(of.fitted)]
+            for factor in (1 + spread[name], 1 / (1 + spread[name])):
+                tried = changed(library, name, factor)
+                if (now := loss(tried)) < best - 1e-5:
+                    best, library = now, tried
+                    break
+            else:
+                spread[name] /= 2
+            work.to(tries + 1)
+    return library
+
+
+@click.command(help=__doc__)
+@click.argument("kind", type=click.Choice(sorted(KINDS)))
+@click.argument("rows", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--gpu", "gpus", multiple=True, type=click.Choice(sorted(GPUS.values())), help="Only this GPU.")
+@click.option("--final", is_flag=True, help="The half that is looked at when a change is finished.")
+@click.option("--shapes", "count", type=click.IntRange(1), default=600, show_default=True, help="So many, by hash.")
+@click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
+@click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
+@click.option("--rounds", type=click.IntRange(1, 50), default=5, show_default=True, help="Of the search.")
+@click.option("--worst", type=click.IntRange(1), help="Print so many shapes that are farthest off.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table")
+def main(
+    kind: str, rows: Path, gpus: tuple[str, ...], final: bool, count: int, record: bool, fitted: str | None, rounds: int,
+    worst: int | None, form: str,
+) -> None:  # fmt: skip
+    if fitted:
+        gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
+        with shown(sys.stderr):
+            found = fit(kind, gpu, measured_shapes(kind, rows, gpu, False, count), rounds)
+        click.echo("\n".join(f"{name} = {figure(found, name):.4g}" for name in KINDS[kind].fitted))
+        return
+    if record and not final:
+        raise click.UsageError("--record keeps the errors of the final half: give --final too")
+    printed: list[dict[str, object]] = []
+    kept = {}
+    for gpu in gpus or KINDS[kind].sources:
+        shapes = measured_shapes(kind, rows, gpu, final, count)
+        if not len(shapes):
+            continue
+        off = errors(kind, gpu, shapes)
+        if worst:
+            order = np.argsort(-np.abs(np.log1p(off)))[:worst]
+            printed += (
+                shapes.iloc[order].drop(columns=["key", "size"]).assign(gpu=gpu, off_percent=np.round(100 * off[order])).to_dict("records")
+            )  # fmt: skip
+            continue
+        printed += region_rows(kind, gpu, shapes, off)
+        kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(kind, shapes, off)}
+    if record and kept:
+        document = json.loads(RECORD.read_text(encoding="utf-8"))
+        document[kind] = {"generations": kept, "regions": printed}
+        write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
+    click.echo(format_records(printed, form))
+
+
+if __name__ == "__main__":
+    main()
