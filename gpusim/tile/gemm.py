@@ -24,14 +24,11 @@ from gpusim.tile.power_cap import power_cap
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 #: How many choices are simulated, those with the least bound.
 SIMULATED = 6
-<<<<<<< HEAD
 #: Waves of blocks that are simulated of a grid of many: its middle, whose bands of rows take equal times, is left out, and two shorter grids tell what
 #: a period of so many waves takes, as nearly whole waves as bands make.
 _MOST_WAVES, _LEAST_PERIOD_WAVES, _MOST_PERIOD_WAVES = 24, 8, 32
-=======
 #: The same of a launch of many products, whose blocks are many.
 _MANY_PRODUCTS, _SIMULATED_OF_MANY = 8, 2
->>>>>>> 88db369d4b5d64b646a6f98477b7ef94ace6ebda
 #: Steps a part of the depth has at least.
 _LEAST_STEPS = 4
 _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
