@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpusim.energy.bands import energy_band
-from gpusim.energy.figures import figures_of, limit_watts_of
+from gpusim.energy.figures import figures_of
+from gpusim.energy.power import power_limit
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
@@ -72,17 +73,14 @@ def energy_of(
         ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
         ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),
     )
-    limit = limit_watts_of(spec.name) if limit_watts is None else limit_watts
+    limit = power_limit(spec.name, spec.generation, limit_watts)
     dynamic_watts = sum(joules for _, joules in dynamic) / seconds
     clock_share = share = 1.0
-    if limit is not None and static_watts + dynamic_watts > limit:
-        if limit <= static_watts:
-            raise SpecError(
-                f"a limit of {limit:g} W is not above the {static_watts:g} W that {spec.name} takes at rest"
-            )
-        share = (limit - static_watts) / dynamic_watts
+    if limit is not None and static_watts + dynamic_watts > limit.limit_watts:
+        # A die that is warmer than the figures' may leak more than the limit leaves: the slowest clock still takes something.
+        share = max(limit.limit_watts - static_watts, 0.0) / dynamic_watts
         # The time is the slowed one, so of the clock's power one is in it already.
-        clock_share = share ** (1.0 / (figures.clock_exponent - 1.0))
+        clock_share = share ** (1.0 / (limit.exponent - 1.0))
     by_unit = (
         ("constant", figures.constant_watts * seconds),
         ("leakage", leakage * seconds),

@@ -1,4 +1,4 @@
-"""The clock that a power limit leaves.
+"""The clock that a power limit leaves, and the time that follows.
 
 Mental model: at the described clock a launch takes what idles and what its events take. Above the limit the clock falls until the rest fits: dynamic power
 goes with a power of the clock, as the voltage follows it. The limit acts on launches that last; short ones are over before.
@@ -6,7 +6,11 @@ goes with a power of the clock, as the voltage follows it. The limit acts on lau
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+
+from gpusim.energy.figures import figures_of, limit_watts_of
+from gpusim.errors import SpecError
 
 
 @dataclass(frozen=True)
@@ -19,12 +23,17 @@ class PowerLimit:
     exponent: float
     settle_seconds: float
 
+    def __post_init__(self) -> None:
+        if not self.limit_watts > self.static_watts:
+            raise SpecError(
+                f"a power limit of {self.limit_watts:g} W is not above the {self.static_watts:g} W that the GPU takes at rest"
+            )
+
     def clock_share(self, dynamic_watts: float) -> float:
         """The clock over the described one that fits a launch with that dynamic power at the described clock."""
-        if dynamic_watts <= 0.0 or self.static_watts + dynamic_watts <= self.limit_watts:
+        if self.static_watts + dynamic_watts <= self.limit_watts:
             return 1.0
-        room = max(self.limit_watts - self.static_watts, 0.01 * self.limit_watts)
-        return (room / dynamic_watts) ** (1.0 / self.exponent)
+        return ((self.limit_watts - self.static_watts) / dynamic_watts) ** (1.0 / self.exponent)
 
     def slowed_seconds(self, seconds: float, dynamic_joules: float) -> float:
         """What a launch of ``seconds`` at the described clock lasts under the limit, all of it at the SMs' clock."""
@@ -33,3 +42,30 @@ class PowerLimit:
             return seconds
         held = seconds / (seconds + self.settle_seconds)
         return seconds * (1.0 - held) + seconds / share * held
+
+
+@functools.cache
+def power_limit(gpu: str, generation: str, limit_watts: float | None = None) -> PowerLimit | None:
+    """The limit of the board of that GPU, or ``limit_watts``; None where none is known. Raises SpecError for a limit that is not above what the GPU
+    takes at rest, or a generation of which nothing is known."""
+    watts = limit_watts_of(gpu) if limit_watts is None else limit_watts
+    if watts is None:
+        return None
+    figures = figures_of(generation)
+    static_watts = figures.constant_watts + figures.leakage_watts
+    return PowerLimit(watts, static_watts, figures.clock_exponent, figures.settle_us * 1e-6)
+
+
+def slowed_by_power(
+    gpu: str, generation: str, limit_watts: float | None, seconds: float, dtype: str, flops: float, dram_bytes: float, l2_bytes: float
+) -> float:  # fmt: skip
+    """What an operator of ``seconds`` at the described clock lasts under the board's limit, or under ``limit_watts`` (``inf``: none), by the operations
+    of its products and its bytes."""
+    limit = power_limit(gpu, generation, limit_watts)
+    if limit is None:
+        return seconds
+    figures = figures_of(generation)
+    picojoules = (
+        figures.tensor_flop_pj(dtype) * flops + figures.dram_byte_pj * dram_bytes + figures.l2_byte_pj * l2_bytes
+    )
+    return limit.slowed_seconds(seconds, 1e-12 * picojoules + figures.busy_watts * seconds)

@@ -25,6 +25,8 @@ _LARGEST = 1 << 31
 #: FlashAttention's choice of the number of parts (flash_api.cpp, num_splits_heuristic): one where four fifths of the places are taken, else the
 #: fewest whose waves are filled to 85 % of the best, of at most 128.
 _FULL, _NEAR_BEST, _MOST_PARTS = 0.8, 0.85, 128
+#: Operations outside the tensor cores for each score: scale and shift, exponential, maximum, sum, conversion.
+SCORE_OPERATIONS = 6.0
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 
 
@@ -161,7 +163,8 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,
         dtype=shape.dtype, flops=shape.flops, dram_bytes=missed * shape.kv_bytes,
-        l2_bytes=shape.kv_bytes + 2.0 * parts_bytes, launches=2 + (parts > 1) + 2 * regrouped,
+        vector_flops=SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim), l2_bytes=shape.kv_bytes + 2.0 * parts_bytes,
+        launches=2 + (parts > 1) + 2 * regrouped,
     )  # fmt: skip
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gpusim.energy.power import slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import AttentionShape, project_attention
+from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
 from gpusim.tile.bands import context_band, operator_band
 from gpusim.tile.library import LIKE
 from gpusim.tile.machine import OPERANDS, tile_machine
-from gpusim.tile.power_cap import power_cap
 from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("attention.toml")
@@ -129,9 +129,11 @@ def context_library_of(generation: str) -> ContextLibrary:
     return ContextLibrary(**row)
 
 
-def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary | None = None) -> Projection:
+def project_context(
+    spec: GpuSpec, shape: ContextShape, library: ContextLibrary | None = None, limit_watts: float | None = None
+) -> Projection:
     """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
-    ``library``: other figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
+    ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     if shape.queries == 1:  # the library takes its kernels for generation
         one = AttentionShape(
             shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype
@@ -153,9 +155,10 @@ def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary 
     dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
     dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
     seconds = (cycles + dram_cycles) / machine.clock_hz
-    cap = power_cap(machine.name, spec.generation)
-    if cap is not None:
-        seconds = cap.slowed_seconds(seconds, shape.flops, dram_bytes)
+    l2_bytes = shape.query_bytes + shape.kv_bytes * max(1, tiles // 2)
+    seconds = slowed_by_power(
+        machine.name, spec.generation, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes
+    )
     arithmetic = shape.flops / machine.flops_per_cycle / machine.sm_count
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
     if dram_cycles > cycles:
@@ -174,7 +177,8 @@ def project_context(spec: GpuSpec, shape: ContextShape, library: ContextLibrary 
         operator=_title(shape),
         gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,
         validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops,
-        dram_bytes=dram_bytes, l2_bytes=shape.query_bytes + shape.kv_bytes / shape.queries * used.kv_columns * steps * (heads // shape.kv_heads), launches=2,
+        dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
+        vector_flops=SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim),
     )  # fmt: skip
 
 

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusim.energy.power import slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
 from gpusim.tile.library import Library, Tile, library_of
 from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
-from gpusim.tile.power_cap import power_cap
 
 #: Parts that the depth may be split into.
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 #: How many choices are simulated, those with the least bound.
 SIMULATED = 6
+#: The same of a launch of many products, whose blocks are many.
+_MANY_PRODUCTS, _SIMULATED_OF_MANY = 8, 2
 #: Waves of blocks that are simulated of a grid of many: its middle, whose bands of rows take equal times, is left out, and two shorter grids tell what
 #: a period of so many waves takes, as nearly whole waves as bands make.
 _MOST_WAVES, _LEAST_PERIOD_WAVES, _MOST_PERIOD_WAVES = 24, 8, 32
-#: The same of a launch of many products, whose blocks are many.
-_MANY_PRODUCTS, _SIMULATED_OF_MANY = 8, 2
 #: Steps a part of the depth has at least.
 _LEAST_STEPS = 4
 _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
@@ -106,9 +106,12 @@ class _Choice:
     splits: int
 
 
-def project_gemm(spec: GpuSpec, shape: GemmShape, library: Library | None = None) -> GemmProjection:
-    """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own. Raises SpecError where the
-    GPU has no such products or its generation's libraries are not known."""
+def project_gemm(
+    spec: GpuSpec, shape: GemmShape, library: Library | None = None, limit_watts: float | None = None
+) -> GemmProjection:
+    """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own; ``limit_watts``: another power limit
+    than the board's (``inf``: none). Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
+    above what the GPU takes at rest."""
     machine = tile_machine(spec, shape.dtype)
     library = library or library_of(spec.generation, shape.dtype)
     choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))
@@ -124,9 +127,9 @@ def project_gemm(spec: GpuSpec, shape: GemmShape, library: Library | None = None
     assert best is not None  # SPLITS has 1, so there is a choice
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
     seconds = cycles / machine.clock_hz
-    cap = power_cap(machine.name, library.generation)
-    if cap is not None:
-        seconds = cap.slowed_seconds(seconds, shape.flops, dram_bytes)
+    seconds = slowed_by_power(
+        machine.name, spec.generation, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes
+    )
     launch_seconds = library.launch_ns * 1e-9
     busy = {
         "tensor cores": tensor_cycles / cycles,

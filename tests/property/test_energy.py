@@ -67,7 +67,7 @@ def test_figures_say_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"limit_watts": 50.0}, "50 W is not above"),
+        ({"limit_watts": 50.0}, "50 W is not above the 120 W"),
         ({"celsius": 400.0}, "not between -50 and 150"),
     ],
 )
