@@ -15,7 +15,7 @@ from gpusim.io.progress import say
 from gpusim.store.store import Store
 from gpusim.watch.alerts.attribution import attribution_record, compare_launches
 from gpusim.watch.alerts.kept_alerts import update_alert
-from gpusim.watch.alerts.read import alert_series, list_alerts
+from gpusim.watch.alerts.read import list_alerts, plan_alert_series
 from gpusim.watch.alerts.record import BACK, SLOWER, VERIFIED, Alert, AlertSeries
 from gpusim.watch.alerts.sentence import sentence
 
@@ -23,8 +23,9 @@ from gpusim.watch.alerts.sentence import sentence
 def describe_alerts(store: Store, plan: str) -> int:
     """Make sentence and attribution of the alerts of ``plan`` that lack them or have outgrown them; how many."""
     made = 0
+    moved_of = plan_alert_series(store, plan)
     for alert in list_alerts(store, plan):
-        moved = alert_series(store, alert.number)
+        moved = moved_of.get(alert.number, [])
         if not moved:
             continue
         most = most_moved(alert, moved)

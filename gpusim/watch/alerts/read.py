@@ -6,7 +6,7 @@ alert has, StoreFormatError for a damaged one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
@@ -59,17 +59,33 @@ def find_alert(connection: Connection | None, number: int, name: str) -> Alert:
 
 def alert_series(store: Store, number: int) -> list[AlertSeries]:
     """The series of an alert, the most-moved first."""
-    query = (
-        select(series_table, *(series.c[name] for name in _NAMES), series.c.plan, commits.c.hash)
-        .join(series, series.c.id == series_table.c.series_id)
-        .join(commits, commits.c.id == series_table.c.commit_id)
-        .where(series_table.c.alert_id == number)
-    )
+    query = _series_query().where(series_table.c.alert_id == number)
     with store.reading() as connection:
         find_alert(connection, number, store.name)
         assert connection is not None
-        found = [_series(row) for row in connection.execute(query).mappings()]
-    return sorted(found, key=lambda each: (-abs(each.percent), each.name, each.position))
+        return _most_moved_first(_series(row) for row in connection.execute(query).mappings())
+
+
+def plan_alert_series(store: Store, plan: str) -> dict[int, list[AlertSeries]]:
+    """The series of every alert of ``plan`` by the alert's number, the most-moved first: one query for all."""
+    query = _series_query().where(series.c.plan == plan)
+    found: dict[int, list[AlertSeries]] = {}
+    with store.reading() as connection:
+        for row in () if connection is None else connection.execute(query).mappings():
+            found.setdefault(row["alert_id"], []).append(_series(row))
+    return {number: _most_moved_first(moved) for number, moved in found.items()}
+
+
+def _series_query() -> Select:
+    return (
+        select(series_table, *(series.c[name] for name in _NAMES), series.c.plan, commits.c.hash)
+        .join(series, series.c.id == series_table.c.series_id)
+        .join(commits, commits.c.id == series_table.c.commit_id)
+    )
+
+
+def _most_moved_first(moved: Iterable[AlertSeries]) -> list[AlertSeries]:
+    return sorted(moved, key=lambda each: (-abs(each.percent), each.name, each.position))
 
 
 def alert_events(store: Store, number: int) -> list[AlertEvent]:
