@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gpusim.errors import ProductionError, UsageError
 from gpusim.production.file import Production
-from gpusim.production.imports import kineto, nsys
+from gpusim.production.imports import chakra, kineto, measurements, nsys, param
 from gpusim.production.imports.json_events import GZIP
 from gpusim.production.timing.collectives import Collectives
 
@@ -25,7 +25,8 @@ MOST_FILES = 100_000
 class Importer(Protocol):
     """Reads one format; ``description``: which, for a person."""
 
-    description: str
+    @property
+    def description(self) -> str: ...
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Whether the file at ``path``, which begins with ``head``, is of this format."""
@@ -36,7 +37,9 @@ class Importer(Protocol):
         ...
 
 
-IMPORTERS: dict[str, Importer] = {"kineto": kineto, "nsys": nsys}
+IMPORTERS: dict[str, Importer] = {
+    "kineto": kineto, "nsys": nsys, "param": param, "chakra": chakra, **measurements.IMPORTERS,
+}  # fmt: skip
 
 
 def head_of(path: Path) -> bytes:
