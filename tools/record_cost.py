@@ -35,14 +35,16 @@ def main() -> None:
         folder = Path(name)
         program = build(folder)
         print(load())
-        latency(program, folder, options.rounds)
+        latency(program, folder, options.rounds, "pairs")
+        print("the context is set anew before each launch:")
+        latency(program, folder, options.rounds, "contexts")
         cpu(program, folder, options.pairs, options.seconds)
 
 
-def latency(program: Path, folder: Path, rounds: int) -> None:
+def latency(program: Path, folder: Path, rounds: int, how: str) -> None:
     """Quantiles of what one launch takes."""
     path = folder / "took"
-    told = launched(program, ["pairs", str(COUNT), str(rounds)], environment(folder, RECORD_COST_FILE=str(path)))
+    told = launched(program, [how, str(COUNT), str(rounds)], environment(folder, RECORD_COST_FILE=str(path)))
     if sum(told[3:]) != rounds * COUNT + 1:  # the first launch is not timed
         raise SystemExit(
             f"{told[3]} launches counted and {told[4]} dropped: the pairs are not one past and one through"

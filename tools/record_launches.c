@@ -2,6 +2,7 @@
  *
  * record_launches pairs COUNT ROUNDS: in alternation COUNT launches past the recorder and COUNT through it, ROUNDS times; int32
  *   nanoseconds of all, direct before recorded in each round, to the file named in RECORD_COST_FILE.
+ * record_launches contexts COUNT ROUNDS: the same, and before each launch, outside of what is timed, its context is set.
  * record_launches rate COUNT RATE: COUNT launches at RATE a second, in groups of RATE / 1000 each millisecond.
  * On stdout: CPU seconds of the process and of the launching thread, VmRSS, and what the recorder says of itself.
  */
@@ -21,8 +22,10 @@ static int64_t clock_ns(clockid_t clock) {
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 static void *f;
+static int (*set_context)(void *); /* before each launch, as JAX does */
 static void timed(launch_type launch, long count, int32_t *took) {
     for (long i = 0; i < count; i++) {
+        if (set_context) set_context(NULL);
         int64_t before = clock_ns(CLOCK_MONOTONIC);
         launch(f, 1 + (unsigned)i % 16, 1, 1, 256, 1, 1, 0, NULL, NULL, NULL);
         took[i] = (int32_t)(clock_ns(CLOCK_MONOTONIC) - before);
@@ -40,7 +43,8 @@ int main(int argc, char **argv) {
     launch(f, 1, 1, 1, 256, 1, 1, 0, NULL, NULL, NULL);
     usleep(100000);
     int64_t process = clock_ns(CLOCK_PROCESS_CPUTIME_ID), thread = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    if (!strcmp(argv[1], "pairs")) {
+    if (!strcmp(argv[1], "pairs") || !strcmp(argv[1], "contexts")) {
+        if (argv[1][0] == 'c') set_context = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
         int32_t *took = malloc((size_t)(2 * count * other) * sizeof *took);
         memset(took, 0, (size_t)(2 * count * other) * sizeof *took);
         for (long round = 0; round < other; round++) {

@@ -23,7 +23,8 @@ from gpusim.record.wire import MOST_FRAME_BYTES
 @dataclass(frozen=True)
 class Settings:
     """``listen``: "HOST:PORT" for other collectors, which needs a token. ``forward``: the next one.
-    ``metrics``: "HOST:PORT" that Prometheus asks. ``otlp``: URL that OpenTelemetry's metrics are sent to."""
+    ``metrics``: "HOST:PORT" that Prometheus asks. ``otlp``: URL that OpenTelemetry's metrics are sent to.
+    ``coarse``: forward what was launched, not on which GPU."""
 
     folder: Path
     socket: Path
@@ -36,11 +37,12 @@ class Settings:
     ages: Ages = field(default_factory=Ages)
     metrics: str | None = None
     otlp: str | None = None
+    coarse: bool = False
 
 
 async def serve(settings: Settings, say: Callable[[str], None]) -> None:
     """Run until SIGINT or SIGTERM. Raises CollectError."""
-    ledger = Ledger(settings.folder, settings.forward is not None, settings.most_pages)
+    ledger = Ledger(settings.folder, settings.forward is not None, settings.most_pages, settings.coarse)
     writer = Writer(ledger, settings.ages, say)
     captures = Captures(settings.folder)
     connections = Connections(writer, settings.token, captures)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpusim.collect.totals import Total, summed
+from gpusim.collect.totals import Total, anywhere, summed
 from gpusim.errors import CollectError
 from gpusim.record.wire import MOST_FRAME_BYTES
 
@@ -53,9 +53,10 @@ class Incoming:
 class Ledger:
     """The file, open. One thread at a time uses it."""
 
-    def __init__(self, folder: Path, forwards: bool = False, most_pages: int | None = None):
-        """``forwards``: keep what comes for the next collector too. ``most_pages``: a limit of the file, for tests of a full disk."""
-        self.forwards = forwards
+    def __init__(self, folder: Path, forwards: bool = False, most_pages: int | None = None, coarse: bool = False):
+        """``forwards``: keep what comes for the next collector too; ``coarse``: without GPU, rank and container.
+        ``most_pages``: a limit of the file, for tests of a full disk."""
+        self.forwards, self.coarse = forwards, coarse
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = folder / NAME
@@ -98,7 +99,7 @@ class Ledger:
                 by_key = summed(arrived)
                 self._merge("totals", by_key)
                 if self.forwards:
-                    self._merge("pending", by_key)
+                    self._merge("pending", summed(map(anywhere, arrived)) if self.coarse else by_key)
         if taken is not None:
             taken += new
         return len(new)

@@ -117,3 +117,8 @@ def as_other(what: What) -> What:
         what.minute, what.minutes, what.user, what.container, what.rank, what.gpu, OTHER, "", "", (0, 0, 0), (0, 0, 0), 0, 0, 0,
         OTHER, "",
     )  # fmt: skip
+
+
+def anywhere(total: Total) -> Total:
+    """A total of what was launched, not where: GPU, rank and container are those of nobody."""
+    return msgspec.structs.replace(total, what=msgspec.structs.replace(total.what, gpu="", rank=-1, container=""))

@@ -45,12 +45,13 @@ def collect() -> None:
     show_default=True,
     help="Seconds between forwarded messages.",
 )
+@click.option("--coarse", is_flag=True, help="Forward without GPU, rank and container: what was launched, not where.")
 @click.option("--metrics", metavar="HOST:PORT", help="Answer Prometheus there (gpusim[collect]).")
 @click.option("--otlp", metavar="URL", help="Send OpenTelemetry's metrics there, by HTTP (gpusim[collect]).")
 @done_by("collecting")
 def serve(
     data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
-    metrics: str | None, otlp: str | None,
+    coarse: bool, metrics: str | None, otlp: str | None,
 ) -> None:  # fmt: skip
     """Run the daemon. What it has acknowledged is on the disk.
 

@@ -24,7 +24,7 @@ LEAST_TOKEN_BYTES = 16
 
 def serve(
     data: Path, socket: Path, all_users: bool, listen: str | None, forward: str | None, token: Path | None, period: float,
-    metrics: str | None, otlp: str | None,
+    coarse: bool, metrics: str | None, otlp: str | None,
 ) -> None:  # fmt: skip
     """What :func:`gpusim.commands.collect.serve` declares, with its arguments."""
     secret = token.read_bytes().strip() if token is not None else None
@@ -33,7 +33,11 @@ def serve(
     for option, place in (("--listen", listen), ("--forward", forward), ("--metrics", metrics)):
         if place and (":" in place or option == "--metrics") and not place.rpartition(":")[2].isdigit():
             raise UsageError(f"{option} {place}: HOST:PORT is wanted")
-    settings = Settings(data, socket, listen, forward, secret, all_users, period, metrics=metrics, otlp=otlp)
+    if coarse and not forward:
+        raise UsageError("--coarse says what is forwarded: give --forward too")
+    settings = Settings(
+        data, socket, listen, forward, secret, all_users, period, metrics=metrics, otlp=otlp, coarse=coarse
+    )
     asyncio.run(serve_until_stopped(settings, lambda line: click.echo(line, err=True)))
 
 

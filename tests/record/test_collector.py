@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import collect_kills
@@ -12,6 +13,7 @@ from collect_sender import batch
 
 from gpusim.collect.ageing import HOUR, Ages, age
 from gpusim.collect.ledger import Incoming, Ledger
+from gpusim.collect.server import forwarded, read_forwarded
 from gpusim.collect.totals import Total, of_process, summed
 from gpusim.errors import CollectError
 from gpusim.record import wire
@@ -65,6 +67,20 @@ def test_old_minutes_become_hours_and_small_ones_other(tmp_path: Path) -> None:
     kept = list(ledger.totals())
     assert {total.what.minutes for total in kept} == {HOUR} and sum(total.launches for total in kept) == 5 * HOUR
     assert sorted(total.launches for total in kept) == [HOUR, HOUR, 3 * HOUR]
+
+
+def test_a_coarse_message_says_what_was_launched_and_not_where(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, forwards=True, coarse=True)
+    rows = wire.read_batch(batch(1, 3, 2, 7)[8:]).rows
+    for number, gpu in enumerate(("a", "b"), 1):
+        here = [of_process(replace(row, gpu=gpu), 1, gpu, number) for row in rows]
+        ledger.add([Incoming(b"s", number, here)])
+    assert ledger.seal() == 1
+    number, body = ledger.first_message() or (0, b"")
+    told = read_forwarded(forwarded(b"c" * 16, number, body, None)[8:], None)[2]
+    assert sorted(total.launches for total in told) == [4, 4, 4]
+    assert {(total.what.gpu, total.what.container, total.what.rank) for total in told} == {("", "", -1)}
+    assert len(list(ledger.totals())) == 6  # here, all details are kept
 
 
 def test_damaged_messages_are_refused() -> None:

@@ -18,6 +18,7 @@ API int cuInit(unsigned flags) {
     (void)flags;
     return begin && !begin() ? 999 : 0;
 }
+API int cuCtxSetCurrent(void *context) { (void)context; return 0; }
 API int cuCtxGetDevice(int *device) { *device = 0; return 0; }
 API int cuDeviceGetUuid_v2(unsigned char *uuid, int device) { memset(uuid, 0x40 + device, 16); return 0; }
 API int cuModuleLoadData(void **module, const void *image) { (void)image; *module = functions; return 0; }

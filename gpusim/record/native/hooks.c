@@ -48,8 +48,21 @@ static inline void *real_of(int at, const char *name) {
 /* Whether each launch is counted where it happens: by a hook, or by a callback. */
 bool launches_noted(void) { return atomic_load_explicit(&used, memory_order_relaxed) || callbacks_on(); }
 
+/* Questions that a launch may ask; to look for their functions costs more than a launch may. A driver that is loaded anew is looked up
+ * anew by the program too, which forgets these. */
+enum { ASK_DEVICE, ASK_CAPTURE, ASK_CAPTURE_PTSZ, QUESTIONS };
+static _Atomic(void *) questions[QUESTIONS];
+static void *question(int at, const char *name) {
+    void *found = atomic_load_explicit(&questions[at], memory_order_acquire);
+    if (LIKELY(found != NULL)) return found;
+    found = real_function(name);
+    atomic_store_explicit(&questions[at], found, memory_order_release);
+    return found;
+}
+static void forget_questions(void) { for (int i = 0; i < QUESTIONS; i++) atomic_store(&questions[i], NULL); }
+
 static __attribute__((noinline)) void ask_device(void) {
-    int (*ask)(int *) = (int (*)(int *))real_function("cuCtxGetDevice");
+    int (*ask)(int *) = (int (*)(int *))question(ASK_DEVICE, "cuCtxGetDevice");
     int device = NO_DEVICE;
     if (!ask || ask(&device) || device < 0 || device >= DEVICES) device = NO_DEVICE;
     thread_state.device = (int16_t)device;
@@ -57,7 +70,7 @@ static __attribute__((noinline)) void ask_device(void) {
 }
 
 static __attribute__((noinline)) bool is_captured(handle stream, bool per_thread) {
-    int (*ask)(handle, int *) = (int (*)(handle, int *))real_function(per_thread ? "cuStreamIsCapturing_ptsz" : "cuStreamIsCapturing");
+    int (*ask)(handle, int *) = (int (*)(handle, int *))(per_thread ? question(ASK_CAPTURE_PTSZ, "cuStreamIsCapturing_ptsz") : question(ASK_CAPTURE, "cuStreamIsCapturing"));
     int status = 0;
     return ask && !ask(stream, &status) && status == 1;
 }
@@ -254,7 +267,7 @@ void *hook_for(const char *name, void *found) {
     for (int i = 0; i < HOOK_COUNT; i++)
         if (!strcmp(table[i].name, name)) {
             if (!is_hook(found)) {
-                atomic_store_explicit(&real[i], found, memory_order_release);
+                if (atomic_exchange(&real[i], found) != found) forget_questions();
                 start_background();
                 cupti_start();
             } else if (!real_of(i, name)) return NULL; /* asked for among all libraries, and there is no driver */
