@@ -8,6 +8,8 @@ from ..case import Case, Kernel, Launch, require_choice, require_multiples, requ
 from .source import CudaSource
 from .tensor_map import TensorMap
 
+#: What overlaps: neither, turns of two warp groups, a group's products with its own softmax, both.
+ATTENTION_STEPS = ("serial", "turns", "overlapped", "both")
 #: Queries of a block, and keys of a tile; of a warp group; halves of a panel, one row of the 128-byte swizzle.
 _ROWS, _GROUP_ROWS, _PANEL = 128, 64, 64
 #: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel has itself.
@@ -22,8 +24,11 @@ def _attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, *, causal: bool) -> np.
     return weights / weights.sum(axis=1, keepdims=True) @ v.astype(np.float32)
 
 
-def make_attention(*, heads: int, queries: int, keys: int, depth: int, stages: int, causal: int, seed: int = 0) -> Case:
+def make_attention(
+    *, heads: int, queries: int, keys: int, depth: int, stages: int, causal: int, step: str, seed: int = 0
+) -> Case:
     require_positive(heads=heads)
+    require_choice("step", step, ATTENTION_STEPS)
     require_choice("depth", depth, (64, 128))
     require_choice("causal", causal, (0, 1))
     require_multiples(queries=(queries, _ROWS), keys=(keys, _ROWS))
@@ -36,7 +41,8 @@ def make_attention(*, heads: int, queries: int, keys: int, depth: int, stages: i
     q, k, v = (rng.standard_normal((heads * n, depth), np.float32).astype(np.float16) for n in (queries, keys, keys))
     o = np.full((heads * queries, depth), np.nan, np.float16)
     maps = (*(TensorMap(x, (_ROWS, _PANEL)) for x in (q, k, v)), TensorMap(o, (_GROUP_ROWS, _PANEL)))
-    kernel = CudaSource("wgmma_attention.cu", f"wgmma_attention<{depth}, {stages}, {'true' if causal else 'false'}>")
+    of_kernel = f"{depth}, {stages}, {'true' if causal else 'false'}, {ATTENTION_STEPS.index(step)}"
+    kernel = CudaSource("wgmma_attention.cu", f"wgmma_attention<{of_kernel}>")
     scale = np.float32(np.log2(np.e) / np.sqrt(depth))
     args = (*maps, np.int32(queries), np.int32(keys), scale)
 
@@ -69,9 +75,10 @@ KERNELS = {
             "depth": (64, 128),
             "stages": (1, 2),
             "causal": (0, 1),
+            "step": ATTENTION_STEPS,
         },
-        default={"heads": 16, "queries": 1024, "keys": 1024, "depth": 128, "stages": 2, "causal": 0},
-        small={"heads": 1, "queries": 256, "keys": 384, "depth": 64, "stages": 2, "causal": 0},
+        default={"heads": 16, "queries": 1024, "keys": 1024, "depth": 128, "stages": 2, "causal": 0, "step": "both"},
+        small={"heads": 1, "queries": 256, "keys": 384, "depth": 64, "stages": 2, "causal": 0, "step": "both"},
         make=make_attention,
     ),
 }

@@ -1,11 +1,22 @@
 // Attention forward, one head and 128 queries a block: half in, half out, DEPTH halves a head, softmax in single precision.
 // A producer thread fetches Q once and K and V in tiles of 128 keys through STAGES buffers each. Two warp groups have 64 queries each. While a
 // group's softmax of one tile runs, the products of Q and the next K and of these weights and V are under way, and the groups take turns to start
-// their products (named barriers): one multiplies while the other one has its exponentials.
+// their products (named barriers): one multiplies while the other one has its exponentials. Either may be left out (STEP).
 #include <cuda_fp16.h>
 #include "wgmma.cuh"
 
 constexpr int ROW_BYTES = 128, GROUP = 128, ROWS = 64, BM = 2 * ROWS, BN = 128, PANEL = BM * ROW_BYTES;
+
+// Neither; turns of the two groups; a group's products beside its own softmax; both.
+enum Step { SERIAL, TURNS, OVERLAPPED, BOTH };
+
+// One instruction: what is too small to be normal comes out as zero.
+__device__ __forceinline__ float power_of_two(float x)
+{
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
 
 // Keys that follow the query weigh nothing.
 __device__ __forceinline__ void mask_later(float (&s)[BN / 2], int row, int column)
@@ -26,7 +37,7 @@ __device__ __forceinline__ void soften(float (&s)[BN / 2], float (&most)[2], flo
         for (int i = 0; i < BN / 8; ++i) high = fmaxf(high, fmaxf(s[4 * i + 2 * half], s[4 * i + 2 * half + 1]));
         high = fmaxf(high, __shfl_xor_sync(~0u, high, 1));
         high = fmaxf(high, __shfl_xor_sync(~0u, high, 2));
-        shrink[half] = exp2f((most[half] - high) * scale);
+        shrink[half] = power_of_two((most[half] - high) * scale);
         most[half] = high;
         float sum = 0;
         #pragma unroll
@@ -34,7 +45,7 @@ __device__ __forceinline__ void soften(float (&s)[BN / 2], float (&most)[2], flo
             #pragma unroll
             for (int j = 0; j < 2; ++j) {
                 float &weight = s[4 * i + 2 * half + j];
-                weight = exp2f(weight * scale - high * scale);
+                weight = power_of_two(weight * scale - high * scale);
                 sum += weight;
             }
         total[half] = total[half] * shrink[half] + sum;
@@ -73,12 +84,13 @@ __device__ __forceinline__ void multiply_values(float (&o)[DEPTH / 64][32], cons
     product_commit();
 }
 
-template <int DEPTH, int STAGES, bool CAUSAL>
+template <int DEPTH, int STAGES, bool CAUSAL, int STEP>
 __global__ void __launch_bounds__(3 * GROUP, 1)
 wgmma_attention(const __grid_constant__ TensorMap map_q, const __grid_constant__ TensorMap map_k, const __grid_constant__ TensorMap map_v,
                 const __grid_constant__ TensorMap map_o, int queries, int keys, float scale)
 {
     constexpr int PANELS = DEPTH / 64, TILE = PANELS * PANEL;
+    constexpr bool IN_TURNS = STEP == TURNS || STEP == BOTH, BESIDE = STEP == OVERLAPPED || STEP == BOTH;
     extern __shared__ __align__(1024) unsigned char room[];
     __shared__ u64 bars[4 * STAGES + 1];
     const unsigned q = shared_address(room), k = q + TILE, v = k + STAGES * TILE;
@@ -120,15 +132,15 @@ wgmma_attention(const __grid_constant__ TensorMap map_q, const __grid_constant__
     auto release = [&](unsigned bar) { if (thread == 0) mbarrier_arrive(bar); };
     float o[PANELS][32] = {}, most[2] = {-INFINITY, -INFINITY}, total[2] = {}, shrink[2];
     unsigned weights[BN / 16][4];
-    if (group == 1) named_arrive(1, 2 * GROUP);  // the first group goes first
+    if (IN_TURNS && group == 1) named_arrive(1, 2 * GROUP);  // the first group goes first
     mbarrier_wait(q_full, 0);
     mbarrier_wait(k_full, 0);
     {
         float s[BN / 2];
-        named_barrier(1 + group, 2 * GROUP);
+        if (IN_TURNS) named_barrier(1 + group, 2 * GROUP);
         product_fence();
         multiply_scores<DEPTH>(s, mine, k);
-        named_arrive(2 - group, 2 * GROUP);
+        if (IN_TURNS) named_arrive(2 - group, 2 * GROUP);
         product_wait<0>();
         pin(s);
         release(k_empty);
@@ -140,13 +152,13 @@ wgmma_attention(const __grid_constant__ TensorMap map_q, const __grid_constant__
         const int stage = tile % STAGES, before = (tile - 1) % STAGES;
         float s[BN / 2];
         mbarrier_wait(k_full + 8 * stage, tile / STAGES & 1);
-        named_barrier(1 + group, 2 * GROUP);
+        if (IN_TURNS) named_barrier(1 + group, 2 * GROUP);
         product_fence();
         multiply_scores<DEPTH>(s, mine, k + stage * TILE);
         mbarrier_wait(v_full + 8 * before, (tile - 1) / STAGES & 1);
         multiply_values<DEPTH>(o, weights, v + before * TILE);
-        named_arrive(2 - group, 2 * GROUP);  // the other group may multiply
-        product_wait<1>();
+        if (IN_TURNS) named_arrive(2 - group, 2 * GROUP);  // the other group may multiply
+        product_wait<BESIDE ? 1 : 0>();
         pin(s);
         release(k_empty + 8 * stage);
         if (CAUSAL && tile == tiles - 1) mask_later(s, row, tile * BN);
@@ -165,7 +177,7 @@ wgmma_attention(const __grid_constant__ TensorMap map_q, const __grid_constant__
     mbarrier_wait(v_full + 8 * last, (tiles - 1) / STAGES & 1);
     product_fence();
     multiply_values<DEPTH>(o, weights, v + last * TILE);
-    if (group == 0) named_barrier(1, 2 * GROUP);  // takes up the other group's last turn
+    if (IN_TURNS && group == 0) named_barrier(1, 2 * GROUP);  // takes up the other group's last turn
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
         total[half] += __shfl_xor_sync(~0u, total[half], 1);

@@ -51,12 +51,23 @@ def test_a_product_with_block_scales_equals_numpy_exactly(shape: dict) -> None:
         {},  # three tiles of keys for two buffers
         pytest.param({"causal": 1, "keys": 256}, marks=pytest.mark.nightly),
         pytest.param({"depth": 128, "keys": 256, "heads": 2}, marks=pytest.mark.nightly),
+        pytest.param({"step": "turns"}, marks=pytest.mark.nightly),
     ],
 )
 def test_attention_equals_numpy_and_its_groups_take_turns(shape: dict) -> None:
     ran = run_case("cpp_wgmma_attention", find_kernel("cpp_wgmma_attention").small | shape, load_gpu("h200"))
     assert ran.checked
     assert gpusim.simulate(ran.launches[0].trace, "h200").stalls["barrier"] > 0
+
+
+@pytest.mark.nightly
+def test_attention_with_all_that_overlaps_is_faster_than_with_nothing() -> None:
+    gpu, cycles = load_gpu("h200"), {}
+    for step in ("serial", "overlapped", "both"):
+        ran = run_case("cpp_wgmma_attention", find_kernel("cpp_wgmma_attention").small | {"step": step}, gpu)
+        assert ran.checked
+        cycles[step] = gpusim.simulate(ran.launches[0].trace, gpu).cycles
+    assert cycles["both"] < cycles["serial"]
 
 
 def test_a_launch_without_data_has_the_same_trace() -> None:
