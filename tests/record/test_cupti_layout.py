@@ -71,8 +71,13 @@ def test_nvidias_own_library_without_its_driver_takes_nothing_away() -> None:
     if not libraries:
         pytest.skip("no libcupti: install the test extra (nvidia-cuda-cupti)")
     for library in libraries:
-        folder = Path(tempfile.mkdtemp(prefix="r"))
-        settings = environment(folder / "s", GPUSIM_RECORD_CUPTI=str(library))
-        program = [stub_folder() / "program", "plain"]
-        code, totals, _ = recorded(folder, folder / "s", lambda: subprocess.run(program, env=settings).returncode)
-        assert (code, [(total.launches, total.timed) for total in totals]) == (0, [(100, 0)]), library
+        assert counted(library) == (0, [(100, 0)]), library
+
+
+def counted(library: Path) -> tuple[int, list[tuple[int, int]]]:
+    """Exit code, and launches and times, of a program on the stub driver."""
+    folder = Path(tempfile.mkdtemp(prefix="r"))
+    settings = environment(folder / "s", GPUSIM_RECORD_CUPTI=str(library))
+    program = [stub_folder() / "program", "plain"]
+    code, totals, _ = recorded(folder, folder / "s", lambda: subprocess.run(program, env=settings).returncode)
+    return code, [(total.launches, total.timed) for total in totals]
