@@ -64,3 +64,20 @@ def test_ranges_of_the_real_header(cupti: bool) -> None:
     ranges = {total.what.nvtx: (total.launches, total.timed) for total in totals}
     counts = {"step": 9, "forward": 2, "layer": 4, "": 16}
     assert ranges == {name: (count, count if cupti else 0) for name, count in counts.items()}
+
+
+def test_nvidias_own_library_without_its_driver_takes_nothing_away() -> None:
+    libraries = [path for folder in folders_with("cupti.h") for path in folder.parent.glob("lib/libcupti.so.1?")]
+    if not libraries:
+        pytest.skip("no libcupti: install the test extra (nvidia-cuda-cupti)")
+    for library in libraries:
+        assert counted(library) == (0, [(100, 0)]), library
+
+
+def counted(library: Path) -> tuple[int, list[tuple[int, int]]]:
+    """Exit code, and launches and times, of a program on the stub driver."""
+    folder = Path(tempfile.mkdtemp(prefix="r"))
+    settings = environment(folder / "s", GPUSIM_RECORD_CUPTI=str(library))
+    program = [stub_folder() / "program", "plain"]
+    code, totals, _ = recorded(folder, folder / "s", lambda: subprocess.run(program, env=settings).returncode)
+    return code, [(total.launches, total.timed) for total in totals]

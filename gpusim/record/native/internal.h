@@ -61,10 +61,17 @@ void module_loaded(void *module, const void *image);
 void module_unloaded(void *module);
 uint32_t kernel_by_name(const char *name, uint32_t registers, uint32_t static_shared_bytes);
 const struct kernel *kernel_at(uint32_t slot);
-const char *name_at(uint32_t at);
-uint16_t range_of(const char *text, size_t bytes);
+
+/* names.c: written under the flag of the tables */
+bool tables_enter(int patience);
+void tables_leave(void);
+void tables_after_fork(void);
+size_t name_told(const char *text, size_t bytes, char *out, size_t room, uint64_t *hash);
+uint32_t name_keep(const char *text, size_t bytes);
+uint64_t hidden_hash(uint64_t hash);
 const char *range_text(uint16_t range, uint16_t *bytes);
-void kernels_after_fork(void);
+uint16_t range_of(const char *text, size_t bytes);
+const char *name_at(uint32_t at);
 
 /* hash.c */
 uint64_t xxh64(const void *data, size_t bytes);

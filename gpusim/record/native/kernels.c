@@ -1,11 +1,10 @@
-/* What handles mean: function handle -> kernel, module -> hash of its code, NVTX text -> number.
+/* What handles mean: function handle -> kernel, module -> hash of its code.
  *
  * A launch reads the table of handles without a lock: keys are written once, their meaning is one atomic word. Writers take a
  * flag; a launch of a handle that nobody has registered tries the flag once and otherwise counts as kernel 0, "unknown".
  */
 #define _GNU_SOURCE
 #include "internal.h"
-#include <sched.h>
 #include <string.h>
 
 enum { UNKNOWN = 0, PROBES = 64, MODULES = 4096, PATIENCE = 10000 };
@@ -16,64 +15,20 @@ enum { SHARED_SIZE = 1, NUM_REGS = 4 }; /* CUfunction_attribute */
 static struct { _Atomic(void *) key; _Atomic uint32_t kernel; void *module; bool of_library; } handles[HANDLES];
 static struct { void *key; uint64_t hash; } modules[MODULES];
 static struct kernel kernels[KERNELS];
-static char arena[ARENA_BYTES];
-static _Atomic uint32_t kernel_count = 1, arena_used = 1;
-static struct { _Atomic uint64_t hash; uint32_t at; uint16_t bytes; } ranges[RANGES];
-static atomic_flag busy = ATOMIC_FLAG_INIT;
-
-static bool enter(int patience) {
-    for (int i = 0; atomic_flag_test_and_set_explicit(&busy, memory_order_acquire); i++) {
-        if (i >= patience) return false;
-        sched_yield();
-    }
-    return true;
-}
-static void leave(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
-void kernels_after_fork(void) { leave(); }
+static _Atomic uint32_t kernel_count = 1;
 
 static size_t at_of(const void *key, size_t size) { return ((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15u >> 32 & (size - 1); }
-
-/* Text as it may leave the process: itself, or behind a salt "#" and 32 hexadecimal digits. Returns its bytes. */
-static size_t told(const char *text, size_t bytes, char *out, size_t room, uint64_t *hash) {
-    const uint8_t *salt = identity_salt();
-    if (salt) {
-        uint64_t hidden[2];
-        siphash128(salt, text, bytes, hidden);
-        out[0] = '#';
-        for (int i = 0; i < 32; i++) out[1 + i] = "0123456789abcdef"[hidden[i / 16] >> (60 - i % 16 * 4) & 15];
-        *hash = xxh64(out, 33);
-        return 33;
-    }
-    *hash = xxh64(text, bytes);
-    if (bytes > room) bytes = room;
-    memcpy(out, text, bytes);
-    return bytes;
-}
-
-static uint64_t hidden_hash(uint64_t hash) {
-    uint64_t out[2] = {hash, 0};
-    if (hash && identity_salt()) siphash128(identity_salt(), &hash, sizeof hash, out);
-    return out[0];
-}
-
-static uint32_t keep(const char *text, size_t bytes) {
-    if (arena_used + bytes > ARENA_BYTES) return 0;
-    uint32_t at = arena_used;
-    memcpy(arena + at, text, bytes);
-    arena_used = at + (uint32_t)bytes;
-    return at;
-}
 
 static uint32_t kernel_for(const char *name, uint64_t code, uint32_t registers, uint32_t shared, bool known) {
     char text[NAME_BYTES];
     uint64_t hash;
-    size_t bytes = told(name, strnlen(name, 1 << 16), text, sizeof text, &hash);
+    size_t bytes = name_told(name, strnlen(name, 1 << 16), text, sizeof text, &hash);
     for (uint32_t i = 1; i < kernel_count; i++)
         if (kernels[i].name_hash == hash && (known ? kernels[i].registers == registers && kernels[i].static_shared_bytes == shared
                                                    : kernels[i].code_hash == code))
             return i; /* CUPTI, which tells no code, finds the kernel that a launch has made known */
     if (kernel_count >= KERNELS) return UNKNOWN;
-    uint32_t at = keep(text, bytes), slot = kernel_count;
+    uint32_t at = name_keep(text, bytes), slot = kernel_count;
     if (!at) return UNKNOWN;
     struct kernel *kernel = &kernels[slot];
     kernel->name_hash = hash, kernel->code_hash = code, kernel->name_at = at, kernel->name_bytes = (uint16_t)bytes;
@@ -103,45 +58,45 @@ static uint64_t code_of(void *module) {
 }
 
 void kernel_named(void *handle, void *module, const char *name, bool of_library) {
-    if (!handle || !name || !enter(PATIENCE)) return;
+    if (!handle || !name || !tables_enter(PATIENCE)) return;
     meaning(handle, module, kernel_for(name, code_of(module), 0, 0, false), of_library);
-    leave();
+    tables_leave();
 }
 
 /* A second handle of the same kernel. */
 void kernel_same(void *handle, void *of) {
-    if (!handle || !of || !enter(PATIENCE)) return;
+    if (!handle || !of || !tables_enter(PATIENCE)) return;
     size_t at = at_of(of, HANDLES);
     for (int i = 0; i < PROBES; i++, at = (at + 1) % HANDLES)
         if (atomic_load(&handles[at].key) == of) {
             meaning(handle, handles[at].module, atomic_load(&handles[at].kernel), false);
             break;
         }
-    leave();
+    tables_leave();
 }
 
 void module_loaded(void *module, const void *image) {
     if (!module || !image) return;
     size_t bytes = image_bytes(&image);
     uint64_t hash = bytes ? hidden_hash(xxh64(image, bytes)) : 0;
-    if (!enter(PATIENCE)) return;
+    if (!tables_enter(PATIENCE)) return;
     size_t at = at_of(module, MODULES);
     for (int i = 0; i < PROBES; i++, at = (at + 1) % MODULES)
         if (!modules[at].key || modules[at].key == module) {
             modules[at].key = module, modules[at].hash = hash;
             break;
         }
-    leave();
+    tables_leave();
 }
 
 /* Its handles may come again and mean something else. */
 void module_unloaded(void *module) {
-    if (!module || !enter(PATIENCE)) return;
+    if (!module || !tables_enter(PATIENCE)) return;
     for (size_t i = 0; i < HANDLES; i++)
         if (handles[i].module == module && atomic_load(&handles[i].key)) atomic_store(&handles[i].kernel, UNKNOWN);
     for (size_t i = 0; i < MODULES; i++)
         if (modules[i].key == module) modules[i].hash = 0;
-    leave();
+    tables_leave();
 }
 
 static void ask_attributes(uint32_t slot, void *handle, bool of_library) {
@@ -162,7 +117,7 @@ static void ask_attributes(uint32_t slot, void *handle, bool of_library) {
 
 /* First launch of a handle: who it is, and its attributes, asked on the thread that has its context. */
 static __attribute__((noinline)) uint32_t first_launch(void *handle, uint32_t slot, bool of_library) {
-    if (!enter(0)) return slot;
+    if (!tables_enter(0)) return slot;
     if (slot == UNKNOWN) {
         const char *name = NULL;
         int (*ask)(const char **, void *) = (int (*)(const char **, void *))real_function("cuFuncGetName");
@@ -171,7 +126,7 @@ static __attribute__((noinline)) uint32_t first_launch(void *handle, uint32_t sl
         meaning(handle, NULL, slot == UNKNOWN ? NAMELESS : slot, false);
     }
     if (slot != UNKNOWN && !atomic_load(&kernels[slot].ready)) ask_attributes(slot, handle, of_library);
-    leave();
+    tables_leave();
     return slot;
 }
 
@@ -199,9 +154,9 @@ void kernel_symbol(void *handle, const char *name) {
         if (key == handle && atomic_load_explicit(&handles[at].kernel, memory_order_relaxed) % NAMELESS) return;
         if (!key || key == handle) break;
     }
-    if (!enter(0)) return;
+    if (!tables_enter(0)) return;
     meaning(handle, NULL, kernel_for(name, 0, 0, 0, false), false);
-    leave();
+    tables_leave();
 }
 
 /* CUPTI tells name and attributes with each time; only the background thread asks, and remembers what it was told. */
@@ -211,41 +166,11 @@ uint32_t kernel_by_name(const char *name, uint32_t registers, uint32_t shared) {
     uint64_t hash = xxh64(name, strnlen(name, 1 << 16));
     size_t at = (hash ^ hash >> 32 ^ registers * 31u ^ shared) % SEEN;
     if (seen[at].slot && seen[at].hash == hash && seen[at].registers == registers && seen[at].shared == shared) return seen[at].slot;
-    if (!enter(PATIENCE)) return UNKNOWN;
+    if (!tables_enter(PATIENCE)) return UNKNOWN;
     uint32_t slot = kernel_for(name, 0, registers, shared, true);
-    leave();
+    tables_leave();
     seen[at].hash = hash, seen[at].registers = registers, seen[at].shared = shared, seen[at].slot = slot;
     return slot;
 }
 
 const struct kernel *kernel_at(uint32_t slot) { return &kernels[slot < KERNELS ? slot : 0]; }
-const char *name_at(uint32_t at) { return arena + at; }
-
-uint16_t range_of(const char *text, size_t bytes) {
-    uint64_t hash = xxh64(text, bytes);
-    if (!hash) hash = 1;
-    for (size_t i = 0, at = hash % (RANGES - 1); i < 16; i++, at = (at + 1) % (RANGES - 1)) {
-        uint64_t there = atomic_load_explicit(&ranges[at].hash, memory_order_acquire);
-        if (there == hash) return (uint16_t)(at + 1);
-        if (there) continue;
-        if (!enter(0)) return 0;
-        if (!atomic_load(&ranges[at].hash)) {
-            char out[256];
-            uint64_t unused;
-            size_t length = told(text, bytes, out, sizeof out, &unused);
-            uint32_t kept = keep(out, length);
-            if (kept) {
-                ranges[at].at = kept, ranges[at].bytes = (uint16_t)length;
-                atomic_store_explicit(&ranges[at].hash, hash, memory_order_release);
-            }
-        }
-        leave();
-        return atomic_load(&ranges[at].hash) == hash ? (uint16_t)(at + 1) : 0;
-    }
-    return 0;
-}
-
-const char *range_text(uint16_t range, uint16_t *bytes) {
-    *bytes = range ? ranges[range - 1].bytes : 0;
-    return range ? arena + ranges[range - 1].at : "";
-}

@@ -113,7 +113,7 @@ void start_background(void) {
 /* In the child: stores and a close, as fork allows. */
 void background_after_fork(void) {
     rings_after_fork();
-    kernels_after_fork();
+    tables_after_fork();
     rows_after_fork();
     channel_after_fork();
     events_after_fork();
