@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import gpusim
@@ -93,6 +95,62 @@ def test_a_kernel_takes_the_same_cycles_each_time(name: str) -> None:
         for _ in range(2)
     )
     assert first == second
+
+
+CUDA_CPP = Path(__file__).parents[2] / "kernels" / "cuda_cpp"
+
+
+def findings(name: str, left_out: str = "", shape: dict | None = None, folder: Path = CUDA_CPP) -> set[str]:
+    """What the checks find in a kernel's small shape; ``left_out`` of its source, which is then compiled in ``folder``."""
+    entry = find_kernel(name)
+    (launch,) = entry.make(**entry.small | (shape or {})).launches
+    source = Path(launch.kernel.__cuda_cpp__()["source"]).read_text()
+    kernel = launch.kernel
+    if left_out:
+        assert left_out in source
+        for header in CUDA_CPP.glob("*.cuh"):
+            (folder / header.name).write_text(header.read_text())
+        (folder / "broken.cu").write_text(source.replace(left_out, ""))
+        kernel = gpusim.cuda_cpp(folder / "broken.cu", launch.kernel.entry)
+    trace = gpusim.capture(
+        kernel, launch.grid, launch.block, launch.args, gpu=gpus_of(name)[0], shared_bytes=launch.shared_bytes,
+        check=["memory", "race", "sync", "async"],
+    )  # fmt: skip
+    return {each.what for each in trace.findings}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_the_checks_find_nothing(name: str) -> None:
+    assert findings(name) == set()
+
+
+#: (entry, its shape, what is left out of its source, what is found then).
+BROKEN = [
+    (
+        "cpp_tma_stencil", {}, "mbarrier_wait(full + 8 * stage, turn / STAGES & 1);",
+        "Shared memory read before the bulk load into it is complete",
+    ),
+    ("cpp_tma_stencil", {}, "fence_async();", "Missing fence between proxies"),
+    (
+        "cpp_cluster_reduce", {"how": "pull"}, "if (HOW == PULL) cluster_barrier();  // shared memory stays until it has been read",
+        "Block ends while another of its cluster may still access its shared memory",
+    ),
+    (
+        "cpp_tcgen05_gemm", {}, "mbarrier_wait(taken + done % 2 * 8, done / 2 + 1 & 1);",
+        "Tensor core overwrites tensor memory that a warp may still read",
+    ),
+    (
+        "cpp_paged_decode", {"splits": 1}, "if constexpr (SPLITS > 1) cluster_barrier(); else __syncthreads();",
+        "Read-write hazard on __shared__ memory",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "shape", "left_out", "what"), BROKEN)
+def test_what_is_left_out_is_found(name: str, shape: dict, left_out: str, what: str, tmp_path: Path) -> None:
+    assert what in findings(name, left_out, shape, tmp_path)
 
 
 @pytest.mark.parametrize(
