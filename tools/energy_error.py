@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from gpusim.energy.bands import LEVEL_PERCENT, REGIONS, region_of
-from gpusim.energy.figures import figures_of
+from gpusim.energy.figures import figures_for
 from gpusim.energy.operator import Energy, energy_of
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
@@ -196,7 +196,7 @@ def fit(rows: list[Row]) -> dict[str, float]:
     """Figures with the least mean distance of the logarithm of power given the latency, each operator counting alike, near to :data:`PRIORS`. Of rows that
     the limit holds, the power is the limit's; of products the share of the clock that is left (projected over measured time) tells the power at the
     described clock."""
-    figures = figures_of(load_gpu(GPU).generation)
+    figures = figures_for(load_gpu(GPU))
     names = list(PRIORS)
     rates = np.zeros((len(rows), len(names)))
     rates[:, 0] = 1.0
