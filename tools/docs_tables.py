@@ -216,6 +216,25 @@ def attention_errors() -> str:
     return table(head, rows, frozenset({3, 4, 5, 6, 7}))
 
 
+def energy_errors() -> str:
+    """A row a kind of operator, dtype and side of the power limit: errors of energies, from what tools/energy_error.py recorded."""
+    recorded = json.loads((Path(__file__).parents[1] / "gpusim" / "energy" / "errors.json").read_text("utf-8"))
+    rows = [
+        [each["kind"], each["dtype"], each["power"], each["rows"], f"{each['given_latency_percent']:.1f} %",
+         f"{each['signed_percent']:+.1f} %", f"{each['median_percent']:.1f} %", f"{each['projected_latency_percent']:.1f} %"]
+        for each in recorded["regions"]
+    ]  # fmt: skip
+    head = ["operator", "dtype", "power", "rows", "given latency", "signed", "median", "projected latency"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
+
+
+def energy_left_out() -> str:
+    """A row a reason: what tools/energy_error.py left out of the measured rows."""
+    recorded = json.loads((Path(__file__).parents[1] / "gpusim" / "energy" / "errors.json").read_text("utf-8"))
+    rows = [[each["kind"], each["rows"], each["of"], each["left_out"]] for each in recorded["left_out"] if each["rows"]]
+    return table(["operator", "left out", "of", "reason"], rows, frozenset({1, 2}))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
@@ -228,4 +247,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "datasheet errors": datasheet_errors,
     "projection errors": projection_errors,
     "attention errors": attention_errors,
+    "energy errors": energy_errors,
+    "energy rows left out": energy_left_out,
 }

@@ -90,6 +90,12 @@ def has_own_figures(generation: str) -> bool:
     return generation.isidentifier() and (_FOLDER / f"{generation}.toml").is_file() and generation != "boards"
 
 
+def knows_energy(spec: GpuSpec) -> bool:
+    """Whether there are figures for the GPU, its generation's own or another's."""
+    generation = energy_generation(spec)
+    return has_own_figures(generation) or generation in LIKE
+
+
 def evidence_of(generation: str) -> dict[str, tuple[float, str, str]]:
     """Name of each figure -> value, kind of evidence ("guess" for all that are another generation's), source."""
     table = _table(generation)

@@ -6,7 +6,6 @@ there the clock has fallen and the voltage with it, the power is the limit's, an
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +24,10 @@ class Projected(Protocol):
     @property
     def seconds(self) -> float: ...
     @property
+    def high_seconds(self) -> float: ...
+    @property
+    def validated(self) -> bool: ...
+    @property
     def dtype(self) -> str: ...
     @property
     def flops(self) -> float: ...
@@ -40,7 +43,7 @@ class Projected(Protocol):
 
 @dataclass(frozen=True)
 class Energy:
-    """Of one GPU. ``joules``: expected; ``low_joules``, ``high_joules``: four of five measurements should lie between; ``by_unit``: (unit, joules), which
+    """Of one GPU. ``joules``: expected; ``low_joules``, ``high_joules``: four of five measurements should lie between, by the errors of power and of time; ``by_unit``: (unit, joules), which
     add up to ``joules``; ``clock_share``: the clock that the limit leaves over the described one; ``validated``: whether the interval is known for this
     generation, and ``reason`` from what."""
 
@@ -71,9 +74,17 @@ def energy_of(
         ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
         ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),
     )
-    units = dict(dynamic)
-    band = functools.partial(energy_band, energy_generation(spec), units["tensor cores"], units["DRAM"])
-    return energy_within(spec, seconds, dynamic, band, limit_watts, celsius)
+    units, generation = dict(dynamic), energy_generation(spec)
+    time_factor = max(1.0, projection.high_seconds / projection.seconds) if projection.seconds > 0 else 1.0
+
+    def band_of(joules: float) -> EnergyBand:
+        power = energy_band(generation, units["tensor cores"], units["DRAM"], joules)
+        factor = math.exp(math.hypot(math.log(power.factor), math.log(time_factor)))
+        if power.validated and not projection.validated:
+            return EnergyBand(factor, False, f"{power.reason}; its time is not validated")
+        return EnergyBand(factor, power.validated, power.reason)
+
+    return energy_within(spec, seconds, dynamic, band_of, limit_watts, celsius)
 
 
 def energy_within(

@@ -52,6 +52,10 @@ def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit |
         return None
     figures = figures_for(spec)
     static_watts = figures.constant_watts + figures.leakage_watts
+    if (
+        limit_watts is None and static_watts >= watts
+    ):  # a described GPU so much larger than its board's that the limit cannot be its own
+        return None
     return PowerLimit(watts, static_watts, figures.clock_exponent, figures.settle_us * 1e-6)
 
 
