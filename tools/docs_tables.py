@@ -245,6 +245,25 @@ def collective_errors() -> str:
     return table(head, rows, frozenset({3, 4, 5, 6, 7}))
 
 
+def energy_errors() -> str:
+    """A row a kind of operator, dtype and side of the power limit: errors of energies, from what tools/energy_error.py recorded."""
+    recorded = json.loads((Path(__file__).parents[1] / "gpusim" / "energy" / "errors.json").read_text("utf-8"))
+    rows = [
+        [each["kind"], each["dtype"], each["power"], each["rows"], f"{each['given_latency_percent']:.1f} %",
+         f"{each['signed_percent']:+.1f} %", f"{each['median_percent']:.1f} %", f"{each['projected_latency_percent']:.1f} %"]
+        for each in recorded["regions"]
+    ]  # fmt: skip
+    head = ["operator", "dtype", "power", "rows", "given latency", "signed", "median", "projected latency"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
+
+
+def energy_left_out() -> str:
+    """A row a reason: what tools/energy_error.py left out of the measured rows."""
+    recorded = json.loads((Path(__file__).parents[1] / "gpusim" / "energy" / "errors.json").read_text("utf-8"))
+    rows = [[each["kind"], each["rows"], each["of"], each["left_out"]] for each in recorded["left_out"] if each["rows"]]
+    return table(["operator", "left out", "of", "reason"], rows, frozenset({1, 2}))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
@@ -259,4 +278,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "attention errors": attention_errors,
     "collective errors": collective_errors,
     "model errors": model_errors,
+    "energy errors": energy_errors,
+    "energy rows left out": energy_left_out,
 }

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from gpusim.energy.bands import LEVEL_PERCENT, REGIONS, region_of
-from gpusim.energy.figures import figures_of
+from gpusim.energy.figures import figures_for
 from gpusim.energy.operator import Energy, energy_of
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
@@ -100,11 +100,20 @@ KINDS: dict[str, tuple[tuple[str, ...], Callable[..., Projection]]] = {
 
 
 def measured_rows(path: Path, final: bool, count: int) -> tuple[list[Row], list[dict[str, object]]]:
-    """At most ``count`` rows of the half by hash, and what of the file was left out and why."""
+    """At most ``count`` rows a kind of the half by hash, and what of the file was left out and why."""
     table = pd.read_csv(path)
-    kind = next((name for name, (columns, _) in KINDS.items() if set(columns) <= set(table)), None)
-    if kind is None or not {"latency_ms", "power_w", "est_run_ms"} <= set(table):
+    kinds = sorted(table["kind"].unique()) if "kind" in table else []
+    kinds = kinds or [name for name, (columns, _) in KINDS.items() if set(columns) <= set(table)][:1]
+    if not kinds or not set(kinds) <= set(KINDS) or not {"latency_ms", "power_w", "est_run_ms"} <= set(table):
         raise click.UsageError(f"{path}: not a file of rows with power: has {', '.join(map(str, table.columns))[:200]}")
+    rows, left_out = [], []
+    for kind in kinds:
+        found, away = _rows_of(kind, table[table["kind"] == kind] if "kind" in table else table, final, count)
+        rows, left_out = rows + found, left_out + away
+    return rows, left_out
+
+
+def _rows_of(kind: str, table: pd.DataFrame, final: bool, count: int) -> tuple[list[Row], list[dict[str, object]]]:
     columns, project = KINDS[kind]
     left_out = []
 
@@ -121,8 +130,8 @@ def measured_rows(path: Path, final: bool, count: int) -> tuple[list[Row], list[
         )
     else:
         without(table.window_size != 0, "a window, which is not projected")
-    keys = table[list(columns)].astype(int).astype(str).agg(",".join, axis=1)
-    table = table.assign(key=[zlib.crc32(each.encode()) for each in keys])
+    shapes = table[list(columns)].astype(int).itertuples(index=False)
+    table = table.assign(key=[zlib.crc32(",".join(map(str, each)).encode()) for each in shapes])
     table = table[table.key % 2 == int(final)].sort_values("key", kind="stable").head(count)
     rows, impossible = [], 0
     for _, row in table.iterrows():
@@ -172,9 +181,9 @@ def error_rows(rows: list[Row]) -> list[dict[str, object]]:
 
 
 def band_rows(rows: list[Row]) -> dict[str, dict[str, float]]:
-    """What takes most -> the factor within which LEVEL_PERCENT of the errors with projected latency lie, and of how many rows."""
-    found = energies(rows, True)
-    off = np.abs(np.log1p(errors(rows, True)))
+    """What takes most -> the factor within which LEVEL_PERCENT of the errors with measured latency lie, and of how many rows."""
+    found = energies(rows, False)
+    off = np.abs(np.log1p(errors(rows, False)))
     regions = np.array([region_of(dict(e.by_unit)["tensor cores"], dict(e.by_unit)["DRAM"], e.joules) for e in found])
     kept = {}
     for region in REGIONS:
@@ -196,7 +205,7 @@ def fit(rows: list[Row]) -> dict[str, float]:
     """Figures with the least mean distance of the logarithm of power given the latency, each operator counting alike, near to :data:`PRIORS`. Of rows that
     the limit holds, the power is the limit's; of products the share of the clock that is left (projected over measured time) tells the power at the
     described clock."""
-    figures = figures_of(load_gpu(GPU).generation)
+    figures = figures_for(load_gpu(GPU))
     names = list(PRIORS)
     rates = np.zeros((len(rows), len(names)))
     rates[:, 0] = 1.0

@@ -14,6 +14,13 @@ from gpusim.errors import UsageError
 DTYPES = ("bf16", "fp16", "tf32", "int8", "fp8")
 
 
+_power_limit_option = click.option(
+    "--power-limit-watts",
+    type=click.FloatRange(1.0, 100_000.0),
+    help="Of the board, if not its own; long operators slow down to stay within.",
+)
+
+
 class _Operators(click.Group):
     """A word that is no operator is a model's name: ``gpusim project llama3_8b`` is ``gpusim project model llama3_8b``."""
 
@@ -48,22 +55,24 @@ project.add_command(export)
 @click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True, help="Of both operands.")
 @click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")
 @click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")
+@_power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting")
 def gemm(
-    rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool, gpu: str, form: str
+    rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool, power_limit_watts: float | None, gpu: str, form: str
 ) -> None:  # fmt: skip
     """Time of a product: ROWS x COLUMNS results in 16 bits, each a sum over DEPTH (m, n, k of BLAS), by a library like cuBLAS.
 
     The tile and the split of the depth are chosen as a library would, the grid is simulated block by block against L2 and DRAM,
     the clock is held to the board's power. The time is that of a node of a CUDA graph. In brackets the interval in which four
-    of five measurements should lie, from rows that set nothing.
+    of five measurements should lie, from rows that set nothing. Energy is of random operands; its interval follows from both.
 
     \b
     Examples:
       gpusim project gemm 4096 4096 4096 --gpu h100
       gpusim project gemm 16 8192 8192 --gpu a100_80gb --format json
+      gpusim project gemm 8192 8192 8192 --gpu h100 --power-limit-watts 500
     """
     if cold and warm:
         raise UsageError("--cold and --warm say the opposite: give one of them")
@@ -100,11 +109,13 @@ def gemm(
     show_default=True,
     help="Of queries, keys and values.",
 )
+@_power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting")
 def attention(
-    phase: str, batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str, gpu: str, form: str
+    phase: str, batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str,
+    power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of attention by a library like FlashAttention: of one query token a sequence, as when text is generated, or of a whole context.
 

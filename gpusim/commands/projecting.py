@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import click
 
+from gpusim.energy.operator import Energy, energy_of
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import format_records
 from gpusim.tile.attention import AttentionShape, project_attention
 from gpusim.tile.attention_context import ContextShape, project_context
 from gpusim.tile.bands import LEVEL_PERCENT, gemm_band
 from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.projection import Projection
 
 
-def gemm(rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool, gpu: str, form: str) -> None:
+def gemm(
+    rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool, power_limit_watts: float | None, gpu: str, form: str
+) -> None:  # fmt: skip
     spec = load_gpu(gpu)
     shape = GemmShape(rows, columns, depth, dtype, cold_a=cold, cold_b=not warm)
-    found = project_gemm(spec, shape)
+    found = project_gemm(spec, shape, limit_watts=power_limit_watts)
     band = gemm_band(spec.generation, dtype, rows)
     us = found.seconds * 1e6
+    operator = Projection(
+        f"product {rows} x {columns} x {depth}", spec.name, found.seconds, found.seconds / band.factor, found.seconds * band.factor,
+        band.validated, band.reason, found.limiter, dtype, flops=shape.flops, dram_bytes=found.dram_bytes, l2_bytes=found.l2_bytes,
+    )  # fmt: skip
+    energy = energy_of(spec, operator, power_limit_watts)
     record = {
         "gpu": spec.name,
         "rows": rows,
@@ -34,6 +43,7 @@ def gemm(rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool
         "splits": found.splits,
         "dram_bytes": int(found.dram_bytes),
         "l2_bytes": int(found.l2_bytes),
+        **energy_values(energy),
     }
     if form != "table":
         click.echo(format_records([record], form))
@@ -46,29 +56,32 @@ def gemm(rows: int, columns: int, depth: int, dtype: str, cold: bool, warm: bool
         "limiter": found.limiter,
         "tile": f"{record['tile']}, depth in {found.splits} part{'s' * (found.splits > 1)}",
         "moved": f"{found.dram_bytes / 1e6:.4g} MB from and to DRAM, {found.l2_bytes / 1e6:.4g} MB from L2",
+        "energy": energy_line(energy),
     }
     for name, text in lines.items():
         click.echo(f"{name:<10}{text}")
 
 
 def attention(
-    phase: str, batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str, gpu: str, form: str
+    phase: str, batch: int, length: int, heads: int, kv_heads: int | None, head_dim: int, window: int, dtype: str,
+    power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     spec = load_gpu(gpu)
     kv_heads = heads if kv_heads is None else kv_heads
     if phase == "context":
         context = ContextShape(batch, length, heads, kv_heads, head_dim, dtype)
-        found, kv_bytes = project_context(spec, context), context.kv_bytes
+        found, kv_bytes = project_context(spec, context, limit_watts=power_limit_watts), context.kv_bytes
     else:
         shape = AttentionShape(batch, length, heads, kv_heads, head_dim, dtype, window)
         found, kv_bytes = project_attention(spec, shape), shape.kv_bytes
+    energy = energy_of(spec, found, power_limit_watts)
     us, low_us, high_us = (1e6 * each for each in (found.seconds, found.low_seconds, found.high_seconds))
     record = {
         "gpu": spec.name, "phase": phase, "batch": batch, "length": length, "heads": heads, "kv_heads": kv_heads,
         "head_dim": head_dim, "window": window, "dtype": dtype, "us": float(f"{us:.4g}"), "us_low": float(f"{low_us:.4g}"),
         "us_high": float(f"{high_us:.4g}"), "validated": found.validated, "limiter": found.limiter,
         "kv_bytes": int(kv_bytes), "dram_bytes": int(found.dram_bytes), "l2_bytes": int(found.l2_bytes),
-        "launches": found.launches,
+        "launches": found.launches, **energy_values(energy),
     }  # fmt: skip
     if form != "table":
         click.echo(format_records([record], form))
@@ -84,6 +97,33 @@ def attention(
         "limiter": found.limiter,
         "moved": f"{found.dram_bytes / 1e6:.4g} MB from DRAM, {found.l2_bytes / 1e6:.4g} MB from and to L2",
         "launches": str(found.launches),
+        "energy": energy_line(energy),
     }
     for name, text in lines.items():
         click.echo(f"{name:<10}{text}")
+
+
+def energy_values(energy: Energy) -> dict[str, float | bool]:
+    """An operator's energy as values of its record."""
+    return {
+        "energy_joules": float(f"{energy.joules:.4g}"),
+        "energy_joules_low": float(f"{energy.low_joules:.4g}"),
+        "energy_joules_high": float(f"{energy.high_joules:.4g}"),
+        "energy_validated": energy.validated,
+        "average_watts": float(f"{energy.average_watts:.4g}"),
+        "clock_share": float(f"{energy.clock_share:.3g}"),
+    }
+
+
+def energy_line(energy: Energy) -> str:
+    """The same in words, with the two units that take most."""
+    most = sorted(energy.by_unit, key=lambda each: -each[1])[:2]
+    units = " and ".join(f"{100 * joules / energy.joules:.0f} % {unit}" for unit, joules in most)
+    clock = (
+        f", clock at {100 * energy.clock_share:.0f} % to stay within the power limit" if energy.clock_share < 1 else ""
+    )
+    milli = 1e3
+    return (
+        f"{energy.joules * milli:.4g} mJ ({energy.low_joules * milli:.4g} to {energy.high_joules * milli:.4g}), {energy.average_watts:.0f} W: "
+        f"{units}{clock}; {energy.reason}"
+    )

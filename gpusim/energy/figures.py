@@ -9,15 +9,16 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
 
 _FOLDER = Path(__file__).parent
 KINDS = ("measured", "fitted", "published", "guess")
 #: Generations without a file -> whose figures they take.
-LIKE = {"ada": "hopper", "blackwell": "hopper", "ampere": "hopper", "turing": "hopper", "volta": "hopper"}
+LIKE = {"ada": "hopper", "turing": "ampere", "volta": "ampere"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class EnergyFigures:
 
     constant_watts: float
     leakage_watts: float
+    static_sms: float
     leakage_celsius: float
     leakage_doubling_kelvin: float
     busy_watts: float
@@ -88,6 +90,12 @@ def has_own_figures(generation: str) -> bool:
     return generation.isidentifier() and (_FOLDER / f"{generation}.toml").is_file() and generation != "boards"
 
 
+def knows_energy(spec: GpuSpec) -> bool:
+    """Whether there are figures for the GPU, its generation's own or another's."""
+    generation = energy_generation(spec)
+    return has_own_figures(generation) or generation in LIKE
+
+
 def evidence_of(generation: str) -> dict[str, tuple[float, str, str]]:
     """Name of each figure -> value, kind of evidence ("guess" for all that are another generation's), source."""
     table = _table(generation)
@@ -97,10 +105,33 @@ def evidence_of(generation: str) -> dict[str, tuple[float, str, str]]:
     return {name: (each["value"], "guess", f"as {of}: {each['source']}") for name, each in table.items()}
 
 
-@functools.cache
+def figures_for(spec: GpuSpec) -> EnergyFigures:
+    """The figures of a GPU: its generation's, with what it takes at rest by its SMs. Raises SpecError as :func:`figures_of` does."""
+    return _figures_for(energy_generation(spec), spec.sm_count)
+
+
+def energy_generation(spec: GpuSpec) -> str:
+    """The generation whose figures a GPU takes."""
+    return _boards()["figures_like"].get(spec.name, spec.generation)
+
+
 def limit_watts_of(gpu: str) -> float | None:
     """What the board of that GPU may take; None where nothing is known."""
-    return tomllib.loads((_FOLDER / "boards.toml").read_text(encoding="utf-8"))["limit_watts"].get(gpu)
+    return _boards()["limit_watts"].get(gpu)
+
+
+@functools.cache
+def _figures_for(generation: str, sm_count: int) -> EnergyFigures:
+    of = figures_of(generation)
+    share = sm_count / of.static_sms
+    return replace(
+        of, constant_watts=of.constant_watts * share, leakage_watts=of.leakage_watts * share, busy_watts=of.busy_watts * share,
+    )  # fmt: skip
+
+
+@functools.cache
+def _boards() -> dict[str, dict]:
+    return tomllib.loads((_FOLDER / "boards.toml").read_text(encoding="utf-8"))
 
 
 @functools.cache

@@ -7,11 +7,12 @@ there the clock has fallen and the voltage with it, the power is the limit's, an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpusim.energy.bands import energy_band
-from gpusim.energy.figures import figures_of
+from gpusim.energy.bands import EnergyBand, energy_band
+from gpusim.energy.figures import energy_generation, figures_for
 from gpusim.energy.power import power_limit
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
@@ -22,6 +23,10 @@ class Projected(Protocol):
 
     @property
     def seconds(self) -> float: ...
+    @property
+    def high_seconds(self) -> float: ...
+    @property
+    def validated(self) -> bool: ...
     @property
     def dtype(self) -> str: ...
     @property
@@ -38,7 +43,7 @@ class Projected(Protocol):
 
 @dataclass(frozen=True)
 class Energy:
-    """Of one GPU. ``joules``: expected; ``low_joules``, ``high_joules``: four of five measurements should lie between; ``by_unit``: (unit, joules), which
+    """Of one GPU. ``joules``: expected; ``low_joules``, ``high_joules``: four of five measurements should lie between, by the errors of power and of time; ``by_unit``: (unit, joules), which
     add up to ``joules``; ``clock_share``: the clock that the limit leaves over the described one; ``validated``: whether the interval is known for this
     generation, and ``reason`` from what."""
 
@@ -58,12 +63,8 @@ def energy_of(
 ) -> Energy:
     """Energy of ``projection`` on ``spec`` within its ``seconds``. ``limit_watts``: another than the board's; ``celsius``: of the die, if not the figures'
     own. Raises SpecError for a generation or operands of which nothing is known, and for a limit below what idles."""
-    figures = figures_of(spec.generation)
+    figures = figures_for(spec)
     seconds = projection.seconds
-    if not (math.isfinite(seconds) and seconds > 0.0):
-        raise SpecError(f"an operator of {seconds!r} seconds has no power")
-    leakage = figures.leakage_watts_at(celsius)
-    static_watts = figures.constant_watts + leakage
     tensor_pj = figures.tensor_flop_pj(projection.dtype) * projection.flops if projection.flops else 0.0
     dynamic = (
         ("busy SMs", figures.busy_watts * seconds),
@@ -73,7 +74,31 @@ def energy_of(
         ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
         ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),
     )
-    limit = power_limit(spec.name, spec.generation, limit_watts)
+    units, generation = dict(dynamic), energy_generation(spec)
+    time_factor = max(1.0, projection.high_seconds / projection.seconds) if projection.seconds > 0 else 1.0
+
+    def band_of(joules: float) -> EnergyBand:
+        power = energy_band(generation, units["tensor cores"], units["DRAM"], joules)
+        factor = math.exp(math.hypot(math.log(power.factor), math.log(time_factor)))
+        if power.validated and not projection.validated:
+            return EnergyBand(factor, False, f"{power.reason}; its time is not validated")
+        return EnergyBand(factor, power.validated, power.reason)
+
+    return energy_within(spec, seconds, dynamic, band_of, limit_watts, celsius)
+
+
+def energy_within(
+    spec: GpuSpec, seconds: float, dynamic: tuple[tuple[str, float], ...], band_of: Callable[[float], EnergyBand],
+    limit_watts: float | None = None, celsius: float | None = None,
+) -> Energy:  # fmt: skip
+    """Energy of what lasts ``seconds`` and takes ``dynamic`` joules by unit at the described clock; ``band_of``: how sure a number of joules is. Raises
+    SpecError for a time, a limit or a temperature that cannot be."""
+    figures = figures_for(spec)
+    if not (math.isfinite(seconds) and seconds > 0.0):
+        raise SpecError(f"an operator of {seconds!r} seconds has no power")
+    leakage = figures.leakage_watts_at(celsius)
+    static_watts = figures.constant_watts + leakage
+    limit = power_limit(spec, limit_watts)
     dynamic_watts = sum(joules for _, joules in dynamic) / seconds
     clock_share = share = 1.0
     if limit is not None and static_watts + dynamic_watts > limit.limit_watts:
@@ -87,7 +112,7 @@ def energy_of(
         *((name, joules * share) for name, joules in dynamic),
     )
     joules = sum(each for _, each in by_unit)
-    band = energy_band(spec.generation, dynamic[1][1], dynamic[4][1], joules)
+    band = band_of(joules)
     return Energy(
         seconds=seconds, joules=joules, low_joules=joules / band.factor, high_joules=joules * band.factor,
         average_watts=joules / seconds, by_unit=by_unit, clock_share=clock_share, validated=band.validated, reason=band.reason,

@@ -6,11 +6,11 @@ goes with a power of the clock, as the voltage follows it. The limit acts on lau
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
-from gpusim.energy.figures import figures_of, limit_watts_of
+from gpusim.energy.figures import figures_for, limit_watts_of
 from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
 
 
 @dataclass(frozen=True)
@@ -44,28 +44,30 @@ class PowerLimit:
         return seconds * (1.0 - held) + seconds / share * held
 
 
-@functools.cache
-def power_limit(gpu: str, generation: str, limit_watts: float | None = None) -> PowerLimit | None:
-    """The limit of the board of that GPU, or ``limit_watts``; None where none is known. Raises SpecError for a limit that is not above what the GPU
-    takes at rest, or a generation of which nothing is known."""
-    watts = limit_watts_of(gpu) if limit_watts is None else limit_watts
+def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit | None:
+    """The limit of the GPU's board, or ``limit_watts``; None where none is known. Raises SpecError for a limit that is not above what the GPU takes at
+    rest, or a generation of which nothing is known."""
+    watts = limit_watts_of(spec.name) if limit_watts is None else limit_watts
     if watts is None:
         return None
-    figures = figures_of(generation)
+    figures = figures_for(spec)
     static_watts = figures.constant_watts + figures.leakage_watts
+    if (
+        limit_watts is None and static_watts >= watts
+    ):  # a described GPU so much larger than its board's that the limit cannot be its own
+        return None
     return PowerLimit(watts, static_watts, figures.clock_exponent, figures.settle_us * 1e-6)
 
 
 def slowed_by_power(
-    gpu: str, generation: str, limit_watts: float | None, seconds: float, dtype: str, flops: float, dram_bytes: float, l2_bytes: float
+    spec: GpuSpec, limit_watts: float | None, seconds: float, dtype: str, flops: float, dram_bytes: float, l2_bytes: float, vector_flops: float = 0.0
 ) -> float:  # fmt: skip
-    """What an operator of ``seconds`` at the described clock lasts under the board's limit, or under ``limit_watts`` (``inf``: none), by the operations
-    of its products and its bytes."""
-    limit = power_limit(gpu, generation, limit_watts)
+    """What an operator of ``seconds`` at the described clock lasts under the board's limit, or under ``limit_watts`` (``inf``: none), by its operations
+    on tensor cores and outside, and its bytes."""
+    limit = power_limit(spec, limit_watts)
     if limit is None:
         return seconds
-    figures = figures_of(generation)
-    picojoules = (
-        figures.tensor_flop_pj(dtype) * flops + figures.dram_byte_pj * dram_bytes + figures.l2_byte_pj * l2_bytes
-    )
+    figures = figures_for(spec)
+    picojoules = figures.tensor_flop_pj(dtype) * flops + figures.vector_flop_pj * vector_flops
+    picojoules += figures.dram_byte_pj * dram_bytes + figures.l2_byte_pj * l2_bytes
     return limit.slowed_seconds(seconds, 1e-12 * picojoules + figures.busy_watts * seconds)

@@ -14,6 +14,7 @@ from gpusim.engine.result import Result
 from gpusim.report import summary
 from gpusim.report.answer import answer, answer_text, remedy_records
 from gpusim.report.attribution import Share
+from gpusim.report.energy import energy_records
 from gpusim.report.tables import format_records
 from gpusim.why.advice import Advice
 from gpusim.why.explain import Explanation
@@ -57,6 +58,7 @@ def simulation_text(
             summary.stall_records(result, TOP_STALLS),
             summary.unit_records(result),
             summary.traffic_records(result),
+            energy_records(result),
             summary.counter_records(result),
         ]
     return "\n\n".join([*parts, *(format_records(records, form) for records in tables if records)])
@@ -88,6 +90,16 @@ def flat_records(document: dict[str, Any]) -> list[dict[str, Any]]:
             records += [{"name": f"launch.{launch['launch']}.cycles", "value": launch["cycles"]} for launch in value]
         elif name == "why":
             records += [{"name": f"why.{f['made_free']}", "value": f["cycles"]} for f in value["made_free"]]
+        elif name == "energy":
+            records += [
+                {"name": key if key.startswith("energy") else f"energy_{key}", "value": part}
+                for key, part in value.items()
+                if key != "by_unit_joules"
+            ]
+            records += [
+                {"name": f"energy_joules.{unit}", "value": part}
+                for unit, part in value.get("by_unit_joules", {}).items()
+            ]
         elif isinstance(value, dict):
             prefix = {"stalls": "stall.", "least_cycles": "least_cycles."}.get(name, "")
             records += [{"name": prefix + key, "value": part} for key, part in value.items()]

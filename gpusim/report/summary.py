@@ -14,6 +14,7 @@ from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.utilisation import occupancy, traffic, utilisation
 from gpusim.report.answer import answer, answer_document, interval_document, remedy_records
 from gpusim.report.attribution import Share
+from gpusim.report.energy import energy_document
 from gpusim.why.explain import Explanation, kernels_text
 
 
@@ -177,6 +178,7 @@ def summary_document(
         "counters": {name: number(value) for name, value in result.counters.items()},
         "units": unit_records(result),
         "traffic": {record["metric"]: record["value"] for record in traffic_records(result)},
+        "energy": energy_document(result),
     }
     if least:
         document["least_cycles"] = least

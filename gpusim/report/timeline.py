@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from gpusim.energy.figures import knows_energy
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.samples import COLUMNS
 from gpusim.io.whole_file import write_whole
 from gpusim.model.stall_reasons import STALL_NAMES
+from gpusim.report.energy import power_over_time
 
 #: Bars drawn at most: about 100 bytes each before compression.
 MOST_BLOCKS = 40_000
@@ -100,6 +102,16 @@ def _counters(launch: LaunchResult, clock: _Clock) -> Iterator[dict[str, Any]]:
         yield {**at, "name": "L2 GB/s", "args": {"all": round(float(rates["l2_gb_per_s"][i]), 2)}}
         warps = {name: round(float(rates[f"warps.{name}"][i]), 2) for name in STALL_NAMES}
         yield {**at, "name": "warps by state", "args": warps}
+    if launch.spec is not None and knows_energy(launch.spec):
+        power = power_over_time(launch, launch.spec)
+        for cycle, watts in zip(power["cycle"].tolist(), power["watts"].tolist(), strict=True):
+            yield {
+                "ph": "C",
+                "pid": _COUNTERS,
+                "ts": clock.us(int(cycle)),
+                "name": "power W",
+                "args": {"all": round(watts, 1)},
+            }
 
 
 def sample_rates(launch: LaunchResult, ns_per_cycle: float) -> dict[str, np.ndarray]:

@@ -156,9 +156,7 @@ def project_context(
     dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
     seconds = (cycles + dram_cycles) / machine.clock_hz
     l2_bytes = shape.query_bytes + shape.kv_bytes * max(1, tiles // 2)
-    seconds = slowed_by_power(
-        machine.name, spec.generation, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes
-    )
+    seconds = slowed_by_power(spec, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
     arithmetic = shape.flops / machine.flops_per_cycle / machine.sm_count
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
     if dram_cycles > cycles:

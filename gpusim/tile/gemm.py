@@ -127,9 +127,7 @@ def project_gemm(
     assert best is not None  # SPLITS has 1, so there is a choice
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
     seconds = cycles / machine.clock_hz
-    seconds = slowed_by_power(
-        machine.name, spec.generation, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes
-    )
+    seconds = slowed_by_power(spec, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
     launch_seconds = library.launch_ns * 1e-9
     busy = {
         "tensor cores": tensor_cycles / cycles,
