@@ -50,7 +50,9 @@ class What(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Total(msgspec.Struct, array_like=True):
-    """Counts of a key; times in ns, of the ``timed`` launches. ``weight``: launches that each recorded one stands for."""
+    """Counts of a key; times in ns, of the ``timed`` launches. A recorded launch may stand for several: ``weighted_launches`` sums the
+    weights, ``weighted_ns`` weight times time. They are sums of their own, as a mean of weights says nothing of a sum of products.
+    A total without ``weighted_ns`` tells in ``weighted_launches`` the weight of each of its launches instead, as files once did."""
 
     what: What
     launches: Count = 0
@@ -59,11 +61,18 @@ class Total(msgspec.Struct, array_like=True):
     least_ns: Count = 0
     most_ns: Count = 0
     bins: dict[Bin, Count] = {}
-    weight: float = 1.0
+    weighted_launches: float = 1.0
+    weighted_ns: float = -1.0
+
+    def __post_init__(self) -> None:
+        if self.weighted_ns < 0:
+            weight = self.weighted_launches
+            self.weighted_launches, self.weighted_ns = weight * self.launches, weight * self.sum_ns
 
     def is_sound(self) -> bool:
         """Whether the counts agree with each other, as those from elsewhere must."""
-        return sum(self.bins.values()) == self.timed and math.isfinite(self.weight) and self.weight > 0
+        weights = (self.weighted_launches, self.weighted_ns)
+        return sum(self.bins.values()) == self.timed and all(math.isfinite(each) and each >= 0 for each in weights)
 
     def add(self, other: Total) -> None:
         """Merge counts of the same key."""
@@ -71,10 +80,11 @@ class Total(msgspec.Struct, array_like=True):
             self.least_ns = min(self.least_ns, other.least_ns) if self.timed else other.least_ns
             self.most_ns = max(self.most_ns, other.most_ns)
             self.bins = merged(self.bins, other.bins)
-        both = self.launches + other.launches
-        if both:
-            self.weight = (self.weight * self.launches + other.weight * other.launches) / both
-        self.launches, self.timed, self.sum_ns = both, self.timed + other.timed, self.sum_ns + other.sum_ns
+        self.launches += other.launches
+        self.timed += other.timed
+        self.sum_ns += other.sum_ns
+        self.weighted_launches += other.weighted_launches
+        self.weighted_ns += other.weighted_ns
 
 
 def of_process(row: ProcessRow, user: int, container: str, rank: int) -> Total:

@@ -1,8 +1,7 @@
 """What a collector's database holds, as rows of production.
 
 Mental model: a collector adds up by minute, user and container as well; these go, and what is left is summed under the kernel's launch.
-Its sampling weight is a mean over the launches of a total, so that weighted sums here are launches and times of a total
-times it: the sum that the collector keeps, but not of each launch. Names that were hashed by a salt stay hashes.
+Names that were hashed by a salt stay hashes.
 
 Raises UsageError for a folder that is no collector's, NoDataError where no minute lies in the span.
 """
@@ -62,7 +61,7 @@ def _rows(totals: Iterable[Total]) -> Iterator[LaunchTotal]:
         )  # fmt: skip
         yield LaunchTotal(
             launch, max(total.launches, total.timed), total.timed, total.sum_ns, total.least_ns, total.most_ns, dict(total.bins),
-            total.launches * total.weight, total.sum_ns * total.weight,
+            total.weighted_launches, total.weighted_ns,
         )  # fmt: skip
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import collect_kills
 import fuzz_wire
+import msgspec
 import pytest
 from collect_sender import batch
 
 from gpusim.collect.ageing import HOUR, Ages, age
 from gpusim.collect.ledger import Incoming, Ledger
-from gpusim.collect.totals import Total, of_process
+from gpusim.collect.totals import Total, of_process, summed
 from gpusim.errors import CollectError
 from gpusim.record import wire
 
@@ -31,6 +32,18 @@ def test_a_batch_that_comes_again_counts_once(tmp_path: Path) -> None:
     ledger.close()
     assert launches(Ledger(tmp_path)) == 12
     assert (tmp_path / "collect.sqlite").stat().st_mode & 0o777 == 0o600
+
+
+def test_weights_are_added_and_not_averaged() -> None:
+    """9 launches of 10 ns in one that is recorded, and one of 1000 ns: 1090 ns. The mean weight, 5, would make it 5050."""
+    (what,) = {total.what for total in totals(1, 1, 7)}
+    many, one = Total(what, 1, 1, 10, 10, 10, {115: 1}, 9.0, 90.0), Total(what, 1, 1, 1000, 1000, 1000, {346: 1})
+    decoded = msgspec.msgpack.decode(msgspec.msgpack.encode(many), type=Total)
+    for first, second in ((decoded, one), (one, many)):
+        both = summed([first, second])[what.digest()]
+        assert (both.weighted_launches, both.weighted_ns, both.sum_ns) == (10, 1090, 1010) and both.is_sound()
+    of_old = msgspec.msgpack.decode(msgspec.msgpack.encode([what, 2, 1, 10, 10, 10, {115: 1}, 3.0]), type=Total)
+    assert (of_old.weighted_launches, of_old.weighted_ns) == (6, 30)
 
 
 def test_a_full_disk_takes_all_of_a_batch_or_nothing(tmp_path: Path) -> None:

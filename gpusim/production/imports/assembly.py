@@ -7,6 +7,7 @@ launch), work by correlation (which call launched it), work by start (what ran w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -28,6 +29,15 @@ from gpusim.production.timing.spans import DeviceSpans
 MOST_LAUNCH_ROWS, MOST_PHASES, MOST_OPERATORS, MOST_THREADS = 100_000, 10_000, 100_000, 1 << 20
 MOST_NOTES = 16
 Operator = tuple[str, str, str]
+
+
+_RANK = re.compile(r"rank[-_]?(\d{1,9})", re.I)
+
+
+def rank_in(name: str) -> int:
+    """The rank that a file's name tells ("rank3.json", "trace_rank_3.sqlite"), else -1."""
+    found = _RANK.search(name)
+    return int(found[1]) if found else -1
 
 
 class Assembly:

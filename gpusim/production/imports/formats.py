@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gpusim.errors import ProductionError, UsageError
 from gpusim.production.file import Production
-from gpusim.production.imports import kineto, xla
+from gpusim.production.imports import kineto, nsys, xla
 from gpusim.production.imports.json_events import GZIP
 from gpusim.production.timing.collectives import Collectives
 
@@ -37,7 +37,7 @@ class Importer(Protocol):
 
 
 #: In this order: a trace of XLA is a Chrome trace too.
-IMPORTERS: dict[str, Importer] = {"xla": xla, "kineto": kineto}
+IMPORTERS: dict[str, Importer] = {"xla": xla, "kineto": kineto, "nsys": nsys}
 
 
 def head_of(path: Path) -> bytes:

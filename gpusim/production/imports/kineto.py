@@ -10,7 +10,6 @@ Source of the names: Kineto's ``output_json.cpp`` and traces of schema 1, 2022 t
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import msgspec
 from gpusim.errors import ProductionError
 from gpusim.io.progress import task
 from gpusim.production.file import Production
-from gpusim.production.imports.assembly import Assembly
+from gpusim.production.imports.assembly import Assembly, rank_in
 from gpusim.production.imports.json_events import Event, TraceEvents
 from gpusim.production.imports.names_seen import cut
 from gpusim.production.launches import Collective, Dim3, Kind, Launch
@@ -28,7 +27,6 @@ from gpusim.production.timing.collectives import Collectives
 description = "PyTorch's profiler (Kineto), Chrome trace"
 #: Of texts that are kept as they were and on one line.
 _MOST_LINES = 100_000
-_RANK = re.compile(r"rank[-_]?(\d{1,9})", re.I)
 _WORK: dict[str, Kind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 _OWN_CATEGORIES = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Runtime": "cuda_runtime",
                    "Operator": "cpu_op", "cuda_profiler_range": ""}  # fmt: skip
@@ -128,8 +126,7 @@ class _Reader:
         told = self.events.about.get("distributedInfo")
         rank = told.get("rank") if isinstance(told, dict) else None
         if not isinstance(rank, int) or not 0 <= rank < 1 << 31:
-            found = _RANK.search(self._place.name)
-            rank = int(found[1]) if found else -1
+            rank = rank_in(self._place.name)
         self.assembly.rank = rank
         names = _gpu_names(self.events.about.get("deviceProperties"))
         self.assembly.devices = [(str(d), names.get(d, "")) for d in self._devices]
