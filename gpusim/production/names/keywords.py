@@ -7,6 +7,8 @@ short ones count as whole words only. Namespaces name the library.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gpusim.production.names.kernel_name import UNKNOWN, KernelName
 from gpusim.production.names.split import SplitName, parts_of
 from gpusim.production.names.types import type_of
@@ -110,6 +112,7 @@ _BACKWARD = frozenset(("bwd", "backward", "grad", "bw", "gradinput"))
 _MOST_PARTS = 80
 
 
+@lru_cache(maxsize=1 << 14)
 def named_family(name: str) -> tuple[str, str]:
     """(family, operation) by the words of ``name``; UNKNOWN both where none is known."""
     parts = parts_of(name[:2000])[:_MOST_PARTS]
