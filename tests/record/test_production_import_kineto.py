@@ -142,7 +142,7 @@ BODY = json.dumps(trace([kernel(1, 2, 3), kernel(4, 5, 6)]))
         (BODY[:-1], "damaged|cut short"),
         (BODY[: BODY.index("traceName") - 4], "cut short"),
         (BODY[: BODY.index('"ts": 4') + 4], "cut short"),
-        (BODY.replace('"dur": 2', '"dur": "2"'), "no event of a trace.*dur"),
+        (BODY.replace('"dur": 2', '"dur": "2"'), "nothing that stands in a list traceEvents.*dur"),
         (BODY.replace('"grid": [4, 1, 1]', '"grid": [4, -1, 1]'), "damaged args.*grid"),
         (BODY.replace('"stream": 7', '"stream": {}'), "damaged args"),
         (BODY.replace('"ts": 1,', '"ts": 1 1,'), "damaged"),

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gpusim.errors import ProductionError, UsageError
 from gpusim.production.file import Production
-from gpusim.production.imports import kineto, nsys, xla
+from gpusim.production.imports import chakra, kineto, measurements, nsys, param, xla
 from gpusim.production.imports.json_events import GZIP
 from gpusim.production.timing.collectives import Collectives
 
@@ -25,7 +25,8 @@ MOST_FILES = 100_000
 class Importer(Protocol):
     """Reads one format; ``description``: which, for a person."""
 
-    description: str
+    @property
+    def description(self) -> str: ...
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Whether the file at ``path``, which begins with ``head``, is of this format."""
@@ -37,7 +38,9 @@ class Importer(Protocol):
 
 
 #: In this order: a trace of XLA is a Chrome trace too.
-IMPORTERS: dict[str, Importer] = {"xla": xla, "kineto": kineto, "nsys": nsys}
+IMPORTERS: dict[str, Importer] = {
+    "xla": xla, "kineto": kineto, "nsys": nsys, "param": param, "chakra": chakra, **measurements.IMPORTERS,
+}  # fmt: skip
 
 
 def head_of(path: Path) -> bytes:

@@ -3,7 +3,7 @@
 Mental model: a trace is an object whose key ``traceEvents`` holds a list of events, or that list alone. A piece of the file is cut
 where one event ends and the next begins ("}, {"), and decoded as a list; a cut that was none (within a text, within an event) is no
 list, so that a piece that is one is right. The list's end is where the decoder finds more than a list. What stands around the list is
-kept in :attr:`TraceEvents.about`.
+kept in :attr:`JsonList.about`.
 
 Format: "Trace Event Format" of Chromium; events of the profiler of PyTorch (Kineto, ``output_json.cpp``). Not numbers (nan, inf), which
 older Kineto writes, are read as -1.
@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import msgspec
 
@@ -29,7 +29,6 @@ CHUNK_BYTES = 1 << 20
 #: What may stand before the list, what after it, and how long one event may be.
 MOST_AROUND_BYTES = MOST_EVENT_BYTES = 1 << 25
 GZIP = b"\x1f\x8b"
-_LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NEXT = re.compile(rb"\s*,\s*\{")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _NOT_NUMBER = re.compile(rb"(?<=:)\s*[-+]?(?:nan|NaN|inf|Infinity)(?=\s*[,}\]])")
@@ -50,14 +49,18 @@ class Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"")
 
 
-_decoder = msgspec.json.Decoder(list[Event])
+T = TypeVar("T")
 
 
-class TraceEvents:
-    """Events of ``path``, gzipped or not. ``read_bytes``: of the file so far, for progress."""
+class JsonList(Generic[T]):
+    """What the list under ``key`` in ``path``, gzipped or not, holds: objects that are read as ``kind``. ``alone``: the file may be the
+    list alone. ``read_bytes``: of the file so far, for progress."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key: str, kind: type[T], alone: bool = False) -> None:
         self.path, self.about, self.count = path, {}, 0
+        self._key, self._alone = key, alone
+        self._list = re.compile(rb'"%s"\s*:\s*\[' % key.encode())
+        self._decoder: msgspec.json.Decoder[list[T]] = msgspec.json.Decoder(list[kind])
         self._file: BinaryIO = path.open("rb")
         self._stream: BinaryIO = self._file
         if self._file.read(2) == GZIP:
@@ -75,7 +78,7 @@ class TraceEvents:
         """Close the file."""
         self._file.close()
 
-    def batches(self) -> Iterator[list[Event]]:
+    def batches(self) -> Iterator[list[T]]:
         """All events, a list after another; afterwards ``about`` is complete."""
         waiting = self._head()
         while True:
@@ -99,7 +102,7 @@ class TraceEvents:
                     raise self._wrong(f"more than {MOST_EVENT_BYTES} bytes that are no events")
         yield from self._rest(waiting)
 
-    def _rest(self, waiting: bytes) -> Iterator[list[Event]]:
+    def _rest(self, waiting: bytes) -> Iterator[list[T]]:
         """What is left when the file has ended: the last events and what follows the list."""
         if not self._bare or b"]" in waiting[-16:]:
             events, ended = self._decoded(waiting, b"")
@@ -124,12 +127,12 @@ class TraceEvents:
             more = self._read(CHUNK_BYTES)
             data += more
             stripped = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-            self._bare = stripped[:1] == b"["
+            self._bare = self._alone and stripped[:1] == b"["
             if self._bare:
                 return stripped[1:]
             if stripped[:1] not in (b"{", b""):
                 break
-            for found in _LIST.finditer(stripped):
+            for found in self._list.finditer(stripped):
                 try:
                     self.about = _object(stripped[: found.end()] + b"]}")
                 except ValueError:
@@ -137,7 +140,7 @@ class TraceEvents:
                 return stripped[found.end() :]
             if not more:
                 break
-        raise ProductionError(f"{self.path}: no trace: no list traceEvents in a JSON object, and no list of events")
+        raise ProductionError(f"{self.path}: no trace: no list {self._key} in a JSON object")
 
     def _tail(self, data: bytes) -> None:
         while len(data) <= MOST_AROUND_BYTES and (more := self._read(CHUNK_BYTES)):
@@ -159,19 +162,19 @@ class TraceEvents:
                 yield at + 1
                 tried += 1
 
-    def _decoded(self, piece: bytes, end: bytes = b"]") -> tuple[list[Event] | None, int | None]:
+    def _decoded(self, piece: bytes, end: bytes = b"]") -> tuple[list[T] | None, int | None]:
         """The events of a piece and, where the list ends within it, the place behind that; None if the piece is no list."""
         data, message = b"[" + piece + end, ""
         for _ in range(2):
             try:
-                return _decoder.decode(data), None if end else len(piece)
+                return self._decoder.decode(data), None if end else len(piece)
             except msgspec.ValidationError as error:
-                raise self._wrong(f"no event of a trace: {error}") from None
+                raise self._wrong(f"nothing that stands in a list {self._key}: {error}") from None
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 message = str(error)
                 if trailing := _TRAILING.search(message):
                     at = int(trailing[1]) - 1  # it counts the character that is too much
-                    return _decoder.decode(data[:at]), at - 1
+                    return self._decoder.decode(data[:at]), at - 1
                 if "truncated" in message:
                     return None, None
                 if (mended := _mended(data)) == data:
@@ -179,18 +182,23 @@ class TraceEvents:
                 data = mended
         raise self._wrong(f"damaged ({message})")
 
-    def _counted(self, events: list[Event]) -> list[Event]:
+    def _counted(self, events: list[T]) -> list[T]:
         self.count += len(events)
         return events
 
     def _wrong(self, what: str) -> ProductionError:
-        return ProductionError(f"{self.path}, after event {self.count}: {what}")
+        return ProductionError(f"{self.path}, after {self.count} of {self._key}: {what}")
 
     def _read(self, count: int) -> bytes:
         try:
             return self._stream.read(count)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self._wrong(f"the gzip file is damaged or cut short ({error})") from None
+
+
+def trace_events(path: Path) -> JsonList[Event]:
+    """The events of a Chrome trace."""
+    return JsonList(path, "traceEvents", Event, alone=True)
 
 
 def _mended(data: bytes) -> bytes:

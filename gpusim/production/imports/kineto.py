@@ -19,7 +19,7 @@ from gpusim.errors import ProductionError
 from gpusim.io.progress import task
 from gpusim.production.file import Production
 from gpusim.production.imports.assembly import Assembly, rank_in
-from gpusim.production.imports.json_events import Event, TraceEvents
+from gpusim.production.imports.json_events import Event, JsonList, trace_events
 from gpusim.production.imports.names_seen import cut
 from gpusim.production.launches import Collective, Dim3, Kind, Launch
 from gpusim.production.timing.collectives import Collectives
@@ -83,7 +83,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, collectives: Collectives | None = None) -> Production:
     """One rank's trace. Raises ProductionError for a file that is damaged; OSError for one that cannot be read."""
-    events = TraceEvents(path)
+    events = trace_events(path)
     size = path.stat().st_size
     try:
         with task(
@@ -99,7 +99,7 @@ def read(path: Path, collectives: Collectives | None = None) -> Production:
 
 
 class _Reader:
-    def __init__(self, path: Path, events: TraceEvents, collectives: Collectives | None) -> None:
+    def __init__(self, path: Path, events: JsonList[Event], collectives: Collectives | None) -> None:
         self.events = events
         self.assembly = Assembly(path.name, "kineto", -1, collectives)
         self._lines: dict[bytes, str] = {}
