@@ -37,7 +37,8 @@ def by_option(default: tuple[str, ...]) -> Callable:
 def production() -> None:
     """What production launches, how long it takes, and what the suite makes of it.
 
-    A FILE is one that `gpusim production import` has written, or a folder of `gpusim collect serve --data`.
+    A FILE is one that `gpusim production import` has written, a trace that it reads (or a folder of them), or a folder of
+    `gpusim collect serve --data`.
 
     \b
     Examples:

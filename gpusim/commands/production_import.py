@@ -12,7 +12,7 @@ from gpusim.commands.output_place import refuse_no_place
 
 _SOURCE = click.Path(exists=True, path_type=Path)
 #: gpusim.production.imports.formats has who reads each (a test holds them against each other).
-FORMATS = ("kineto", "nsys", "param", "chakra", "nvbench", "ncu-csv")
+FORMATS = ("xla", "kineto", "nsys", "param", "chakra", "nvbench", "ncu-csv")
 #: gpusim.production.facts has what each is about.
 TOPICS = ("idle", "queue", "overlap", "delay", "straggler", "slower")
 

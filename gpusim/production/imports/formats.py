@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gpusim.errors import ProductionError, UsageError
 from gpusim.production.file import Production
-from gpusim.production.imports import chakra, kineto, measurements, nsys, param
+from gpusim.production.imports import chakra, kineto, measurements, nsys, param, xla
 from gpusim.production.imports.json_events import GZIP
 from gpusim.production.timing.collectives import Collectives
 
@@ -37,8 +37,9 @@ class Importer(Protocol):
         ...
 
 
+#: In this order: a trace of XLA is a Chrome trace too.
 IMPORTERS: dict[str, Importer] = {
-    "kineto": kineto, "nsys": nsys, "param": param, "chakra": chakra, **measurements.IMPORTERS,
+    "xla": xla, "kineto": kineto, "nsys": nsys, "param": param, "chakra": chakra, **measurements.IMPORTERS,
 }  # fmt: skip
 
 

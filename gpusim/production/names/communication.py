@@ -22,7 +22,8 @@ _COPIES = ("memcpy", "[cuda memcpy")
 _FILLS = ("memset", "[cuda memset")
 _PLACES = {"htod": "host_to_device", "dtoh": "device_to_host", "dtod": "device_to_device", "ptop": "peer_to_peer", "htoh": "host_to_host",
            "host-to-device": "host_to_device", "device-to-host": "device_to_host", "device-to-device": "device_to_device",
-           "peer-to-peer": "peer_to_peer", "dtoa": "device_to_array", "atod": "array_to_device"}  # fmt: skip
+           "peer-to-peer": "peer_to_peer", "dtoa": "device_to_array", "atod": "array_to_device", "h2d": "host_to_device",
+           "d2h": "device_to_host", "d2d": "device_to_device", "p2p": "peer_to_peer"}  # fmt: skip
 
 
 def collective(split: SplitName) -> KernelName | None:
@@ -50,7 +51,7 @@ def transfer(split: SplitName) -> KernelName | None:
     """``Memcpy DtoH (Device -> Pinned)`` of Kineto, ``[CUDA memcpy Host-to-Device]`` of Nsight Systems."""
     text = split.text[:80].lower()
     if text.startswith(_COPIES):
-        words = text.strip("[]").split(" ", 6)
+        words = [text[6:9], *text.strip("[]").split(" ", 6)]  # XLA writes MemcpyD2H
         place = next((_PLACES[word] for word in words if word in _PLACES), UNKNOWN)
         return KernelName("copy", place, "driver", function="memcpy")
     if text.startswith(_FILLS):
