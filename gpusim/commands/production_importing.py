@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpusim.production.facts import Fact
-from gpusim.production.file import Production, read, together, write
+from gpusim.production.file import Production, Source, read, together, write
 from gpusim.production.imports.formats import head_of
 from gpusim.production.imports.importing import imported
 from gpusim.report.tables import format_records
@@ -20,13 +20,17 @@ def import_traces(sources: tuple[Path, ...], output: Path, form: str | None) -> 
     """What :func:`gpusim.commands.production_import.import_traces` declares, with its arguments."""
     production = imported(sources, form)
     write(output, production)
-    launches = sum(source.launches for source in production.sources)
-    damaged = sum(source.damaged for source in production.sources)
-    line = f"{launches:,} launches of {len(production.totals):,} kinds from {len(production.sources)} files, written to {output}"
-    click.echo(line + (f"; {damaged:,} events have impossible or missing times" if damaged else ""), err=True)
-    for source in production.sources:
-        for note in source.notes:
-            click.echo(f"{source.name}: {note}", err=True)
+    click.echo(format_records([_told_source(source) for source in production.sources], "table"))
+    click.echo(
+        f"{len(production.totals):,} rows, {len(production.facts):,} facts of timing, written to {output}", err=True
+    )
+
+
+def _told_source(source: Source) -> dict[str, Any]:
+    return {
+        "source": source.name, "format": source.format, "rank": _rank(source.rank), "events": source.events, "launches": source.launches,
+        "damaged": source.damaged, "notes": "; ".join(source.notes),
+    }  # fmt: skip
 
 
 def timing(files: tuple[Path, ...], topics: tuple[str, ...], evidence: bool, form: str) -> None:

@@ -16,7 +16,15 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import say, task
 from gpusim.production.columns import named
-from gpusim.production.coverage_holes import Reach, Standing, basis_shares, hole_records, point_records, standings
+from gpusim.production.coverage_holes import (
+    Reach,
+    Standing,
+    basis_shares,
+    hole_records,
+    is_timed,
+    point_records,
+    standings,
+)
 from gpusim.production.sources import read_sources
 from gpusim.production.suite import choices_of, workloads_of, write_histogram
 from gpusim.production.weights import time_inside
@@ -66,7 +74,7 @@ def suite(
     click.echo(format_records(records, form))
     _tell(found)
     share = sum(each.share_percent for each in workloads)
-    click.echo(f"{len(workloads)} workloads in {output} stand for {share:.3g} % of the time", err=True)
+    click.echo(f"{len(workloads)} workloads in {output} stand for {share:.3g} % of the {_unit(found)}", err=True)
 
 
 def findings(files: tuple[Path, ...], found: tuple[Path, ...], form: str) -> None:
@@ -98,11 +106,15 @@ def _standings(files: tuple[Path, ...]) -> list[Standing]:
 def _tell(found: list[Standing]) -> None:
     shares = basis_shares(found)
     click.echo(
-        f"of the time: {shares['operator']:.3g} % have a case of the suite with a shape that the operator tells, "
+        f"of the {_unit(found)}: {shares['operator']:.3g} % have a case of the suite with a shape that the operator tells, "
         f"{shares['grid']:.3g} % with one that the grid tells, {shares['kernel']:.3g} % with the kernel alone, "
         f"{shares['none']:.3g} % have none",
         err=True,
     )
+
+
+def _unit(found: list[Standing]) -> str:
+    return "time" if is_timed(found) else "launches"
 
 
 def _simulate(reach: Reach, found: list[Standing], most: int, gpu: GpuSpec) -> None:

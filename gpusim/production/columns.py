@@ -7,13 +7,20 @@ its share of time shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.production.launches import LaunchTotal
 from gpusim.production.names.kernel_name import FIELDS, UNKNOWN, KernelName
 from gpusim.production.names.parse import parse_names
 
 Column = Callable[["NamedTotal"], str]
+#: What annotations of PyTorch and NCCL call a collective, as :mod:`gpusim.production.names.communication` does.
+_COLLECTIVES = {
+    "allreduce": "all_reduce", "allreducecoalesced": "all_reduce", "allgather": "all_gather", "allgatherbase": "all_gather",
+    "allgatherintotensorcoalesced": "all_gather", "reducescatter": "reduce_scatter", "reducescatterbase": "reduce_scatter",
+    "reducescattertensorcoalesced": "reduce_scatter", "alltoall": "all_to_all", "alltoallv": "all_to_all", "alltoallbase": "all_to_all",
+    "broadcast": "broadcast", "reduce": "reduce", "send": "send_recv", "recv": "send_recv", "barrier": "barrier",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,16 @@ def _of_kind(total: LaunchTotal, names: Mapping[str, KernelName]) -> KernelName:
         return KernelName("fill", "memset", "driver", function=name.function)
     if total.what.kind in ("graph", "other"):
         return KernelName(function=total.what.kind)
+    collective = total.what.collective
+    if collective is not None and (not name.is_known or name.operation == UNKNOWN):
+        return replace(
+            name, family="communication", operation=_COLLECTIVES.get(_letters(collective.name), collective.name)
+        )
     return name
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name[:64].lower() if letter.isalpha())
 
 
 def _size(extent: Sequence[int] | None) -> str:

@@ -57,6 +57,11 @@ def hole_records(found: Sequence[Standing]) -> list[dict[str, Any]]:
     ]
 
 
+def is_timed(found: Sequence[Standing]) -> bool:
+    """Whether shares are of time; else they are of launches."""
+    return any(each.row.total.weighted_ns for each in found)
+
+
 def basis_shares(found: Sequence[Standing]) -> dict[str, float]:
     """Percent of the time by what is known: the shape by the operator, by the grid, the kernel alone, or no case."""
     whole = amount_of(each.row for each in found)

@@ -42,7 +42,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
 class DeviceTime(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long one GPU of one rank was seen, and how long something ran on it: ns of time, not summed over streams.
 
-    ``busy_ns``: any kernel; ``communication_ns``, ``computation_ns``: a kernel of collectives, any other kernel;
+    ``busy_ns``: any kernel or copy; ``communication_ns``, ``computation_ns``: a kernel of collectives, any other kernel;
     ``overlapped_ns``: both."""
 
     rank: int = -1
@@ -58,7 +58,7 @@ class DeviceTime(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def span_ns(self) -> int:
-        """From the first kernel's start to the last one's end."""
+        """From the first start of a kernel or copy to the last end."""
         return self.last_ns - self.first_ns
 
 

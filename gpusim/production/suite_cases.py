@@ -11,18 +11,22 @@ The table is a judgement, of what computes and moves alike; a row of it is as go
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpusim.production.columns import NamedTotal
 from gpusim.production.names.kernel_name import UNKNOWN, KernelName
+from gpusim.production.names.types import type_of
 from gpusim.production.operator_shapes import (
     attention_sizes,
     product_sizes,
     rows_and_columns,
 )
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_MOST_TYPES = 200
 #: Parsed type -> what the suite calls it.
 _HALF = {"fp16": "float16", "bf16": "float16"}
 _BOTH = {"fp32": "float32", **_HALF}
@@ -115,7 +119,11 @@ _SINGLE = {
 
 
 def case_of(row: NamedTotal) -> SuiteCase | NoCase:
-    """The suite's kernel for a row of production, or why there is none."""
+    """The suite's kernel for a row of production, or why there is none. Where the kernel's name tells no type, the inputs' of the
+    operator around it do, of a product and of an operator whose kernels are not told."""
+    if row.name.dtype == UNKNOWN and (row.name.family == "matrix_product" or row.total.what.kind == "operator"):
+        dtype = type_of(_WORD.findall(row.total.what.dtypes[:_MOST_TYPES]), integers=False)
+        row = replace(row, name=replace(row.name, dtype=dtype))
     name = row.name
     if name.family == "matrix_product":
         return _product_case(row)

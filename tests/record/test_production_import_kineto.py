@@ -126,6 +126,30 @@ def test_ranks_of_a_folder_are_compared(tmp_path: Path) -> None:
     )
 
 
+def test_a_straggler_costs_what_the_next_to_last_waits(tmp_path: Path) -> None:
+    """Kernels of 10, 50 and 90 us: without rank 0, rank 1 would have been waited for: 40 us each, not 80."""
+    for rank, length in enumerate((10, 50, 90)):
+        events = [kernel(200 * i, length, i + 1, ALL_REDUCE, 20) for i in range(12)]
+        written(tmp_path / f"r{rank}.json", events, rank)
+    (lagging,) = [each for each in imported([tmp_path]).facts if each.topic == "straggler"]
+    assert (lagging.rank, lagging.numbers["cost_ns"], lagging.numbers["collectives"]) == (0, 12 * 40_000, 12)
+    assert len(lagging.evidence) == 8 and lagging.evidence[0].value == 40_000
+
+
+def test_a_call_at_the_end_of_an_operator_is_within_it(tmp_path: Path) -> None:
+    """Older traces have whole microseconds."""
+    events = [
+        span("cpu_op", "outer", 0, 9),
+        span("cpu_op", "inner", 0, 5),
+        call(5, 1),
+        call(6, 2),
+        kernel(7, 1, 1),
+        kernel(9, 1, 2),
+    ]
+    production = imported([written(tmp_path / "a.json", events)])
+    assert {total.what.operator: total.launches for total in production.totals} == {"inner": 1, "outer": 1}
+
+
 def test_equal_ranks_are_told_of_nothing(tmp_path: Path) -> None:
     for rank in range(3):
         events = [kernel(100 * i, 50 + (i * 7 + rank * 3) % 11, i + 1, ALL_REDUCE if i % 2 else "k") for i in range(60)]

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import production_names
 import pytest
 from click.testing import CliRunner
 from collect_sender import batch
@@ -24,6 +25,7 @@ from gpusim.production.diff import differences
 from gpusim.production.file import read
 from gpusim.production.from_collector import from_collector
 from gpusim.production.histogram import DURATION, SIZES, histogram_records
+from gpusim.production.launches import Collective
 from gpusim.production.report import report_records, unknown_records
 from gpusim.production.significance import devices_p, durations_p, holm, share_p
 from gpusim.record import wire
@@ -181,3 +183,22 @@ def test_diff_prints_what_differs(tmp_path: Path) -> None:
     assert output_of("production", "diff", path, path)[0].strip() == "no difference"
     text, _ = output_of("production", "diff", path, path, "--all", "--format", "csv")
     assert {each["kernel"] for each in csv.DictReader(io.StringIO(text))} == {GEMM, ADD, SECRET}
+
+
+def test_the_source_says_what_a_name_does_not() -> None:
+    generic = "ncclDevKernel_Generic(ncclDevComm*, unsigned long, ncclWork*)"
+    found = rows(
+        row(generic, [1], collective=Collective("_allgather_base", "BFloat16", 8, 2)), row("copies", [1], kind="memcpy"),
+        row(GEMM, [1], kind="graph"), row("aten::mm", [1], kind="operator"),
+    )  # fmt: skip
+    assert [(each.name.family, each.name.operation) for each in found] == [
+        ("communication", "all_gather"), ("copy", "unknown"), ("unknown", "unknown"), ("matrix_product", "gemm")
+    ]  # fmt: skip
+
+
+def test_the_tool_prints_how_much_has_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_week(tmp_path / "w.production")
+    production_names.main([str(path)])
+    production_names.main([str(path), "--list"])
+    shares, *listed = [list(csv.DictReader(io.StringIO(part))) for part in capsys.readouterr().out.split("\nfile")][:1]
+    assert shares[0]["family"] == "10.00" and not listed

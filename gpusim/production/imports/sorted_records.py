@@ -18,6 +18,8 @@ import numpy as np
 MOST_IN_MEMORY = 1 << 19
 #: Rows that wait as Python tuples: they are ten times as large as records.
 _TUPLES = 1 << 14
+#: Of a run that are read at once, at least.
+LEAST_BLOCK_ROWS = 1024
 
 
 class SortedRecords:
@@ -77,7 +79,7 @@ class SortedRecords:
         self._blocks, self._held = [], 0
 
     def _merged(self) -> Iterator[np.ndarray]:
-        rows_a_block = max(1024, self.most // len(self._runs))
+        rows_a_block = max(LEAST_BLOCK_ROWS, self.most // len(self._runs))
         places = list(self._runs)
         blocks = [np.empty(0, self.dtype) for _ in places]
         while True:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from gpusim.production.file import Production, Source
-from gpusim.production.imports.json_events import Event, JsonList
+from gpusim.production.imports.json_events import Event, trace_events
 from gpusim.production.imports.names_seen import cut
 from gpusim.production.launches import Kind, Launch, LaunchTotal, kept
 from gpusim.production.timing.collectives import Collectives
@@ -49,7 +49,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, collectives: Collectives | None = None) -> Production:
     """All kernels and copies of the trace; of ``collectives`` it tells nothing."""
-    events = JsonList(path, "traceEvents", Event, alone=True)
+    events = trace_events(path)
     reader = _Reader()
     try:
         for batch in events.batches():

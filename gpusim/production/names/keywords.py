@@ -7,6 +7,8 @@ short ones count as whole words only. Namespaces name the library.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gpusim.production.names.kernel_name import UNKNOWN, KernelName
 from gpusim.production.names.split import SplitName, parts_of
 from gpusim.production.names.types import type_of
@@ -23,7 +25,7 @@ _FRAGMENTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
                    ("singleprefill", "prefill"), ("prefillwithkv", "prefill"), ("mergestate", "merge"), ("mergeattnstate", "merge"),
                    ("variablelengthmerge", "merge"), ("unifiedattention", "unified"), ("decodeattention", "decode"), ("flashattn", "flash"),
                    ("flashattention", "flash"), ("flashmla", "flash"), ("fmha", "fmha"), ("mhafwd", "fmha"), ("mhabwd", "fmha"),
-                   ("sdpa", "sdpa"), ("attention", "attention"), ("attn", "attention"), ("=mla", "mla"), ("=mha", "mha"), ("=mqa", "mqa"))),
+                   ("sdpa", "sdpa"), ("attention", "attention"), ("attn", "attention"), ("=mla", "mla"), ("pageddecode", "decode"), ("=gqa", "gqa"), ("=mha", "mha"), ("=mqa", "mqa"))),
     ("kv_cache", (("kvcache", "cache"),)),
     ("convolution", (("convolve", "convolution"), ("convolution", "convolution"), ("conv1d", "conv1d"), ("conv2d", "conv2d"),
                      ("conv3d", "conv3d"), ("convdepthwise", "depthwise"), ("depthwise", "depthwise"), ("winograd", "winograd"),
@@ -35,15 +37,16 @@ _FRAGMENTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("embedding", (("embedding", "embedding"), ("permutepooledembs", "permute"), ("boundscheckindices", "bounds_check"),
                    ("permute2d", "permute"), ("permute1d", "permute"), ("bucketize", "bucketize"), ("jagged", "jagged"),
                    ("linearizeindex", "linearize"), ("=tbe", "embedding"), ("lxucache", "cache"))),
-    ("matrix_product", (("splitkreduce", "split_k_reduce"), ("gemv", "gemv"), ("groupedgemm", "grouped_gemm"), ("gemm", "gemm"),
+    ("layout", (("repack", "repack"),)),
+    ("matrix_product", (("matrixmul", "gemm"), ("splitkreduce", "split_k_reduce"), ("gemv", "gemv"), ("groupedgemm", "grouped_gemm"), ("gemm", "gemm"),
                         ("matmul", "gemm"), ("marlin", "gemm"), ("scaledmm", "gemm"), ("=mm", "gemm"), ("=bmm", "bmm"), ("addmm", "gemm"),
                         ("mulmatvec", "gemv"), ("mulmat", "gemm"), ("=dot", "dot"), ("dotkernel", "dot"), ("gevm", "gemv"), ("cublaslt", "epilogue"),
                         ("einsum", "gemm"), ("nvjet", "gemm"), ("=linear", "gemm"))),
     ("optimizer", (("=adam", "adam"), ("adamw", "adam"), ("=lamb", "lamb"), ("=sgd", "sgd"), ("adagrad", "adagrad"), ("rmsprop", "rmsprop"),
                    ("=lars", "lars"), ("optimizer", "optimizer"), ("=muon", "muon"), ("newtonschulz", "muon"))),
-    ("loss", (("crossentropy", "cross_entropy"), ("nllloss", "nll"), ("mseloss", "mse"), ("=loss", "loss"), ("ctcloss", "ctc"))),
+    ("loss", (("crossentropy", "cross_entropy"), ("nllloss", "nll"), ("mseloss", "mse"), ("=cce", "cross_entropy"), ("=loss", "loss"), ("ctcloss", "ctc"))),
     ("sampling", (("sampling", "sample"), ("multinomial", "sample"), ("topp", "top_p"), ("topkmask", "top_k"), ("minp", "min_p"),
-                  ("rejectionsample", "rejection"), ("=sample", "sample"), ("samplertopk", "top_k"), ("=penalties", "penalty"), ("repetitionpenalt", "penalty"))),
+                  ("rejectionsample", "rejection"), ("=sample", "sample"), ("=temperature", "temperature"), ("samplertopk", "top_k"), ("=penalties", "penalty"), ("repetitionpenalt", "penalty"))),
     ("softmax", (("softmax", "softmax"),)),
     ("state_space", (("selectivescan", "scan"), ("chunkscan", "scan"), ("chunkstate", "state"), ("statepassing", "state"), ("=ssd", "scan"),
                      ("ssm", "scan"), ("mamba", "scan"), ("deltarule", "delta_rule"), ("chunkfwd", "chunk"), ("chunkgated", "delta_rule"))),
@@ -109,6 +112,7 @@ _BACKWARD = frozenset(("bwd", "backward", "grad", "bw", "gradinput"))
 _MOST_PARTS = 80
 
 
+@lru_cache(maxsize=1 << 14)
 def named_family(name: str) -> tuple[str, str]:
     """(family, operation) by the words of ``name``; UNKNOWN both where none is known."""
     parts = parts_of(name[:2000])[:_MOST_PARTS]
@@ -137,7 +141,11 @@ def by_keywords(split: SplitName) -> KernelName:
     if family == UNKNOWN and len(split.path) > 1:
         family, operation = named_family("_".join(split.path[-4:-1]))
     if family == UNKNOWN:
-        family, operation = named_family("_".join((*split.words[:24], *split.parameters[:24])))
+        family, operation = named_family("_".join(split.words[:24]))
+    if family == UNKNOWN and any(word.startswith("cublas") for word in split.parameters[:24]):
+        family, operation = "matrix_product", "epilogue"
+    if family == "matrix_product" and any("moe" in parts_of(scope) for scope in split.path[-4:-1]):
+        family = "mixture_of_experts"
     parts = frozenset(parts_of(function[:2000]))
     if operation != UNKNOWN and parts & _BACKWARD and "backward" not in operation:
         operation += "_backward"

@@ -17,6 +17,10 @@ MOST_LETTERS = 16_384
 _WORD = re.compile(r"[A-Za-z_$][\w$]*|\d+")
 #: Each alternative begins with another letter or ends at its first other one: linear.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+|\d+")
+#: ``(int)128``, as Nsight writes a number among a template's arguments.
+_CAST = re.compile(r"\((?:int|uint|long|ulong|short|ushort|char|schar|uchar|bool)\)(?=-?\d)")
+#: What profilers end a name with that they have cut.
+_CUT = ("...", "…")
 _NO_NAMESPACE = ("(anonymous namespace)::", "<unnamed>::", "_GLOBAL__N__", "{anonymous}::")
 _TWO_WORDS = (
     ("unsigned long long", "ulong"), ("unsigned long", "ulong"), ("unsigned int", "uint"), ("unsigned char", "uchar"),
@@ -53,12 +57,15 @@ def split_name(name: str) -> SplitName:
         return SplitName(text, path, words, ())
     for there, instead in _TWO_WORDS:
         text = text.replace(there, instead)
-    plain = text
+    plain = _CAST.sub("", text)
     for each in _NO_NAMESPACE:
         plain = plain.replace(each, "")
     begin, template, parameters = _declared(plain)
     path = tuple(part for part in begin.split("::") if part)
-    return SplitName(text, path, tuple(_WORD.findall(template)), tuple(_WORD.findall(parameters)))
+    words, last = _WORD.findall(template), _WORD.findall(parameters)
+    if text.endswith(_CUT):  # the last word may be half of one
+        (last or words)[-1:] = []
+    return SplitName(text, path, tuple(words), tuple(last))
 
 
 def parts_of(identifier: str) -> list[str]:

@@ -68,7 +68,7 @@ def _fact(number: int, rank: _Rank, p: float, ranks: int, names: dict[int, str])
     )
     numbers = {
         "collectives": rank.seen, "last": rank.last, "by_chance": rank.chance, "cost_ns": rank.cost_ns, "ranks": ranks,
-        "own_duration_ns": rank.duration_ns, "p": p,
+        "longest_duration_ns": rank.duration_ns, "p": p,
     }  # fmt: skip
     evidence = [
         Evidence(
