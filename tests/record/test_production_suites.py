@@ -54,6 +54,7 @@ def of(kernel: str, **what) -> NamedTotal:
         (of(ADD, operator="aten::add_", shapes="[[4, 100], [4, 100], []]"), "elementwise_fused:rows=4,columns=100,dtype=float32", "operator"),
         (of("aten::mm", kind="operator", operator="aten::mm", shapes="[[16, 32], [32, 8]]", dtypes='["Tensor(c10::Half)"]'), "hgemm_tensor:m=16,n=8,k=32", "operator"),
         (of("matmul_kernel_0d1d2d", operator="aten::mm", shapes="[[16, 32], [32, 8]]", dtypes='["float", "float"]'), "sgemm_register:m=16,n=8,k=32", "operator"),
+        (of(ADD, operator="mylib::add_rows", shapes="[[4, 100], [4, 100], []]"), "elementwise_fused:dtype=float32", "kernel"),
         (of(ADD, operator="CompiledFunction", shapes="[[4, 100], [4, 100], []]"), "elementwise_fused:dtype=float32", "kernel"),
         (of(SOFTMAX, operator="aten::_softmax", shapes="[[2, 3, 50], [], []]"), "softmax:rows=6,columns=50", "operator"),
         (of("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 64, 4, false, false, cutlass::half_t", operator="aten::_scaled_dot_product_flash_attention", shapes="[[1, 8, 100, 64], [1, 8, 100, 64]]"),
