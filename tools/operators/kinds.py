@@ -148,7 +148,7 @@ KINDS = {
     ),
     "encoder": Kind(
         ("batch_size", "isl", "num_heads", "head_dim"), {"attn_dtype": ("bfloat16",)}, {"h100": "vllm"},
-        lambda table: table.isl, _encoder, context_library_of, _CONTEXT,
+        lambda table: table.isl, _encoder, lambda generation: context_library_of(generation, causal=False), _CONTEXT,
     ),
     "quantize": Kind(
         ("m", "k"), {"quant_dtype": ("fp8",)}, {"h100": "vllm"}, lambda table: 3.0 * table.m * table.k, _quantize,
