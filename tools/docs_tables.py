@@ -264,6 +264,21 @@ def energy_left_out() -> str:
     return table(["operator", "left out", "of", "reason"], rows, frozenset({1, 2}))
 
 
+def operator_errors() -> str:
+    """A row a kind, GPU and region: errors of the other projected operators, from what tools/tile_operators.py recorded."""
+    path = Path(__file__).parents[1] / "gpusim" / "tile" / "operator_errors.json"
+    known = json.loads(path.read_text("utf-8"))
+    rows = [
+        [kind, f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
+         f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %",
+         "" if each["others_apart_percent"] is None else f"{each['others_apart_percent']:.0f} %"]
+        for kind, kept in known.items()
+        for each in kept.get("regions", ())
+    ]  # fmt: skip
+    head = ["kind", "GPU", "region", "shapes", "mean error", "median", "signed", "within 10 %", "others apart"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7, 8}))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
@@ -275,6 +290,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "interval halves": interval_halves,
     "datasheet errors": datasheet_errors,
     "projection errors": projection_errors,
+    "operator errors": operator_errors,
     "attention errors": attention_errors,
     "collective errors": collective_errors,
     "model errors": model_errors,

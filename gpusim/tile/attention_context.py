@@ -110,8 +110,8 @@ class ContextLibrary:
 
 
 @functools.cache
-def context_library_of(generation: str) -> ContextLibrary:
-    """The context kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
+def context_library_of(generation: str, causal: bool = True) -> ContextLibrary:
+    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
     for a generation of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
@@ -119,7 +119,9 @@ def context_library_of(generation: str) -> ContextLibrary:
         raise SpecError(
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
-    row = table[name].get("context", {})
+    row = dict(table[name].get("context", {}))
+    if not causal:
+        row |= table[name].get("encoder", {})
     expected = {each.name for each in fields(ContextLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -140,7 +142,7 @@ def project_context(
         )  # fmt: skip
         return project_attention(spec, one)
     machine = tile_machine(spec, shape.dtype)
-    used = library or context_library_of(spec.generation)
+    used = library or context_library_of(spec.generation, shape.causal)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     tiles, steps, longest = _steps(shape, packed, used.query_rows, used.kv_columns)
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm

@@ -61,11 +61,13 @@ class MoeOp:
 
 @dataclass(frozen=True)
 class MoeLibrary:
-    """``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, and ``token_ns`` more of it for each token."""
+    """``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, and ``token_ns`` more of it for each token.
+    ``all_choices``: 1 where kernels go over the rows of other GPUs' experts too, which hold zeros."""
 
     product: Library
     routing_ns: float
     token_ns: float
+    all_choices: int
 
 
 @functools.cache
@@ -81,7 +83,8 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
     row |= table[name].get(dtype, {})
     routing_ns, token_ns = row.pop("routing_ns"), row.pop("token_ns")
-    return MoeLibrary(replace(library_of(generation, dtype), **row), routing_ns, token_ns)
+    all_choices = row.pop("all_choices")
+    return MoeLibrary(replace(library_of(generation, dtype), **row), routing_ns, token_ns, all_choices)
 
 
 def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> Projection:
@@ -97,12 +100,15 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     cold = weight_bytes * (widths + 1) > used.product.l2_share * machine.l2_bytes
     up = GemmShape(rows, widths * inside, op.hidden, op.dtype, cold_b=cold, group_rows=groups)
     down = GemmShape(rows, op.hidden, inside, op.dtype, cold_b=cold, group_rows=groups)
-    activation = MemoryOp("activation", 2.0 * rows * widths * inside, element_bytes * rows * inside, rows)
-    summing = MemoryOp("copy", 2.0 * rows * op.hidden, 2.0 * op.tokens * op.hidden, op.tokens)
+    held = op.tokens * op.top_k if used.all_choices else rows
+    activation = MemoryOp("activation", 2.0 * held * widths * inside, element_bytes * held * inside, held)
+    summing = MemoryOp("copy", 2.0 * held * op.hidden, 2.0 * op.tokens * op.hidden, op.tokens)
     parts = [
         _product(spec, up, used.product), project_memory(spec, activation), _product(spec, down, used.product),
         project_memory(spec, summing),
     ]  # fmt: skip
+    zeros_bytes = 2.0 * (held - rows) * (widths * inside + op.hidden)
+    zeros_seconds = zeros_bytes / (machine.dram_bytes_per_cycle * machine.clock_hz)
     if element_bytes < 2:
         quantize = MemoryOp("quantize", 2.0 * op.tokens * op.hidden, element_bytes * op.tokens * op.hidden, op.tokens)
         parts.append(project_memory(spec, quantize))
@@ -111,7 +117,7 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     kind = f"moe_{'bf16' if op.dtype == 'fp16' else op.dtype}{'_block' * op.block_scaled}"
     band = operator_band(kind, spec.generation, op.tokens)
     return joined(
-        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * op.tokens),
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * op.tokens) + zeros_seconds,
     )  # fmt: skip
 
 

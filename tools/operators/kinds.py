@@ -37,6 +37,10 @@ _GEMM = (
     "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
     "shared_loads", "l2_share", "l2_rate_share",
 )  # fmt: skip
+_MOE = (
+    "routing_ns", "token_ns", "launch_ns", "rate_largest", "rate_large", "rate_medium", "rate_small", "dram_share",
+    "l2_rate_share", "block_start_cycles", "step_cycles", "l2_share",
+)  # fmt: skip
 _MOE_SHAPE = (
     "num_tokens",
     "hidden_size",
@@ -128,11 +132,11 @@ KINDS = {
     "moe_bf16": Kind(
         _MOE_SHAPE, {"moe_dtype": ("bfloat16",)},
         {"a100_80gb": "vllm_fused_moe", "h100": "vllm_unquantizedfusedmoe_triton_tritonexperts"}, _rows, _moe("bf16"),
-        lambda generation: moe_library_of(generation, "bf16"), ("routing_ns", "token_ns", *_GEMM),
+        lambda generation: moe_library_of(generation, "bf16"), _MOE,
     ),
     "moe_fp8": Kind(
         _MOE_SHAPE, {"moe_dtype": ("fp8",)}, {"h100": "moe_torch_flow_cutlass"}, _rows, _moe("fp8"),
-        lambda generation: moe_library_of(generation, "fp8"), ("routing_ns", "token_ns", *_GEMM),
+        lambda generation: moe_library_of(generation, "fp8"), _MOE,
     ),
     "mla_generation": Kind(
         ("batch_size", "step", "num_heads"), {"kv_cache_dtype": ("bfloat16",)}, {"a100_80gb": "trtllm", "h100": "trtllm"},
@@ -144,7 +148,7 @@ KINDS = {
     ),
     "encoder": Kind(
         ("batch_size", "isl", "num_heads", "head_dim"), {"attn_dtype": ("bfloat16",)}, {"h100": "vllm"},
-        lambda table: table.isl, _encoder, context_library_of, _CONTEXT,
+        lambda table: table.isl, _encoder, lambda generation: context_library_of(generation, causal=False), _CONTEXT,
     ),
     "quantize": Kind(
         ("m", "k"), {"quant_dtype": ("fp8",)}, {"h100": "vllm"}, lambda table: 3.0 * table.m * table.k, _quantize,
