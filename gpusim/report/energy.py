@@ -56,7 +56,8 @@ def _dynamic(launch: LaunchResult, figures: EnergyFigures, seconds: float) -> di
         if not issues[index]:
             continue
         opcode, _ = opcode_of_text(text)
-        kind = opcode.flops.kind if opcode is not None and opcode.flops.each else ""
+        flops = opcode.flops if opcode is not None else None
+        kind = flops.kind if flops is not None and flops.each else ""
         if macs[index]:
             tensor += 2.0 * macs[index] * figures.tensor_flop_pj(tensor_operands(text))
         elif kind in _ARITHMETIC:

@@ -134,7 +134,7 @@ def test_a_timeline_holds_every_block_within_its_launch(run, tmp_path):
     assert sum(e["dur"] for e in launches) == pytest.approx(result.time_us, abs=1e-3)
     end = launches[-1]["ts"] + launches[-1]["dur"]
     assert all(e["ts"] >= 0 and e["ts"] + e["dur"] <= end + 1e-3 for e in blocks)
-    assert {e["name"] for e in events if e["ph"] == "C"} == {"DRAM GB/s", "L2 GB/s", "warps by state"}
+    assert {e["name"] for e in events if e["ph"] == "C"} == {"DRAM GB/s", "L2 GB/s", "warps by state", "power W"}
 
 
 def test_a_timeline_keeps_to_its_budget_and_says_so():
