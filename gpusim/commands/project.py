@@ -10,7 +10,7 @@ from gpusim.commands.project_operators import attention, moe
 from gpusim.errors import UsageError
 
 DTYPES = ("bf16", "fp16", "tf32", "int8", "fp8", "fp4")
-WIDE = ("bf16", "fp16", "tf32")
+UNCONVERTED = ("bf16", "fp16", "tf32")
 
 
 @click.group(context_settings=HELP)
@@ -36,7 +36,7 @@ def project() -> None:
 @click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")
 @gpu_option("h100")
 @format_option()
-@done_by(lambda batch, dtype, **_: "projecting" if batch == 1 and dtype in WIDE else "projecting_operators")
+@done_by(lambda batch, dtype, **_: "projecting" if batch == 1 and dtype in UNCONVERTED else "projecting_operators")
 def gemm(
     rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, cold: bool, warm: bool, gpu: str, form: str
 ) -> None:  # fmt: skip
@@ -56,8 +56,8 @@ def gemm(
     """
     if cold and warm:
         raise UsageError("--cold and --warm say the opposite: give one of them")
-    if (cold or warm) and (batch > 1 or dtype not in WIDE):
-        raise UsageError(f"--cold and --warm are for single products of {', '.join(WIDE)}")
+    if (cold or warm) and (batch > 1 or dtype not in UNCONVERTED):
+        raise UsageError(f"--cold and --warm are for single products of {', '.join(UNCONVERTED)}")
     if block_scaled and dtype not in ("fp8", "fp4"):
         raise UsageError(f"--block-scaled is for fp8 and fp4, not {dtype}")
 
