@@ -13,7 +13,7 @@ from gpusim.commands.project_operators import attention, moe
 from gpusim.errors import UsageError
 
 DTYPES = ("bf16", "fp16", "tf32", "int8", "fp8", "fp4")
-WIDE = ("bf16", "fp16", "tf32")
+UNCONVERTED = ("bf16", "fp16", "tf32")
 
 
 _power_limit_option = click.option(
@@ -64,7 +64,7 @@ project.add_command(export)
 @_power_limit_option
 @gpu_option("h100")
 @format_option()
-@done_by(lambda batch, dtype, **_: "projecting" if batch == 1 and dtype in WIDE else "projecting_operators")
+@done_by(lambda batch, dtype, **_: "projecting" if batch == 1 and dtype in UNCONVERTED else "projecting_operators")
 def gemm(
     rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, cold: bool, warm: bool, power_limit_watts: float | None,
     gpu: str, form: str,
@@ -86,10 +86,10 @@ def gemm(
     """
     if cold and warm:
         raise UsageError("--cold and --warm say the opposite: give one of them")
-    if (cold or warm) and (batch > 1 or dtype not in WIDE):
-        raise UsageError(f"--cold and --warm are for single products of {', '.join(WIDE)}")
-    if power_limit_watts is not None and (batch > 1 or dtype not in WIDE):
-        raise UsageError(f"--power-limit-watts is for single products of {', '.join(WIDE)}")
+    if (cold or warm) and (batch > 1 or dtype not in UNCONVERTED):
+        raise UsageError(f"--cold and --warm are for single products of {', '.join(UNCONVERTED)}")
+    if power_limit_watts is not None and (batch > 1 or dtype not in UNCONVERTED):
+        raise UsageError(f"--power-limit-watts is for single products of {', '.join(UNCONVERTED)}")
     if block_scaled and dtype not in ("fp8", "fp4"):
         raise UsageError(f"--block-scaled is for fp8 and fp4, not {dtype}")
 
