@@ -29,10 +29,10 @@ def stub_folder() -> Path:
 
 @cache
 def fake_cupti() -> Path:
-    """A libcupti that tells of the stub's launches (fake_cupti.c)."""
+    """A libcupti that tells of the stub's launches (recorded_cupti.c)."""
     path = stub_folder() / "libcupti.so"
     shared = [COMPILER, "-O1", "-shared", "-fPIC", "-Wl,-soname,libcupti.so", "-I", NATIVE, "-o", path]
-    subprocess.run([*shared, SUPPORT / "fake_cupti.c", "-ldl", "-lpthread", "-lm"], check=True)
+    subprocess.run([*shared, SUPPORT / "recorded_cupti.c", "-ldl", "-lpthread", "-lm"], check=True)
     return path
 
 
