@@ -110,7 +110,8 @@ def test_quantiles_over_six_decades() -> None:
     """A batch with more different times than it has bins: the sketch stays near at every quantile."""
     total = run("threads", wrong="l", GPUSIM_RECORD_PERIOD_MS="60000")[1]["alpha", "launch", 7]
     times = sorted(1000 * exp(log(1e6) * (number * 0.6180339887498949 % 1)) for number in range(1101, 5101))
-    assert total.timed == len(times) and len(total.bins) <= MOST_BINS
+    # The last launches may come in a batch of their own.
+    assert total.timed == len(times) and len(total.bins) <= 2 * MOST_BINS
     for share in (0.1, 0.5, 0.9, 0.99):
         found = quantile_ns(total.bins, share)
         assert found is not None and abs(found / times[int(share * (len(times) - 1))] - 1) < 0.2
