@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.io.large_pages import zero_bytes
+from gpusim.large_pages import zero_bytes
 
 #: The unit of a column and what a number of it is.
 UNITS = {
@@ -51,7 +51,7 @@ HOST_LINE_BYTES = 64
 
 def line_aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array of zeros that begins with a cache line of the host; NumPy's begin 16 bytes behind one. In large pages where
-    :func:`gpusim.io.large_pages.large_pages` asks for them."""
+    :func:`gpusim.large_pages.large_pages` asks for them."""
     size = math.prod(shape) * dtype.itemsize
     room = zero_bytes(size + HOST_LINE_BYTES)
     start = -room.ctypes.data % HOST_LINE_BYTES

@@ -21,8 +21,8 @@ from gpusim.engine.sampling import behind_sampled, left_out
 from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.io.large_pages import large_pages
 from gpusim.io.progress import task
+from gpusim.large_pages import large_pages
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.trace.record import Trace
 

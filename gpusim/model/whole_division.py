@@ -39,7 +39,7 @@ def _quotient(typing_context, number, divisor):
 
 
 #: ``number // divisor``, for numbers below 2**52 that are not negative.
-quotient: Any = _plain_quotient if config.DISABLE_JIT else _quotient
+quotient: Any = _plain_quotient if config.DISABLE_JIT else _quotient  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @inner

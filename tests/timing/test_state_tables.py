@@ -11,7 +11,7 @@ import pytest
 
 from gpusim.engine.arena import Arena
 from gpusim.gpus.load import load_gpu
-from gpusim.io.large_pages import PAGE_BYTES, large_pages
+from gpusim.large_pages import PAGE_BYTES, large_pages
 from gpusim.model.residency import PC, WARP_TABLE
 from gpusim.model.sm_state import empty_state
 from gpusim.state_tables import HOST_LINE_BYTES, Record, Table, line_aligned
