@@ -26,7 +26,8 @@ def test_a_quotient_is_exact(number, divisor):
     assert both(number, divisor) == divmod(number, divisor)
 
 
-@given(st.integers(1, 1 << 26), st.integers(1, 1 << 26))
-def test_one_below_a_multiple_is_not_rounded_up_to_it(divisor, times):
-    number = divisor * times - 1
-    assert both(number, divisor) == divmod(number, divisor)
+@given(st.integers(1, 1 << 26), st.integers(1, (1 << 26) - 1))
+@example(49, 1)
+def test_multiples_and_their_neighbours_are_told_apart(divisor, times):
+    for number in (divisor * times - 1, divisor * times, divisor * times + 1):
+        assert both(number, divisor) == divmod(number, divisor)
