@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusim.large_pages import zero_bytes
+
 #: The unit of a column and what a number of it is.
 UNITS = {
     "cycle": "a point of time, in SM cycles from the machine's start",
@@ -48,9 +50,10 @@ HOST_LINE_BYTES = 64
 
 
 def line_aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array of zeros that begins with a cache line of the host; NumPy's begin 16 bytes behind one."""
+    """An array of zeros that begins with a cache line of the host; NumPy's begin 16 bytes behind one. In large pages where
+    :func:`gpusim.large_pages.large_pages` asks for them."""
     size = math.prod(shape) * dtype.itemsize
-    room = np.zeros(size + HOST_LINE_BYTES, np.uint8)
+    room = zero_bytes(size + HOST_LINE_BYTES)
     start = -room.ctypes.data % HOST_LINE_BYTES
     return room[start : start + size].view(dtype).reshape(shape)
 

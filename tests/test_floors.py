@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 #: Part of gpusim -> floor. A file imports lower floors, or its own part.
 FLOORS = {
     "errors": 0,
+    "large_pages": 0,
     "io": 1,
     "workers": 2,
     "cluster": 2,

@@ -20,8 +20,10 @@ from gpusim.engine.latencies import turnaround_halves
 from gpusim.engine.part import Outgoing
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.supply import L_END, L_ENDED, L_FIRST, L_WARPS, Supply
+from gpusim.engine.tables import copied
 from gpusim.errors import LaunchError, SpecError, TraceFormatError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.jit_direct import direct
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import service_order
@@ -205,6 +207,9 @@ def _end(p, s, live, exits):
     return emptied
 
 
+_decision_after, _note_ends, _serve_until = direct(_next_decision), direct(_end), direct(_serve)
+
+
 def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray) -> None:
     """Add to ``executions`` int64[instructions] how often each issues in the chunk for blocks ``first`` to ``end - 1``."""
     per_block = len(chunk.warps) // chunk.blocks
@@ -327,12 +332,12 @@ class Dispatcher:
 
     def next_tick(self) -> int:
         """When the next slot is served; NEVER if none is free or no block is left."""
-        cycle = _next_decision(self._state)
+        cycle = _decision_after(self._state)
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take block ends."""
-        if _end(self._rates, self._state, self._chunks.live, batch):
+        if _note_ends(self._rates, self._state, self._chunks.live, batch):
             self._chunks.drop_ended()
 
     def feed(self, groups: list[SmGroup], cycle: int) -> None:
@@ -343,16 +348,16 @@ class Dispatcher:
         """Serve the slots whose turn comes before ``until_tick``."""
         outgoing: Outgoing = []
         until = until_tick // TICKS_PER_CYCLE
-        while _next_decision(self._state) < until:
+        while _decision_after(self._state) < until:
             row = self._chunks.serving(self.next_block)
-            count = _serve(self._rates, self._state, self._chunks.live, row, until, self._chunks.idle(row))
+            count = _serve_until(self._rates, self._state, self._chunks.live, row, until, self._chunks.idle(row))
             if count < 0:
                 raise TraceFormatError(
                     f"{self.kernel}: of cluster {self.next_block // self._rates.cluster} some blocks execute nothing, or lie in another"
                     " chunk than others"
                 )
             if count:
-                starts = self._state.starts[:count].copy()
+                starts = copied(self._state.starts, count)
                 self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks
                 outgoing.append(starts)
         return outgoing

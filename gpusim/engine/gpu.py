@@ -22,11 +22,14 @@ from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
+from gpusim.large_pages import large_pages
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.trace.record import Trace
 
 #: Fewer busy SMs than this are not worth a second thread.
 _SMS_WORTH_A_THREAD = 8
+#: Fewer warp instructions than this, a tenth of a second, are simulated before clearing large pages for all SMs has paid.
+_INSTRUCTIONS_WORTH_LARGE_PAGES = 500_000
 
 
 def simulate(
@@ -69,9 +72,12 @@ def simulate(
     for trace in (*before, *ran, *launches):
         check_architecture(trace, spec)
     wanted = Observation(samples, sample, progress)
-    with Machine(gpu_graph(spec), _thread_count(threads, launches, spec), window_cycles, order_seed) as machine:
+    every = (*ran, *launches)
+    with large_pages(_is_long(every)):
+        made = Machine(gpu_graph(spec), _thread_count(threads, launches, spec), window_cycles, order_seed)
+    with made as machine:
         device = machine.devices[0]
-        results, every = [], (*ran, *launches)
+        results = []
         weights = [known_instructions(trace) for trace in every] if len(every) > 1 else [1]
         with task("simulating", len(every), "launches", weights=weights) as shown:
             for done, trace in enumerate(ran, 1):
@@ -114,6 +120,17 @@ def check_architecture(trace: Trace, spec: GpuSpec) -> None:
             f"{trace.launch.kernel}: the trace holds machine code for compute capability {have}, "
             f"{spec.name} runs {want}; capture it with gpu={spec.name!r}"
         )
+
+
+def _is_long(traces: Iterable[Trace]) -> bool:
+    """Whether the launches take so long that large pages are worth their clearing."""
+    instructions = 0
+    for trace in traces:
+        known = known_instructions(trace)
+        instructions += known or _INSTRUCTIONS_WORTH_LARGE_PAGES  # read as it runs: many, as a rule
+        if instructions >= _INSTRUCTIONS_WORTH_LARGE_PAGES:
+            return True
+    return False
 
 
 def window_limit_cycles(spec: GpuSpec) -> int:

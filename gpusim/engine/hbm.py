@@ -12,7 +12,7 @@ from gpusim.engine.graph import part_name
 from gpusim.engine.inbox import Inbox
 from gpusim.engine.latencies import burst_ticks, dram_answer_ticks
 from gpusim.engine.part import Outgoing
-from gpusim.engine.tables import FIRST_NODES, grown
+from gpusim.engine.tables import FIRST_NODES, copied, grown
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_direct import direct
 from gpusim.model import hbm
@@ -92,7 +92,7 @@ class HbmPart:
         self._state = state
         self._requests.drop(_handle_until(self._rates, state, requests, until_tick))
         count = int(state.scalars[hbm.RESPONSES])
-        return [state.responses[:count].copy()] if count else []
+        return [copied(state.responses, count)] if count else []
 
     def waiting_for(self) -> str:
         """One line: what is under way here; empty if nothing is."""

@@ -15,7 +15,7 @@ from gpusim.engine.graph import part_name
 from gpusim.engine.inbox import Inbox
 from gpusim.engine.latencies import dram_request_ticks
 from gpusim.engine.part import Outgoing
-from gpusim.engine.tables import FIRST_NODES, grown
+from gpusim.engine.tables import FIRST_NODES, copied, grown
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_direct import direct
@@ -92,6 +92,7 @@ class L2Part:
             costs=self._costs,
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
             nodes=l2_state.NODE_TABLE.zeros(FIRST_NODES),
+            places=l2_state.PLACE_TABLE.zeros(FIRST_NODES),
             merged=MERGE_TABLE.zeros(max(1, rates.gpcs * MERGE_ROWS * rates.merges)),
             heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
@@ -162,10 +163,10 @@ class L2Part:
         self._fills.drop(taken_fills)
         count = int(state.scalars[l2_state.RESPONSES])
         if count:
-            sent.append(state.responses[:count].copy())
+            sent.append(copied(state.responses, count))
         count = int(state.scalars[l2_state.DRAM_REQUESTS])
         if count:
-            sent.append(state.dram[:count].copy())
+            sent.append(copied(state.dram, count))
         return sent
 
     def begin_launch(self, arena: Arena) -> None:
@@ -191,6 +192,8 @@ class L2Part:
             heap = np.zeros((2, len(bigger)), np.int64)
             heap[:, : state.heap.shape[1]] = state.heap
             state = state._replace(nodes=bigger, heap=heap)
+        if len(state.places) < requests:
+            state = state._replace(places=l2_state.PLACE_TABLE.zeros(2 * requests))
         if len(state.responses) < outstanding:
             state = state._replace(responses=np.zeros(2 * outstanding, RESPONSE))
         if len(state.dram) < _DRAM_PER_EVENT * events:

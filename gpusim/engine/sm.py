@@ -14,7 +14,7 @@ from gpusim.engine.graph import part_name
 from gpusim.engine.latencies import peer_ticks, turnaround_halves
 from gpusim.engine.part import Outgoing
 from gpusim.engine.sm_advance import advance_group
-from gpusim.engine.tables import grown
+from gpusim.engine.tables import copied, grown
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_direct import direct
 from gpusim.model import timing as at
@@ -30,10 +30,6 @@ from gpusim.model.register_file import operand_table
 from gpusim.model.sm_state import empty_state, for_program
 from gpusim.model.sm_tables import (
     ARRIVALS,
-    E_BLOCK,
-    E_CYCLE,
-    E_SLOT,
-    E_SM,
     NEXT,
     P_CLUSTER,
     P_CYCLE,
@@ -225,18 +221,18 @@ class SmGroup:
         requests, exits = int(state.report[R_REQUESTS]), int(state.report[R_EXITS])
         outgoing: Outgoing = []
         if requests:
-            outgoing.append(state.out[:requests].copy())
+            outgoing.append(copied(state.out, requests))
         if exits:
             outgoing.append(self._exits(state.exits[:exits]))
         if state.report[R_PEERS]:
-            outgoing.append(state.peers_sent[: state.report[R_PEERS]].copy())
+            outgoing.append(copied(state.peers_sent, int(state.report[R_PEERS])))
         return outgoing
 
     def _exits(self, rows: np.ndarray) -> np.ndarray:
         """Block ends as messages to the dispatcher."""
-        exits = np.empty(len(rows), EXIT)
-        exits["time"] = rows[:, E_CYCLE] * TICKS_PER_CYCLE + self._exit_ticks
-        exits["sm"], exits["slot"], exits["block"] = rows[:, E_SM], rows[:, E_SLOT], rows[:, E_BLOCK]
+        exits = rows.copy().view(EXIT)[:, 0]  # the table's columns stand in the order of the message's fields
+        exits["time"] *= TICKS_PER_CYCLE
+        exits["time"] += self._exit_ticks
         return exits
 
     @property

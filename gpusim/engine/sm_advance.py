@@ -12,6 +12,7 @@ from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
+from gpusim.model.bit_sets import lowest
 from gpusim.model.cluster import join_cluster, leave_cluster, take_messages
 from gpusim.model.compiled import compiled, inlined, inner
 from gpusim.model.l1_access import block_lsu, enter, has_room
@@ -40,7 +41,8 @@ from gpusim.model.residency import (
     wake,
     warp_index,
 )
-from gpusim.model.scheduler import READY, hold, pick_warp, sleep
+from gpusim.model.scheduler import ASLEEP, AWAKE, READY, hold, pick_warp, sleep
+from gpusim.model.scheduler import WANTED as WANTED_PORTS
 from gpusim.model.sm_tables import (
     AGE_COUNT,
     ARRIVALS,
@@ -220,13 +222,27 @@ def hint_sm(state, sm):
         prefetch_for_later(state.front.registers, (sub, 0))
         for port in range(0, PORTS, 2):
             prefetch_for_later(resident.ports, (sub, port, 0))
-    warps = subs * timing[WARPS_PER_SUB_CORE]
-    for warp in range(sm * warps, (sm + 1) * warps):
-        prefetch_for_later(resident.slots, (warp, 0))
-        prefetch_for_later(resident.board, (warp, 0))
-        prefetch_for_later(resident.warps, (warp, 0))
-        prefetch_for_later(resident.warps, (warp, HOST_COLUMNS))
-        prefetch_for_later(resident.warps, (warp, 2 * HOST_COLUMNS))
+
+
+@inlined
+def hint_warps(state, sm):
+    """The same of its warps that have something to do or will have: what others wait for comes with a response, see
+    :func:`hint_arrivals`."""
+    timing, resident = state.timing, state.resident
+    subs, per_sub = timing[SUB_CORES], timing[WARPS_PER_SUB_CORE]
+    for sub in range(sm * subs, (sm + 1) * subs):
+        active, wanted = resident.sets[sub, ASLEEP], resident.sets[sub, WANTED_PORTS]
+        while wanted:
+            active |= resident.ports[sub, lowest(wanted), AWAKE]
+            wanted &= wanted - 1
+        while active:
+            warp = sub * per_sub + lowest(active)
+            active &= active - 1
+            prefetch_for_later(resident.slots, (warp, 0))
+            prefetch_for_later(resident.board, (warp, 0))
+            prefetch_for_later(resident.warps, (warp, 0))
+            prefetch_for_later(resident.warps, (warp, HOST_COLUMNS))
+            prefetch_for_later(resident.warps, (warp, 2 * HOST_COLUMNS))
 
 
 @inner
@@ -324,10 +340,14 @@ def advance_group(state, tables, until):
     last = report[R_LAST_CYCLE]
     for i in range(sms.shape[0]):
         sm = state.order[i]
+        if i + 2 < sms.shape[0]:
+            later_sm = state.order[i + 2]
+            if sms[later_sm, NEXT] < until and sms[later_sm, RESIDENT_BLOCKS]:
+                hint_sm(state, later_sm)
         if i + 1 < sms.shape[0]:
             following_sm = state.order[i + 1]
             if sms[following_sm, NEXT] < until and sms[following_sm, RESIDENT_BLOCKS]:
-                hint_sm(state, following_sm)
+                hint_warps(state, following_sm)
         if sms[sm, NEXT] < until:
             advance_sm(state, tables, sm, until)
             last = max(last, sms[sm, LAST])

@@ -201,7 +201,7 @@ class Supply:
         """The row of ``live`` in which ``block`` begins; all that its warps can issue in a first window is there."""
         while not len(self.live) or block >= self.live[-1, L_END]:
             self.pull()
-        row = int(np.flatnonzero(block < self.live[:, L_END])[0])
+        row = int(self.live[:, L_END].searchsorted(block, "right"))
         place = self.places[row]
         if place.outline.open_blocks:
             end = place.live.warps + place.live.blocks * self._per_block

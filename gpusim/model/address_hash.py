@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from gpusim.gpus.spec import L2Spec
 from gpusim.model.compiled import compiled
+from gpusim.model.whole_division import quotient, remainder
 
 #: Neighbouring lines that have the same home: 1 << CHUNK_SHIFT.
 CHUNK_SHIFT = 1
@@ -50,24 +51,24 @@ def fold(number: int) -> int:
 def partition_of(line: int, on: Layout) -> int:
     """The home partition of a line."""
     piece = line >> on.piece_shift
-    turn = piece // on.partitions
-    return (piece - turn * on.partitions + fold(turn)) % on.partitions
+    turn = quotient(piece, on.partitions)
+    return remainder(piece - turn * on.partitions + fold(turn), on.partitions)
 
 
 @compiled
 def _order_in_partition(line: int, on: Layout) -> int:
     """How many lines of its partition lie before a line."""
-    turn = (line >> on.piece_shift) // on.partitions
+    turn = quotient(line >> on.piece_shift, on.partitions)
     return (turn << on.piece_shift) + (line & ((1 << on.piece_shift) - 1))
 
 
 @compiled
 def local_slice_of(line: int, on: Layout) -> int:
     """The slice of a line, counted within its home partition (or within another that keeps a copy)."""
-    slices = on.slices // on.partitions
+    slices = quotient(on.slices, on.partitions)
     chunk = _order_in_partition(line, on) >> CHUNK_SHIFT
-    turn = chunk // slices
-    return (chunk - turn * slices + fold(turn)) % slices
+    turn = quotient(chunk, slices)
+    return remainder(chunk - turn * slices + fold(turn), slices)
 
 
 @compiled
@@ -79,14 +80,14 @@ def slice_of(line: int, on: Layout) -> int:
 @compiled
 def _round_of(line: int, on: Layout) -> int:
     """The round of chunks that the line belongs to."""
-    return (_order_in_partition(line, on) >> CHUNK_SHIFT) // (on.slices // on.partitions)
+    return quotient(_order_in_partition(line, on) >> CHUNK_SHIFT, quotient(on.slices, on.partitions))
 
 
 @compiled
 def set_of(line: int, on: Layout, sets: int) -> int:
     """The set of a line inside its slice (the same in every partition)."""
     order = (_round_of(line, on) << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))
-    return (order + fold(order // sets + 0x51ED)) % sets
+    return remainder(order + fold(quotient(order, sets) + 0x51ED), sets)
 
 
 @compiled
@@ -94,9 +95,9 @@ def channel_of(line: int, on: Layout, channels: int) -> int:
     """The DRAM channel of a line: a slice owns channels / slices of them, or slices share one."""
     home = slice_of(line, on)
     if channels >= on.slices:
-        share = channels // on.slices
-        return home * share + _round_of(line, on) % share
-    return home // (on.slices // channels)
+        share = quotient(channels, on.slices)
+        return home * share + remainder(_round_of(line, on), share)
+    return quotient(home, quotient(on.slices, channels))
 
 
 @compiled
@@ -104,14 +105,14 @@ def row_of(line: int, on: Layout, channels: int, row_lines: int) -> int:
     """The DRAM row of a line within its channel, counted over all banks."""
     turn = _round_of(line, on)
     if channels >= on.slices:
-        chunk = turn // (channels // on.slices)
+        chunk = quotient(turn, quotient(channels, on.slices))
     else:
-        share = on.slices // channels
-        chunk = turn * share + slice_of(line, on) % share
-    return ((chunk << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))) // row_lines
+        share = quotient(on.slices, channels)
+        chunk = turn * share + remainder(slice_of(line, on), share)
+    return quotient((chunk << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1)), row_lines)
 
 
 @compiled
 def bank_of(row: int, banks: int) -> int:
     """The bank of a row: neighbouring rows lie in different banks."""
-    return (row + fold(row // banks)) % banks
+    return remainder(row + fold(quotient(row, banks)), banks)

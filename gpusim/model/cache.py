@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from gpusim.gpus.spec import L1Spec
 from gpusim.model.compiled import compiled
+from gpusim.model.whole_division import quotient, remainder
 
 LINE_SHIFT = 7
 #: Local memory of warp slots lies far above every allocation.
@@ -38,7 +39,7 @@ def sets_in(l1: L1Spec, l1_bytes: int) -> int:
 def set_of(address, sets):
     """Set of the line at byte ``address``."""
     number = address >> INDEX_SHIFT
-    return (number + (number // sets) * ROTATION) % sets
+    return remainder(number + quotient(number, sets) * ROTATION, sets)
 
 
 @compiled

@@ -15,6 +15,7 @@ import numpy as np
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.whole_division import remainder
 
 
 def ticks(spec: GpuSpec, time_ns: float) -> int:
@@ -40,13 +41,13 @@ def gpc_count(spec: GpuSpec) -> int:
 @compiled
 def gpc_of_sm(sm: int, gpcs: int) -> int:
     """The group of an SM."""
-    return (sm >> 1) % gpcs
+    return remainder(sm >> 1, gpcs)
 
 
 @compiled
 def partition_of_sm(sm: int, partitions: int, gpcs: int) -> int:
     """The L2 partition that an SM is wired to: groups alternate, or neighbours where there are none (``gpcs`` = 0), so small grids use both."""
-    return (gpc_of_sm(sm, gpcs) if gpcs else sm) % partitions
+    return remainder(gpc_of_sm(sm, gpcs) if gpcs else sm, partitions)
 
 
 def service_order(spec: GpuSpec, cluster_blocks: int) -> np.ndarray:

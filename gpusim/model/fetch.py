@@ -43,6 +43,7 @@ from gpusim.model.timing import (
     CODE_L15_LINES,
     CODE_LINES,
 )
+from gpusim.model.whole_division import remainder
 from gpusim.state_tables import Table
 
 STREAM_TABLE = Table(__name__, "streams", "a stream buffer of a sub-core", "Lines of code that it has asked for.")
@@ -111,7 +112,9 @@ def _stream_for(streams, line):
 @inner
 def fetch(code, sms, timing, sm, sub, line, now):
     """Cycle from which the sub-core has ``line``, asked for in cycle ``now``."""
-    prefetch(code.l0, (sub, (line + 1) % code.l0.shape[1], 0, 0))  # the line that comes next, more often than not
+    prefetch(
+        code.l0, (sub, remainder(line + 1, code.l0.shape[1]), 0, 0)
+    )  # the line that comes next, more often than not
     there = arrival(code.l0, sub, line, now)
     if there != NEVER:
         return there
@@ -123,11 +126,11 @@ def fetch(code, sms, timing, sm, sub, line, now):
     kept = max(0, first + count - line - 1) if line >= first else 0
     waiting = 0  # turns at the port that the stream gives up
     for i in range(first, first + count - kept):
-        if stream[starts + i % entries] > now:
+        if stream[starts + remainder(i, entries)] > now:
             waiting += 1
     sms[sm, CODE_STREAM_FREE] -= waiting * timing[CODE_L1_INTERVAL]
-    if first <= line < first + count and stream[starts + line % entries] <= now:
-        ready = max(now, stream[STREAM_ARRIVALS + line % entries])
+    if first <= line < first + count and stream[starts + remainder(line, entries)] <= now:
+        ready = max(now, stream[STREAM_ARRIVALS + remainder(line, entries)])
     else:
         ready = _miss(code, sms, timing, sm, line, now)
     first, count = line + 1, kept
@@ -140,8 +143,8 @@ def fetch(code, sms, timing, sm, sub, line, now):
         sms[sm, CODE_STREAM_FREE] = start + timing[CODE_L1_INTERVAL]
         if there == NEVER:
             there = _from_behind(code, sms, timing, sm, following, start, now) - timing[CODE_L0_MISS]
-        stream[starts + following % entries] = start
-        stream[STREAM_ARRIVALS + following % entries] = max(start, there) + timing[CODE_L0_MISS]
+        stream[starts + remainder(following, entries)] = start
+        stream[STREAM_ARRIVALS + remainder(following, entries)] = max(start, there) + timing[CODE_L0_MISS]
         count += 1
     stream[STREAM_FIRST], stream[STREAM_COUNT] = first, count
     install(code.l0, sub, line, ready, now)

@@ -24,6 +24,7 @@ from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount
+from gpusim.model.whole_division import quotient
 from gpusim.state_tables import Table
 
 WINDOW = 16
@@ -120,7 +121,7 @@ def make_channels(channels: int, banks: int) -> tuple[np.ndarray, np.ndarray]:
 
 @inner
 def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
-    line = np.int64(request["line"]) // p.line_bytes
+    line = quotient(np.int64(request["line"]), p.line_bytes)
     channel = np.int64(request["channel"])
     row = row_of(line, p.layout, p.channels, p.row_lines)
     count = popcount(np.int64(request["sectors"]))

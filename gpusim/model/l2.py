@@ -62,6 +62,7 @@ from gpusim.model.l2_state import (
     L2State,
     block,
     drop_node,
+    find_places,
     first_slot,
     invalidate_copies,
     new_node,
@@ -348,9 +349,9 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
 
 
 @inlined
-def _accept(p: L2Rates, s: L2State, time: int, request: np.void) -> int:
+def _accept(p: L2Rates, s: L2State, time: int, request: np.void, place: np.ndarray) -> int:
     """A request from an SM at its near slice's input: its node if it may begin, -1 if its page is looked up first."""
-    node = admit(p, s, request)
+    node = admit(s, request, place)
     if page_known(p, s, node):
         return node
     s.nodes[node, STAGE] = TRANSLATED
@@ -400,6 +401,7 @@ def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray
     s = known_widths(s)
     s.scalars[RESPONSES] = 0
     s.scalars[DRAM_REQUESTS] = 0
+    find_places(p, s, requests)
     taken_requests = 0
     taken_fills = 0
     seen_responses = 0
@@ -436,9 +438,10 @@ def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray
                 unblock(s, ROOM_OF_SLICE_0 - handle, time)
         else:
             if taken_requests + AHEAD < len(requests):
-                hint_request(p, s, requests[taken_requests + AHEAD])
+                hint_request(p, s, requests, taken_requests + AHEAD)
             taken_requests += 1
-            beginning = _accept(p, s, time, requests[taken_requests - 1])
+            at = taken_requests - 1
+            beginning = _accept(p, s, time, requests[at], s.places[at])
         if beginning >= 0:
             _begin(p, s, time, beginning)
         if s.scalars[ALONE]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.address_hash import local_slice_of, set_of
 from gpusim.model.compiled import inlined
-from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.known_widths import known_rows
-from gpusim.model.l2_merging import MERGE_TABLE
+from gpusim.model.l2_merging import MERGE_TABLE, merge_row
 from gpusim.model.l2_state import (
     HEAP_SIZE,
     HOME,
     NEAR_FILL,
     NODE_COLUMNS,
     NODE_TABLE,
+    P_LINE,
+    P_NEAR,
+    P_SET,
+    PLACE_TABLE,
     SERVERS,
     SET,
     SLOT,
@@ -31,7 +33,8 @@ from gpusim.model.l2_tags import HELD, STAMP, WAITER
 from gpusim.model.prefetch import prefetch
 from gpusim.model.trace_tables import SIGNAL_TABLE
 
-_NODE_WIDTH, _MERGE_WIDTH, _SIGNAL_WIDTH = NODE_TABLE.row_width, MERGE_TABLE.row_width, SIGNAL_TABLE.row_width
+_NODE_WIDTH, _PLACE_WIDTH = NODE_TABLE.row_width, PLACE_TABLE.row_width
+_MERGE_WIDTH, _SIGNAL_WIDTH = MERGE_TABLE.row_width, SIGNAL_TABLE.row_width
 #: How many events ahead the rows that they will read are asked for.
 AHEAD = 8
 
@@ -47,13 +50,12 @@ def _hint_set(s: L2State, first: int, ways: int) -> None:
 
 
 @inlined
-def hint_request(p: L2Rates, s: L2State, request: np.void) -> None:
-    """Ask for the set that a request will look up first."""
-    line = np.int64(request["line"]) // p.line_bytes
-    local = local_slice_of(line, p.layout)
-    near = partition_of_sm(np.int64(request["sm"]), p.partitions, p.gpcs)
-    set_index = set_of(line, p.layout, p.sets)
-    _hint_set(s, first_slot(p, near * p.slices_per_partition + local, set_index), p.ways)
+def hint_request(p: L2Rates, s: L2State, requests: np.ndarray, request: int) -> None:
+    """Ask for the set that a request will look up first, and for the row of those that it may be merged with."""
+    if p.merges:
+        row = merge_row(p, s.places[request, P_LINE], np.int64(requests[request]["sm"]))
+        prefetch(s.merged, (row, 0))
+    _hint_set(s, first_slot(p, s.places[request, P_NEAR], s.places[request, P_SET]), p.ways)
 
 
 @inlined
@@ -101,6 +103,7 @@ def known_widths(s: L2State) -> L2State:
         s.costs,
         known_rows(s.servers, SERVERS),
         known_rows(s.nodes, _NODE_WIDTH),
+        known_rows(s.places, _PLACE_WIDTH),
         known_rows(s.merged, _MERGE_WIDTH),
         s.heap,
         s.scalars,

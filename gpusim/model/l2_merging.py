@@ -34,7 +34,11 @@ from gpusim.state_tables import Table
 MERGE_ROWS = 4096
 
 MERGE_TABLE = Table(
-    __name__, "merged", "a line that is under way to a group of SMs", "Reads that are answered together."
+    __name__,
+    "merged",
+    "a line that is under way to a group of SMs",
+    "Reads that are answered together.",
+    whole_lines=True,
 )
 M_LINE = MERGE_TABLE.column("index", "1 + the line's number; 0: none yet")
 M_SECTORS = MERGE_TABLE.column("mask", "sectors that were asked for")
@@ -44,9 +48,14 @@ M_WAITER = MERGE_TABLE.column("link", "1 + the node that came last of those that
 
 
 @inlined
+def merge_row(p: L2Rates, line: int, sm: int) -> int:
+    """The row in which a line that is under way to the group of an SM is followed."""
+    return gpc_of_sm(sm, p.gpcs) * MERGE_ROWS + ((line ^ line >> 12) & (MERGE_ROWS - 1))
+
+
+@inlined
 def _row(p: L2Rates, s: L2State, node: int) -> int:
-    line = s.nodes[node, LINE]
-    return gpc_of_sm(s.nodes[node, SENDER] >> 32, p.gpcs) * MERGE_ROWS + ((line ^ line >> 12) & (MERGE_ROWS - 1))
+    return merge_row(p, s.nodes[node, LINE], s.nodes[node, SENDER] >> 32)
 
 
 @inner

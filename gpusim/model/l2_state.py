@@ -13,10 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.address_hash import Layout, local_slice_of, partition_of, set_of
-from gpusim.model.compiled import inner
+from gpusim.model.compiled import inlined, inner
+from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
 from gpusim.model.prefetch import prefetch
+from gpusim.model.whole_division import quotient, remainder
 from gpusim.state_tables import Table
 
 # In the first of a row's two cache lines of the host: what waiters and answers need.
@@ -88,6 +90,12 @@ FIRST_BLOCKED = SERVER_TABLE.column("link", "node that has waited longest for wr
 LAST_BLOCKED = SERVER_TABLE.column("link", "the one that came last")
 SERVERS = SERVER_TABLE.width
 
+PLACE_TABLE = Table(__name__, "places", "a request of the window", "Where its line lives.")
+P_LINE = PLACE_TABLE.column("index", "the line: byte address over 128")
+P_SET = PLACE_TABLE.column("index", "of the line")
+P_NEAR = PLACE_TABLE.column("index", "slice of the line in the requester's partition, counted over all partitions")
+P_HOME = PLACE_TABLE.column("index", "slice of the line in its home partition")
+
 COST_TABLE = Table(__name__, "costs", "n sectors, from 0 on", "What moving them takes.", columns_first=True)
 READ_COST = COST_TABLE.column("ticks", "out of a slice's port")
 WRITE_COST = COST_TABLE.column("ticks", "into it")
@@ -130,6 +138,7 @@ class L2State(NamedTuple):
     costs: np.ndarray  # int64[3, sectors + 1]
     servers: np.ndarray  # int64[slices, SERVERS]: partition-major
     nodes: np.ndarray  # int64[n, NODE_COLUMNS]
+    places: np.ndarray  # int64[n, columns]: of the requests that are handed over
     merged: np.ndarray  # int64[groups * MERGE_ROWS, columns], see gpusim.model.l2_merging
     heap: np.ndarray  # int64[2, n]: keys, nodes
     scalars: np.ndarray  # int64[SCALARS]
@@ -145,14 +154,17 @@ def first_slot(p: L2Rates, slice_index: int, set_index: int) -> int:
     return (slice_index * p.sets + set_index) * p.ways
 
 
-@inner
-def place(p: L2Rates, s: L2State, node: int, line: int, near: int) -> None:
-    """Note in the node where its line lives, seen from partition ``near``."""
-    local = local_slice_of(line, p.layout)
-    s.nodes[node, LINE] = line
-    s.nodes[node, SET] = set_of(line, p.layout, p.sets)
-    s.nodes[node, NEAR] = near * p.slices_per_partition + local
-    s.nodes[node, HOME] = partition_of(line, p.layout) * p.slices_per_partition + local
+@inlined
+def find_places(p: L2Rates, s: L2State, requests: np.ndarray) -> None:
+    """Work out for all requests where their lines live: one after another in one loop, so that the host does several at once."""
+    for i in range(len(requests)):
+        line = quotient(np.int64(requests[i]["line"]), p.line_bytes)
+        local = local_slice_of(line, p.layout)
+        near = partition_of_sm(np.int64(requests[i]["sm"]), p.partitions, p.gpcs)
+        s.places[i, P_LINE] = line
+        s.places[i, P_SET] = set_of(line, p.layout, p.sets)
+        s.places[i, P_NEAR] = near * p.slices_per_partition + local
+        s.places[i, P_HOME] = partition_of(line, p.layout) * p.slices_per_partition + local
 
 
 @inner
@@ -208,7 +220,7 @@ def unblock(s: L2State, slice_index: int, time: int) -> None:
 @inner
 def invalidate_copies(p: L2Rates, s: L2State, home: int, set_index: int, line: int, sectors: int) -> None:
     """Home slice ``home`` has newer data: copies in other partitions are no longer valid."""
-    local = home % p.slices_per_partition
+    local = remainder(home, p.slices_per_partition)
     for partition in range(p.partitions):
         mirror = partition * p.slices_per_partition + local
         if mirror != home:

@@ -11,7 +11,6 @@ import numpy as np
 
 from gpusim.model.address_hash import channel_of
 from gpusim.model.compiled import inlined, inner
-from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.l2_state import (
     ATOMIC_SECTORS,
     BIRTHS,
@@ -19,12 +18,18 @@ from gpusim.model.l2_state import (
     BYTES,
     DRAM_REQUESTS,
     FAR_SECTORS,
+    HOME,
     KIND,
     LANE_COST,
     LANE_FREE,
     LINE,
+    NEAR,
     OPERATIONS,
     OUTSTANDING,
+    P_HOME,
+    P_LINE,
+    P_NEAR,
+    P_SET,
     PORT_FREE,
     READ_SECTORS,
     REDUCTION_SECTORS,
@@ -32,6 +37,7 @@ from gpusim.model.l2_state import (
     RESPONSES,
     SECTORS,
     SENDER,
+    SET,
     SIGNAL,
     TAG_FREE,
     TLB_MISSES,
@@ -40,7 +46,6 @@ from gpusim.model.l2_state import (
     L2Rates,
     L2State,
     new_node,
-    place,
 )
 from gpusim.model.messages import ATOMIC, READ, WRITE
 from gpusim.model.sector_mask import popcount
@@ -54,12 +59,14 @@ ROOM_OF_SLICE_0 = -2
 
 
 @inlined
-def admit(p: L2Rates, s: L2State, request: np.void) -> int:
-    """Note and count a request that has come in; its node."""
+def admit(s: L2State, request: np.void, place: np.ndarray) -> int:
+    """Note and count a request that has come in, whose line's place is known; its node."""
     node = new_node(s)
     kind, sectors = np.int64(request["kind"]), np.int64(request["sectors"])
-    near = partition_of_sm(np.int64(request["sm"]), p.partitions, p.gpcs)
-    place(p, s, node, np.int64(request["line"]) // p.line_bytes, near)
+    s.nodes[node, LINE] = place[P_LINE]
+    s.nodes[node, SET] = place[P_SET]
+    s.nodes[node, NEAR] = place[P_NEAR]
+    s.nodes[node, HOME] = place[P_HOME]
     s.nodes[node, SENDER] = np.int64(request["sm"]) << 32 | np.int64(request["tag"])
     s.nodes[node, KIND] = kind
     s.nodes[node, SECTORS] = sectors

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import NEVER
+from gpusim.model.whole_division import remainder
 from gpusim.state_tables import Table
 
 LINE_TABLE = Table(
@@ -36,7 +37,7 @@ def line_cache(caches: int, total_bytes: int, line_bytes: int, ways: int) -> np.
 @compiled
 def arrival(lines, cache, line, now):
     """Cycle from which ``line`` is there (NEVER: not asked for); it becomes its set's latest used."""
-    row = lines[cache, line % lines.shape[1]]
+    row = lines[cache, remainder(line, lines.shape[1])]
     for way in range(row.shape[0]):
         if row[way, TAG] == line + 1:
             row[way, USED] = now
@@ -47,7 +48,7 @@ def arrival(lines, cache, line, now):
 @compiled
 def install(lines, cache, line, ready, now):
     """Put ``line``, which comes at cycle ``ready``, in place of its set's least recently used one."""
-    row = lines[cache, line % lines.shape[1]]
+    row = lines[cache, remainder(line, lines.shape[1])]
     victim = 0
     for way in range(row.shape[0]):
         if row[way, TAG] == 0:

@@ -79,7 +79,9 @@ def enqueue(queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, gr
     """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the LSU can take it when its
     registers are read and its addresses known. A queue that is full closes the sub-core's queue port."""
     count = subs[sub, QUEUE_COUNT]
-    entry = (subs[sub, QUEUE_HEAD] + count) % timing[QUEUE_ENTRIES]
+    entry = subs[sub, QUEUE_HEAD] + count
+    if entry >= timing[QUEUE_ENTRIES]:
+        entry -= timing[QUEUE_ENTRIES]
     queue[sub, entry, Q_WARP] = warp
     queue[sub, entry, Q_PC] = pc
     queue[sub, entry, Q_ACCESS] = access
@@ -100,7 +102,9 @@ def dequeue(state, sm, now):
     lsu, timing, subs_next = state.lsu, state.timing, state.resident.subs_next
     n = timing[SUB_CORES]
     for i in range(n):
-        turn = (sms[sm, QUEUE_TURN] + i) % n
+        turn = sms[sm, QUEUE_TURN] + i
+        if turn >= n:
+            turn -= n
         sub = sm * n + turn
         if subs[sub, QUEUE_COUNT] == 0:
             continue
@@ -114,13 +118,13 @@ def dequeue(state, sm, now):
         lsu[sm, LSU_ACCESS] = queue[sub, entry, Q_ACCESS]
         lsu[sm, LSU_GROUP] = queue[sub, entry, Q_GROUP]
         lsu[sm, LSU_MASK] = queue[sub, entry, Q_MASK]
-        subs[sub, QUEUE_HEAD] = (entry + 1) % timing[QUEUE_ENTRIES]
+        subs[sub, QUEUE_HEAD] = entry + 1 if entry + 1 < timing[QUEUE_ENTRIES] else 0
         subs[sub, QUEUE_COUNT] -= 1
         if ports[sub, op.QUEUE_PORT, FREE] == NEVER:
             ports[sub, op.QUEUE_PORT, FREE] = now
             if now < subs_next[sub]:
                 subs_next[sub] = now
-        sms[sm, QUEUE_TURN] = (turn + 1) % n
+        sms[sm, QUEUE_TURN] = turn + 1 if turn + 1 < n else 0
         return True
     return False
 

@@ -32,6 +32,7 @@ from gpusim.model.stall_reasons import (
 )
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
+from gpusim.model.whole_division import quotient
 from gpusim.state_tables import Table
 from gpusim.trace.layout import CLOCK_SLOTS
 from gpusim.trace.record import Flag
@@ -217,7 +218,7 @@ def wake(resident, program, timing, warp, now):
     cycle = earliest_issue(resident.warps, resident.board, program, warp)
     if cycle != NEVER:
         cycle = max(cycle, now)
-        sub = warp // timing[WARPS_PER_SUB_CORE]
+        sub = quotient(warp, timing[WARPS_PER_SUB_CORE])
         sleep(slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, cycle)
         if cycle < subs_next[sub]:
             subs_next[sub] = cycle
@@ -227,7 +228,8 @@ def wake(resident, program, timing, warp, now):
 def warp_index(timing, sm, slot):
     """Row of hardware warp ``slot`` of an SM: consecutive slots go round the sub-cores."""
     subs = timing[SUB_CORES]
-    return (sm * subs + slot % subs) * timing[WARPS_PER_SUB_CORE] + slot // subs
+    place = quotient(slot, subs)
+    return (sm * subs + slot - place * subs) * timing[WARPS_PER_SUB_CORE] + place
 
 
 @inner
@@ -258,7 +260,7 @@ def start_warp(resident, program, timing, runs, warp, cursor, block, age, local_
     load_run(warps, runs, warp)
     slots[warp, PORT] = program[warps[warp, PC], op.PORT]
     per_sub = timing[WARPS_PER_SUB_CORE]
-    first, fellows = warp // per_sub * per_sub, 0
+    first, fellows = quotient(warp, per_sub) * per_sub, 0
     for other in range(first, first + per_sub):
         if other != warp and slots[other, AGE] and warps[other, BLOCK] == block:
             fellows |= 1 << (other - first)

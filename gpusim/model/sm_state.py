@@ -37,6 +37,7 @@ from gpusim.model.residency import ResidentState
 from gpusim.model.scheduler import DUE, READY
 from gpusim.model.tensor_unit import MOST_COMMITS
 from gpusim.model.tma import SLACK, TMA_TABLE
+from gpusim.state_tables import line_aligned
 
 #: Rows of ``scratch``: addresses, words, links, bank heads, tag banks of the instruction that the LSU works out.
 _SCRATCH_ROWS = 5
@@ -131,9 +132,11 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         subs=sm.SUB_TABLE.zeros(subs),
         queue=sm.QUEUE_TABLE.zeros(subs, int(timing[at.QUEUE_ENTRIES])),
         starts=sm.START_TABLE.zeros(blocks),
-        l1=np.zeros((sms, spec.l1.total_bytes // spec.l1.line_bytes // spec.l1.ways, 2 * spec.l1.ways), np.int64),
-        heap=np.zeros((sms, limit + 1), np.int64),
-        out=np.zeros(2 * sms * limit, REQUEST),
+        l1=line_aligned(
+            (sms, spec.l1.total_bytes // spec.l1.line_bytes // spec.l1.ways, 2 * spec.l1.ways), np.dtype(np.int64)
+        ),
+        heap=line_aligned((sms, limit + 1), np.dtype(np.int64)),
+        out=np.empty(2 * sms * limit, REQUEST),
         exits=sm.EXIT_TABLE.zeros(blocks + 1),
         peers=sm.PEER_TABLE.zeros(sms, 1),
         peers_sent=np.zeros(1, PEER),
@@ -157,7 +160,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         ),
         mshr=MshrState(
             entries=mshr.ENTRY_TABLE.zeros(sms, limit + 1),
-            lookup=np.zeros((sms, index_size), np.int32),
+            lookup=line_aligned((sms, index_size), np.dtype(np.int32)),
             targets=mshr.TARGET_TABLE.zeros(sms, TARGET_LIMIT + at.LINES_MAX + 1),
             pending=mshr.PENDING_TABLE.zeros(sms, PENDING_LIMIT + 2),
             requests=mshr.REQUEST_TABLE.zeros(sms, limit + 1),

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpusim.gpus.spec import TlbSpec
 from gpusim.model.compiled import compiled
+from gpusim.model.whole_division import quotient, remainder
 
 #: Runs of ``sets`` pages are rotated against each other by so many sets, as the L1's are.
 ROTATION = 3
@@ -33,7 +34,7 @@ def page_shift(spec: TlbSpec) -> int:
 @compiled
 def set_of_page(page: int, sets: int) -> int:
     """The set of a page: neighbouring pages lie in different sets."""
-    return (page + page // sets * ROTATION) % sets
+    return remainder(page + quotient(page, sets) * ROTATION, sets)
 
 
 @compiled
@@ -43,7 +44,7 @@ def translate(pages: np.ndarray, sm: int, address: int, shift: int, now: int) ->
     ``now`` is any number that never falls from call to call.
     """
     page = address >> shift
-    ways = pages.shape[2] // 2
+    ways = pages.shape[2] >> 1
     row = set_of_page(page, pages.shape[1])
     victim = 0
     for way in range(ways):

@@ -11,9 +11,10 @@ import pytest
 
 from gpusim.engine.arena import Arena
 from gpusim.gpus.load import load_gpu
+from gpusim.large_pages import PAGE_BYTES, large_pages
 from gpusim.model.residency import PC, WARP_TABLE
 from gpusim.model.sm_state import empty_state
-from gpusim.state_tables import HOST_LINE_BYTES, Record, Table
+from gpusim.state_tables import HOST_LINE_BYTES, Record, Table, line_aligned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -81,3 +82,16 @@ def test_a_table_refuses_what_it_cannot_say():
     table.column("count", "that no constant names")
     with pytest.raises(ValueError, match="columns without a name"):
         table.names()
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_tables_in_large_pages_are_like_others_and_share_nothing(wanted):
+    with large_pages(wanted):
+        sizes = (3, 1000, 5 * PAGE_BYTES // 8, 7, 40 * PAGE_BYTES // 8)
+        tables = [WARP_TABLE.zeros(1), *(line_aligned((size,), np.dtype(np.int64)) for size in sizes)]
+    for number, table in enumerate(tables, 1):
+        assert table.ctypes.data % HOST_LINE_BYTES == 0
+        assert not table.any()
+        table[:] = number
+    for number, table in enumerate(tables, 1):
+        assert (table == number).all()
