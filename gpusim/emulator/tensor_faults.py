@@ -85,7 +85,8 @@ def tensor_fault(reason: int, value: int, state: np.record) -> str:
     if reason == ops.FAULT_PEER:
         return "the instruction works in two blocks of a cluster (.2CTA), and the block has no partner"
     if reason == ops.FAULT_COLUMN_SHIFT:
-        return f"a zero-column mask with a column shift of {value}: not emulated, what it shifts is not documented"
+        shift, most = value & 0xFF, value >> 8
+        return f"a zero-column mask with a column shift of {shift}: the instruction descriptor allows {most} at most (bits 30 and 31), of 32 rows 16"
     if reason == ops.FAULT_GROUP:
         return f"wgmma needs the four warps of a warp group, whose first is warp {value // 4 * 4}, and the block has {value} warps"
-    return f"instruction descriptor 0x{value:08x}: not emulated (products of depth 96)"
+    return f"instruction descriptor 0x{value:08x}: products of depth 96 (bit 31) are there on sm_103 alone, and dense"

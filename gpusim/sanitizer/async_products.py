@@ -107,7 +107,7 @@ def tensor_product(m, s, agent, code, a, b, idesc, flags):
     a_form, b_form = format_of(kind, idesc >> 7 & 7, False), format_of(kind, idesc >> 10 & 7, False)
     if a_form < 0 or b_form < 0:
         return
-    depth, sparse = depth_of(kind, a_form), idesc >> 2 & 1
+    depth, sparse = depth_of(kind, a_form, idesc), idesc >> 2 & 1
     rank, blocks = agent // m.facts[WARPS], np.int64(1)
     if flags & ops.TWO_BLOCKS:
         rank, blocks = rank & ~1, np.int64(2)
