@@ -59,7 +59,9 @@ def tensor_fault(reason: int, value: int, state: np.record) -> str:
     lane, column = value >> ops.LANE_SHIFT & 0xFFFF, value & 0xFFFF
     place = f"tensor memory at lane {lane}, column {column}"
     if reason == ops.FAULT_COLUMNS:
-        return f"{place} (0x{value:08x}): the instruction reaches columns that the block has not allocated"
+        return (
+            f"{place} (0x{value:08x}): the instruction reaches columns that the block has not allocated, or has freed"
+        )
     if reason == ops.FAULT_LANES:
         return (
             f"{place} (0x{value:08x}): not a lane that the instruction may begin at (loads and stores: warp i of a warp group has"

@@ -119,6 +119,7 @@ def _wgmma() -> list[str]:
         ("k32", "s32", ("s8.s8", "s8.u8", "u8.u8"), ""),
     ]  # fmt: skip
     for depth, result, pairs, order in kinds:
+        signs = "" if result == "s32" else ", 1, -1"
         for pair in pairs:
             for n in (8, 24, 128, 256) if result != "s32" else (8, 24, 32, 256):
                 count = n // 2 if result != "f16" else n // 4
@@ -127,7 +128,6 @@ def _wgmma() -> list[str]:
                     k = f"k{int(depth[1:]) * (2 if sparse else 1)}"
                     name = f"wgmma.mma_async{'.sp' if sparse else ''}.sync.aligned.m64n{n}{k}.{result}.{pair}"
                     meta = ", <b32 b>, 0" if sparse else ""
-                    signs = "" if result == "s32" else ", 1, -1"
                     sat = "{|.satfinite}" if result == "s32" else ""
                     lines.append(f"{fence}{name}{sat} {registers}, %t, %t{meta}, %true{signs}{order};{done}")
                     lines.append(f"{fence}{name}{sat} {registers}, <4b32 a>, %t{meta}, %true{signs}{order[:3]};{done}")
