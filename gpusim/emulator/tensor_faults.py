@@ -20,7 +20,7 @@ _TRAPS = {
     "trap_col_being_dealloced_not_returned_by_alloc": (
         "tcgen05.dealloc of tensor memory that begins at no column that tcgen05.alloc has returned, or has been freed already"
     ),
-    "trap_unallocated_columns_being_dealloced": "tcgen05.dealloc of columns of tensor memory that are not allocated",
+    "trap_unallocated_columns_being_dealloced": "tcgen05.dealloc of columns of tensor memory that are not allocated, or have been freed already",
     "trap_phase_invalid_during_alloc": "tcgen05.alloc after tcgen05.relinquish_alloc_permit",
 }
 

@@ -143,7 +143,7 @@ def test_memory_that_is_used_or_freed_when_it_is_freed_is_an_error() -> None:
     use = '__syncthreads(); asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(mine), "r"(x) : "memory");'
     for more, said in (
         (use, "columns that the block has not allocated, or has freed"),
-        (line, "has been freed already"),
+        (line, "have been freed already"),
     ):
         with pytest.raises(ExecutionError, match=said) as caught:
             tensor_work(change=(line, f"{line}\n {more}"))
