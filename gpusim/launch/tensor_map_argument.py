@@ -26,7 +26,7 @@ _OTHER_TYPES = {
 _SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
 _INTERLEAVES = ("none", "16B", "32B")
 #: How a wide map is said to be, by CUtensorMapIm2ColWideMode behind none.
-_WIDE = ("", "w", "w128")
+_WIDE_MODES = ("", "w", "w128")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class TensorMap:
         for what, value, known in (("swizzle", self.swizzle, _SWIZZLES), ("interleave", self.interleave, _INTERLEAVES)):
             if value not in known:
                 raise UsageError(f"a tensor map's {what} is {value!r}, it must be one of {', '.join(known)}")
-        if self.wide not in _WIDE:
+        if self.wide not in _WIDE_MODES:
             raise UsageError(f"a wide tensor map's mode is {self.wide!r}, it must be one of w, w128")
         shape = tuple(self.shape) or data.shape
         steps = tuple(self.element_strides) or (1,) * data.ndim
@@ -90,7 +90,7 @@ class TensorMap:
                 upper=tuple(reversed(self.upper)),
                 channels=self.channels,
                 pixels=self.pixels,
-                mode=max(_WIDE.index(self.wide) - 1, 0),
+                mode=max(_WIDE_MODES.index(self.wide) - 1, 0),
             )
         )
 
