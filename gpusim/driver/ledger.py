@@ -159,9 +159,10 @@ class Ledger:
         number, facts, started = self.launches, emulation.facts, time.perf_counter()
         count = self._running = _Counter(facts, number, self.say, self.executor)
         watching: list[Check | DependentCheck] = [*checks_of(emulation, self.wanted.checks)] if chosen else []
-        dependents = DependentCheck(emulation.program, facts, before)
-        if chosen and "race" in self.wanted.checks and dependents.is_needed:
-            watching.append(dependents)
+        dependents = None
+        if chosen and "race" in self.wanted.checks:
+            dependents = DependentCheck(emulation.program, facts, before)
+            watching += [dependents] if dependents.is_needed else []
         chunks = emulation.run([count, *watching])
         timing = None
         try:
@@ -201,7 +202,7 @@ class Ledger:
         )  # fmt: skip
         for finding in self.findings[len(self.findings) - len(found) :]:
             self.told("finding", {"finding": finding})
-        return dependents.primary() if dependents in watching else None
+        return dependents.primary() if dependents is not None else None
 
     def _ended(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusim.emulator.tensor_matrices import chunk_address, layout_of
 from gpusim.emulator.tensor_memory import copy_shape
-from gpusim.emulator.tensor_products import columns_of, rows_of
+from gpusim.emulator.tensor_products import columns_of, is_deep, rows_of
 from gpusim.isa import tensor_memory_ops as ops
 from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_clocks import code_in, mark, tell
@@ -47,8 +47,8 @@ from gpusim.sanitizer.async_tables import (
 from gpusim.trace.layout import RANK_SHIFT
 
 _COLUMN = (1 << ops.LANE_SHIFT) - 1
-#: Columns of 32 bits that the rows of an A in tensor memory take.
-_A_COLUMNS = 8
+#: Columns of 32 bits that the rows of an A in tensor memory take, and those of 96 packed 4-bit floats.
+_A_COLUMNS, _DEEP_COLUMNS = 8, 12
 _BOTH = 3
 
 
@@ -126,11 +126,12 @@ def product_columns(m, s, agent, code, a, d, idesc, flags, number):
     halves = np.int64(_BOTH)
     if rows == 64 and not dealt:
         halves = np.int64(2) if d >> ops.LANE_SHIFT & 16 else np.int64(1)
+    of_a = np.int64(_DEEP_COLUMNS if is_deep(flags & ops.KIND_MASK, idesc) else _A_COLUMNS)
     for i in range(blocks):
         if flags & ops.A_IN_TENSOR_MEMORY:
-            _known_allocated(m, s, agent, code, rank + i, a & _COLUMN, np.int64(_A_COLUMNS))
+            _known_allocated(m, s, agent, code, rank + i, a & _COLUMN, of_a)
             for half in range(2):
-                for column in range(a & _COLUMN, min((a & _COLUMN) + _A_COLUMNS, ops.MEMORY_COLUMNS)):
+                for column in range(a & _COLUMN, min((a & _COLUMN) + of_a, ops.MEMORY_COLUMNS)):
                     held = m.tensor[s, rank + i, half, column]
                     for warp in range(m.facts[WARPS]):
                         other, stored = (rank + i) * m.facts[WARPS] + warp, WARP_COLUMNS + m.facts[WARPS] + warp
