@@ -35,7 +35,7 @@ from gpusim.driver.abi import (
 from gpusim.driver.contexts import Contexts
 from gpusim.driver.executor import Executor
 from gpusim.driver.graphs import ATTRIBUTES_CHANGED
-from gpusim.driver.launch_options import COOPERATIVE, LaunchOptions, options_at, options_of
+from gpusim.driver.launch_options import COOPERATIVE, SERIALIZATION, LaunchOptions, options_at, options_of
 from gpusim.driver.ledger import Ledger
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
@@ -59,6 +59,7 @@ from gpusim.errors import (
 from gpusim.isa.target import CLUSTER_CAPABILITY, Target
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.sanitizer.dependents import Primary
 from gpusim.trace.record import Program
 
 _BUFFER_POINTER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_*
@@ -205,7 +206,7 @@ class Launches:
         except GpusimError as error:
             self._refuse(error)
         try:
-            self._ledger.run(emulation, self._repeats)
+            work.primary, work.before = self._ledger.run(emulation, self._repeats, work.before), None
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see
@@ -296,7 +297,8 @@ class Launches:
 
 @dataclass
 class KernelLaunchWork(Work):
-    """A launch, its parameters packed. ``shown``: what the program was told of it, kept alive."""
+    """A launch, its parameters packed. ``shown``: what the program was told of it, kept alive. ``before``: what the launch on which it depends
+    programmatically has accessed, ``primary``: what it has itself; None where nobody asked (:mod:`gpusim.sanitizer.dependents`)."""
 
     launches: Launches
     kernel: Kernel
@@ -309,7 +311,13 @@ class KernelLaunchWork(Work):
     heap_bytes: int = 0
     stack_bytes: int = 0
     shown: tuple = ()
+    before: Primary | None = None
+    primary: Primary | None = None
     kind: ClassVar[int] = KERNEL
+
+    def follow(self, before: Work | None) -> None:
+        depends = isinstance(before, KernelLaunchWork) and any(self.options.values.get(SERIALIZATION, b"")[:4])
+        self.before = before.primary if depends and isinstance(before, KernelLaunchWork) else None
 
     def run(self) -> None:
         self.launches.start(self)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.capturing import checks_of
+from gpusim.capturing import Check, checks_of
 from gpusim.driver.executor import Executor, Stopped
 from gpusim.driver.recording import INDEX
 from gpusim.driver.repeats import Repeats
@@ -25,6 +25,7 @@ from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.host_calls import Heap
 from gpusim.emulator.listeners import Listener
 from gpusim.errors import GpusimError
+from gpusim.sanitizer.dependents import DependentCheck, Primary
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.trace import file
 from gpusim.trace.record import Chunk, Launch, Trace
@@ -114,18 +115,20 @@ class Ledger:
         """Whether traces should know their source lines."""
         return self._folder is not None or bool(self.wanted.checks) or self.wanted.explain
 
-    def run(self, emulation: Emulation, repeats: Repeats) -> None:
-        """Run a launch to its end; raises what the emulation raises."""
+    def run(self, emulation: Emulation, repeats: Repeats, before: Primary | None = None) -> Primary | None:
+        """Run a launch to its end; raises what the emulation raises. ``before``: what the launch that it depends on programmatically has
+        accessed; returns the same of this one. None where hazards are not looked for."""
         self.launches += 1
         kernel, wanted = emulation.facts.kernel, self.wanted
         self.told("begin", {"launch": self.launches, "kernel": kernel})
         chosen = wanted.takes(kernel)
         if chosen and (wanted.simulate or wanted.checks or wanted.explain or self._folder is not None):
-            self._run_traced(emulation, chosen)
-        elif wanted.simulate and not wanted.cold:  # its data is to be in the caches
+            return self._run_traced(emulation, chosen, before)
+        if wanted.simulate and not wanted.cold:  # its data is to be in the caches
             self._run_traced(emulation, chosen)
         else:
             self._run_untraced(emulation, repeats)
+        return None
 
     def _run_untraced(self, emulation: Emulation, repeats: Repeats) -> None:
         """Run a launch for what it leaves in memory, or bring that there if it is known."""
@@ -151,11 +154,15 @@ class Ledger:
         self.told("failed", {"launch": self.launches})
         self._running = None
 
-    def _run_traced(self, emulation: Emulation, chosen: bool) -> None:
+    def _run_traced(self, emulation: Emulation, chosen: bool, before: Primary | None = None) -> Primary | None:
         """Run a launch with its trace, for all that was asked for."""
         number, facts, started = self.launches, emulation.facts, time.perf_counter()
         count = self._running = _Counter(facts, number, self.say, self.executor)
-        watching = checks_of(emulation, self.wanted.checks) if chosen else []
+        watching: list[Check | DependentCheck] = [*checks_of(emulation, self.wanted.checks)] if chosen else []
+        dependents = None
+        if chosen and "race" in self.wanted.checks:
+            dependents = DependentCheck(emulation.program, facts, before)
+            watching += [dependents] if dependents.is_needed else []
         chunks = emulation.run([count, *watching])
         timing = None
         try:
@@ -195,6 +202,7 @@ class Ledger:
         )  # fmt: skip
         for finding in self.findings[len(self.findings) - len(found) :]:
             self.told("finding", {"finding": finding})
+        return dependents.primary() if dependents is not None else None
 
     def _ended(
         self,

@@ -44,11 +44,12 @@ _ATTRIBUTE_DEFAULTS = {_SYNCHRONIZATION: b"\1\0\0\0", _SYNC_DOMAIN_MAP: b"\0\1"}
 
 @dataclass(eq=False)
 class Stream:
-    """``attributes``: bytes of the CUstreamAttrValue that was set, by CUstreamAttrID."""
+    """``attributes``: bytes of the CUstreamAttrValue that was set, by CUstreamAttrID; ``last``: the last work that it was given."""
 
     flags: int
     priority: int
     attributes: dict[int, bytes] = field(default_factory=dict)
+    last: Work | None = None
 
 
 class Streams:
@@ -76,6 +77,8 @@ class Streams:
         facts = self.check(stream)
         self.check_alive()
         if not self._captures.take(stream, work, blocking=not facts.flags & NON_BLOCKING):
+            work.follow(facts.last)
+            facts.last = work
             work.run()
 
     def is_captured(self, stream: int) -> bool:

@@ -29,6 +29,9 @@ class Work:
     def run(self) -> None:
         """Do it now."""
 
+    def follow(self, before: Work | None) -> None:
+        """It is to run in a stream directly behind ``before``; None: there was nothing before."""
+
     def begin(self) -> None:
         """A graph that it is part of is launched."""
 

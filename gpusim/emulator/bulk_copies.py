@@ -144,11 +144,15 @@ def run_bulk(state, row, registers, own_base, named, access):
         if i < (5 if mode == bulk.MODE_ROWS else rank):
             t[m.COORDINATE + i] = _signed(_word(row, registers, at.A, own_base, before + i))
         t[m.OFFSET + i] = 0
+    t[m.HALO] = 0
     if mode == bulk.MODE_IM2COL and row[at.F3] & bulk.HAS_THIRD:
         bits = np.int64(16) if rank == 3 else np.int64(8) if rank == 4 else np.int64(5)
         offsets = _word(row, registers, at.C, own_base, 0)
         for i in range(rank - 2):
             t[m.OFFSET + i] = offsets >> (bits * i) & ((np.int64(1) << bits) - 1)
+    elif mode == bulk.MODE_WIDE or mode == bulk.MODE_WIDE_128:
+        word = _word(row, registers, at.C, own_base, 0) & 0xFFFF
+        t[m.HALO], t[m.OFFSET] = word & ((1 << bulk.WIDE_OFFSET_SHIFT) - 1), word >> bulk.WIDE_OFFSET_SHIFT
     rows = box_rows(state, mode)
     t[m.NOTE_DESCRIPTOR], size = descriptor, rows * t[m.ROW_BYTES]
     if form == bulk.TENSOR_PREFETCH:

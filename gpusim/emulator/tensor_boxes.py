@@ -2,9 +2,10 @@
 
 Mental model: a box is rows of contiguous elements. Of each row the part that lies in the tensor is moved; the rest of it, and rows
 outside, is filled on a load and left alone on a store. Rows of a tiled map follow its dimensions and their element strides; those of an im2col
-map are pixels, which wander through a bounding box in the order of the dimensions, from the coordinates on, each looked at the
-instruction's offsets further on; gather4 and scatter4 name four rows. In shared memory the rows lie one behind the other, swizzled. What is moved is
-noted as few boxes as it takes (the trace's BULK). Source: PTX ISA, "Tensors", tiled and im2col mode.
+map are pixels, which wander through a bounding box in the order of the dimensions (of a wide map along W and the images alone), from the
+coordinates on, each looked at the instruction's offsets further on; gather4 and scatter4 name four rows. In shared memory the rows lie one behind the other, swizzled. What is moved is
+noted as few boxes as it takes (the trace's BULK). Source: PTX ISA, "Tensors", tiled, im2col, im2col::w and im2col::w::128 mode; where the halo of the
+last lies in shared memory it shows in a picture alone, and what is here is inferred from tcgen05.cp.4x256b, which takes a row for each 32 lanes.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ LOG_ACCESS, LOG_KIND, LOG_ADDRESS, LOG_DESCRIPTOR, LOG_STRIDE, LOG_COUNT, LOG_RO
     0, 1, 2, 3, 4, 8, 12, 13, 14,
 )  # fmt: skip
 LOG_WIDTH = 16
-#: Boxes that one instruction notes at most: each pixel of an im2col map one.
-MOST_BOXES = 1024
+#: Boxes that one instruction notes at most: each pixel of an im2col map one, and each of a halo (im2col::w).
+MOST_BOXES = 1536
 
 
 @inner
@@ -300,6 +301,43 @@ def _columns(state, form, operation, place, targets):
 
 
 @inner
+def _step_wide(t):
+    """The next pixel of a wide map: along W through the bounding box, then of the next image, while H and D stay."""
+    t[m.COORDINATE + 1] += t[m.STEP + 1]
+    if t[m.COORDINATE + 1] >= t[m.DIMENSION + 1] + t[m.UPPER]:
+        t[m.COORDINATE + 1] = t[m.LOWER]
+        t[m.COORDINATE + t[m.RANK] - 1] += 1
+        return np.int64(0)
+    return np.int64(1)
+
+
+@inner
+def _wide_columns(state, form, mode, operation, place, targets):
+    """The pixels of im2col::w and of im2col::w::128, and their halos: of the first those that follow; of the second those that follow each 32
+    pixels, the first of each set of 32 behind the pixels, then the second ones (as tcgen05.cp.4x256b takes rows)."""
+    t = state.tensor
+    batch, follows, groups = t[m.RANK] - 1, np.int64(0), np.int64(mode == bulk.MODE_WIDE_128)
+    count = t[m.PIXELS] + t[m.HALO]
+    for i in range(count):
+        at, wide = t[m.COORDINATE + batch], t[m.COORDINATE + 1] + t[m.OFFSET]
+        inside = 0 <= at < t[m.DIMENSION + batch] and 0 <= wide < t[m.DIMENSION + 1]
+        address = t[m.ADDRESS] + at * t[m.STRIDE + batch] + wide * t[m.STRIDE + 1]
+        for other in range(2, batch):
+            inside = inside and 0 <= t[m.COORDINATE + other] < t[m.DIMENSION + other]
+            address += t[m.COORDINATE + other] * t[m.STRIDE + other]
+        if i < t[m.PIXELS] or groups == 0:
+            if not _row(state, form, operation, address, inside, place + i * t[m.PITCH], targets, follows):
+                return False
+        if groups and i >= bulk.WIDE_GROUP and i % bulk.WIDE_GROUP < t[m.HALO]:
+            again = np.int64(-1) if i < t[m.PIXELS] else follows  # it is read once
+            row = bulk.WIDE_PIXELS + i % bulk.WIDE_GROUP * 4 + i // bulk.WIDE_GROUP - 1
+            if not _row(state, form, operation, address, inside, place + row * t[m.PITCH], targets, again):
+                return False
+        follows = _step_wide(t) & np.int64(inside)
+    return True
+
+
+@inner
 def _rows(state, form, operation, place, targets):
     """The four rows of gather4 and scatter4."""
     t = state.tensor
@@ -320,8 +358,10 @@ def box_rows(state, mode):
     t = state.tensor
     if mode == bulk.MODE_ROWS:
         return np.int64(4)
-    if mode == bulk.MODE_IM2COL:
-        return t[m.PIXELS]
+    if mode == bulk.MODE_IM2COL or mode == bulk.MODE_WIDE:
+        return t[m.PIXELS] + t[m.HALO]
+    if mode == bulk.MODE_WIDE_128:
+        return t[m.PIXELS] + t[m.HALO] * (bulk.WIDE_PIXELS // bulk.WIDE_GROUP)
     rows = np.int64(1)
     for i in range(1, 5):
         rows *= (t[m.BOX + i] + t[m.STEP + i] - 1) // t[m.STEP + i]
@@ -341,11 +381,12 @@ def move_box(state, form, mode, operation, place, targets):
         return False
     if mode == bulk.MODE_TILE:
         return _tile(state, form, operation, place, targets)
-    done = (
-        _rows(state, form, operation, place, targets)
-        if mode == bulk.MODE_ROWS
-        else _columns(state, form, operation, place, targets)
-    )
+    if mode == bulk.MODE_ROWS:
+        done = _rows(state, form, operation, place, targets)
+    elif mode == bulk.MODE_IM2COL:
+        done = _columns(state, form, operation, place, targets)
+    else:
+        done = _wide_columns(state, form, mode, operation, place, targets)
     if done:
         _close_run(state)
         if t[m.RUNS] == 0:

@@ -20,7 +20,7 @@ _TRAPS = {
     "trap_col_being_dealloced_not_returned_by_alloc": (
         "tcgen05.dealloc of tensor memory that begins at no column that tcgen05.alloc has returned, or has been freed already"
     ),
-    "trap_unallocated_columns_being_dealloced": "tcgen05.dealloc of columns of tensor memory that are not allocated",
+    "trap_unallocated_columns_being_dealloced": "tcgen05.dealloc of columns of tensor memory that are not allocated, or have been freed already",
     "trap_phase_invalid_during_alloc": "tcgen05.alloc after tcgen05.relinquish_alloc_permit",
 }
 
@@ -59,7 +59,9 @@ def tensor_fault(reason: int, value: int, state: np.record) -> str:
     lane, column = value >> ops.LANE_SHIFT & 0xFFFF, value & 0xFFFF
     place = f"tensor memory at lane {lane}, column {column}"
     if reason == ops.FAULT_COLUMNS:
-        return f"{place} (0x{value:08x}): the instruction reaches columns that the block has not allocated"
+        return (
+            f"{place} (0x{value:08x}): the instruction reaches columns that the block has not allocated, or has freed"
+        )
     if reason == ops.FAULT_LANES:
         return (
             f"{place} (0x{value:08x}): not a lane that the instruction may begin at (loads and stores: warp i of a warp group has"
@@ -85,7 +87,8 @@ def tensor_fault(reason: int, value: int, state: np.record) -> str:
     if reason == ops.FAULT_PEER:
         return "the instruction works in two blocks of a cluster (.2CTA), and the block has no partner"
     if reason == ops.FAULT_COLUMN_SHIFT:
-        return f"a zero-column mask with a column shift of {value}: not emulated, what it shifts is not documented"
+        shift, most = value & 0xFF, value >> 8
+        return f"a zero-column mask with a column shift of {shift}: the instruction descriptor allows {most} at most (bits 30 and 31), of 32 rows 16"
     if reason == ops.FAULT_GROUP:
         return f"wgmma needs the four warps of a warp group, whose first is warp {value // 4 * 4}, and the block has {value} warps"
-    return f"instruction descriptor 0x{value:08x}: not emulated (products of depth 96)"
+    return f"instruction descriptor 0x{value:08x}: products of depth 96 (bit 31) are there on sm_103 alone, and dense"

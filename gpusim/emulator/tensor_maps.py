@@ -19,6 +19,8 @@ ADDRESS, RANK, BITS, TYPE, SWIZZLE, FILL, CHANNELS, PIXELS, ROW_BYTES, PITCH = r
 DIMENSION, STRIDE, STEP, BOX, LOWER, UPPER = 10, 15, 20, 25, 30, 33
 #: ... and of the instruction: coordinates and offsets.
 COORDINATE, OFFSET = 36, 42
+#: Pixels of the halo (im2col::w and its kin).
+HALO = 41
 #: Of the boxes that are recorded: first row, rows and bytes between them, such runs and bytes between them; the run at hand.
 RUN_FIRST, RUN_ROWS, RUN_STEP, RUNS, RUNS_STEP, NEW_FIRST, NEW_ROWS, NEW_STEP = range(45, 53)
 #: What all boxes of an instruction have in common, for their records.
@@ -33,7 +35,7 @@ FAULTS = (
     "the mbarrier at shared address 0x{value:x} is of no block of the cluster, out of its bounds or no multiple of 8",
     "the tensor map at 0x{value:x} lies in no allocation, or at no multiple of 64",
     "what stands at 0x{value:x} is no tensor map",
-    "the tensor map at 0x{value:x} is of the other kind: tiled maps and im2col maps have instructions of their own",
+    "the tensor map at 0x{value:x} is of another kind: tiled maps, im2col maps and wide im2col maps have instructions of their own",
     "the tensor map at 0x{value:x} has {bytes} dimensions, the instruction names another number",
     "shared address 0x{value:x} is not a multiple of {bytes}, as a bulk copy needs",
     "the box's innermost dimension has {value} bytes, which is not a multiple of 16",
@@ -87,7 +89,8 @@ def read_map(state, host, descriptor, rank, mode):
         return _wrong(state, NOT_A_MAP, descriptor, np.int64(0))
     if t[RANK] != rank:
         return _wrong(state, OTHER_RANK, descriptor, t[RANK])
-    if (columns != 0) != (mode == bulk.MODE_IM2COL) or wide:
+    wants_wide = mode == bulk.MODE_WIDE or mode == bulk.MODE_WIDE_128
+    if (columns != 0) != (mode == bulk.MODE_IM2COL or wants_wide) or (wide != 0) != wants_wide:
         return _wrong(state, OTHER_KIND, descriptor, np.int64(0))
     t[ADDRESS], t[TYPE], t[BITS] = load64(host + layout.ADDRESS_AT), element, _BITS[element]
     t[FILL] = flags >> layout.FILL_SHIFT & 1
@@ -113,12 +116,13 @@ def read_map(state, host, descriptor, rank, mode):
     if columns:
         if t[RANK] < 3:
             return _wrong(state, NOT_A_MAP, descriptor, np.int64(0))
-        bits = _CORNER_BITS[t[RANK]]
+        bits = np.int64(16) if wide else _CORNER_BITS[t[RANK]]
         lower = np.int64(load16(host + layout.CORNERS_AT))
         upper = np.int64(load16(host + layout.CORNERS_AT + 2))
-        for i in range(3):
+        for i in range(1 if wide else 3):
             t[LOWER + i], t[UPPER + i] = _signed(lower >> bits * i, bits), _signed(upper >> bits * i, bits)
         t[PIXELS] = (np.int64(load16(host + layout.PIXELS_AT)) & 0x3FF) + 1
+        t[PIXELS] = bulk.WIDE_PIXELS if mode == bulk.MODE_WIDE_128 else t[PIXELS]
     t[ROW_BYTES] = elements if packed_bytes(element) else elements * t[BITS] >> 3
     if t[ROW_BYTES] & 15 or elements * t[BITS] & 7 or t[ROW_BYTES] == 0:
         return _wrong(state, ODD_BOX, elements * t[BITS] >> 3, np.int64(0))

@@ -23,7 +23,9 @@ from gpusim.isa.bodies.tensor import INFINITE, INPUT_BITS, NOTHING, UNDEFINED, s
 from gpusim.isa.jit import inner
 
 #: Rows and elements of A that are multiplied at a time, elements of B along k (twice as many for a sparse A), columns.
-ROWS, A_DEPTH, B_DEPTH, COLUMNS = 128, 64, 128, 256
+ROWS, A_DEPTH, B_DEPTH, COLUMNS = 128, 96, 128, 256
+#: The depth of the deepest product, of 4-bit floats on sm_103; code of the layout whose pattern has 128 bytes, and its bytes.
+DEEP, SWIZZLE_128, _PATTERN_BYTES = 96, 2, 128
 #: Scales along k of a row or column, at most.
 SCALES = 8
 CHUNK = 16
@@ -154,6 +156,9 @@ def chunk_address(descriptor, turned, chunk, line):
         return address & 0x3FFFF
     lines = 4 if to == 5 else 8
     high = chunk // width
+    if descriptor >> 52 & 1:  # the leading address is that of the next pattern, where a row goes on
+        within, high = start % _PATTERN_BYTES + chunk * CHUNK, np.int64(0)
+        start, chunk = (leading, (within - _PATTERN_BYTES) // CHUNK) if within >= _PATTERN_BYTES else (start, chunk)
     address = start + (line % lines) * (CHUNK * width) + (line // lines) * stride + (chunk - high * width) * CHUNK
     address = (address + high * leading) & 0x3FFFF
     row = (address >> 7) - (descriptor >> 49 & 7)
@@ -247,17 +252,20 @@ def put_halves(work, is_a, line, k, place, form, negated):
 
 
 @inner
-def bring(work, is_a, descriptor, turned, lines, depth, form, negated, low, high, shift, to):
-    """Decode ``lines`` rows of A, or columns of B, ``depth`` elements deep, from shared memory into planes from line ``to`` on. ``low``, ``high``: first and
+def bring(work, is_a, descriptor, turned, lines, depth, form, negated, low, high, shift, to, skipped):
+    """Decode ``lines`` rows of A, or columns of B, ``depth`` elements deep, from shared memory into planes from line ``to`` on; the matrix begins
+    ``skipped`` lines before them. ``low``, ``high``: first and
     last address of a chunk that is the block's; ``shift``: from a shared address to the host's. Returns -1, or an address that is not
     the block's."""
     width = in_chunk(form)
-    across, along = (depth // width, lines) if not turned else (lines // width, depth)
+    first = skipped // width if turned else np.int64(0)
+    across, along = (depth // width, lines) if not turned else ((skipped + lines + width - 1) // width, depth)
+    down = np.int64(0) if turned else skipped
     halves = (form == F16 or form == BF16) and not turned
     prepare_table(work, is_a, form)
     for line in range(along):
-        for chunk in range(across):
-            address = chunk_address(descriptor, turned, chunk, line)
+        for chunk in range(first, across):
+            address = chunk_address(descriptor, turned, chunk, line + down)
             if address < low or address > high:
                 return address
             place = address + shift
@@ -267,7 +275,9 @@ def bring(work, is_a, descriptor, turned, lines, depth, form, negated, low, high
             for i in range(width):
                 code = code_at(form, place, i)
                 if turned:
-                    put(work, is_a, to + chunk * width + i, line, code, form, negated)
+                    within = chunk * width + i - skipped
+                    if 0 <= within < lines:
+                        put(work, is_a, to + within, line, code, form, negated)
                 else:
                     put(work, is_a, to + line, chunk * width + i, code, form, negated)
     return np.int64(-1)

@@ -21,12 +21,18 @@ from gpusim.isa import float_ops
 from gpusim.isa import tensor_memory_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.bodies.tensor import INFINITE, INPUT_BITS, NOTHING, UNDEFINED, split
+from gpusim.isa.bodies.tensor_rules import DEEP_NIBBLES
 from gpusim.isa.jit import apart, inner
 
 _COLUMN_MASK = (1 << ops.LANE_SHIFT) - 1
 _LANE_MASK = ops.MEMORY_LANES - 1
 #: Bytes of a row of A that one block of the sum multiplies.
 _BLOCK_BYTES = 32
+#: Bit of the instruction descriptor of packed 4-bit floats that asks for a depth of 96; of a shared-memory descriptor that gives the leading
+#: dimension as an address.
+_DEEP_BIT, _ABSOLUTE_BIT = 31, 52
+#: Columns of tensor memory that have the scales of 128 rows or columns, one word for each.
+_SCALE_COLUMNS = 4
 
 
 @inner
@@ -57,11 +63,19 @@ def format_of(kind, code, in_bytes):
 
 
 @inner
-def depth_of(kind, form):
-    """Elements of a row of A that one instruction multiplies."""
+def depth_of(kind, form, descriptor):
+    """Elements of a row of A that one instruction with this descriptor multiplies."""
     if kind == ops.HALVES:
         return np.int64(8) if form == matrices.TF32 else np.int64(16)
-    return np.int64(64) if kind == ops.NIBBLES else np.int64(32)
+    if kind == ops.NIBBLES:
+        return np.int64(matrices.DEEP if is_deep(kind, descriptor) else 64)
+    return np.int64(32)
+
+
+@inner
+def is_deep(kind, descriptor):
+    """Whether an instruction descriptor asks for 96 packed 4-bit floats of a row (sm_103), which are 48 bytes."""
+    return kind == ops.NIBBLES and descriptor >> _DEEP_BIT & 1 != 0
 
 
 @inner
@@ -126,9 +140,10 @@ def _choose(work, memory, rows, dealt, form, depth, address, selector):
 
 
 @inner
-def _scale_at(memory, lane, column, byte, is_e8m0):
-    """(significand, exponent) of a scale: a power of two (E8M0), or an unsigned number of E4M3."""
-    code = np.int64(memory.words[lane, column]) >> (8 * byte) & 0xFF
+def _scale_at(memory, lane, column, byte, pitch, is_e8m0):
+    """(significand, exponent) of a scale: a power of two (E8M0), or an unsigned number of E4M3. Bytes beyond a word are those of the word
+    ``pitch`` columns on."""
+    code = np.int64(memory.words[lane, column + (byte >> 2) * pitch]) >> (8 * (byte & 3)) & 0xFF
     if is_e8m0:
         return np.float32(1.0), np.int64(UNDEFINED) if code == 255 else code - 127
     significand, exponent = split(code & 0x7F, float_ops.E4M3)
@@ -138,22 +153,37 @@ def _scale_at(memory, lane, column, byte, is_e8m0):
 
 
 @inner
+def scale_pitch(lines):
+    """Columns of tensor memory that a word of the scales of so many rows or columns takes."""
+    return (lines + 127) // 128 * _SCALE_COLUMNS
+
+
+@inner
+def scale_columns(lines, first, scales):
+    """Columns of tensor memory that ``scales`` scales of each of so many rows or columns reach to, from byte ``first`` of their words on."""
+    return (lines + 31) // 32 + (scale_pitch(lines) if first + scales > 4 else 0)
+
+
+@inner
 def _apply_scales(work, memory, rows, dealt, columns, scales, a_address, b_address, a_first, b_first, is_e8m0):
     """Read the scales of A's rows and B's columns: of row r of A in lane r, column r / 32 from the address on; of column n of B in lane
     n mod 32, column n / 32; byte after byte along k. All warps' lanes have the same (tcgen05.cp.32x128b.warpx4), but for the two halves of B's
-    columns where these are dealt to two halves of the lanes."""
+    columns where these are dealt to two halves of the lanes. What does not fit a row's word stands in the word of the next columns, four for each 128 rows
+    (PTX ISA shows it in pictures alone)."""
+    a_pitch, b_pitch = np.int64(_SCALE_COLUMNS), scale_pitch(columns // 2 if dealt else columns)
     a_column, b_column = a_address & _COLUMN_MASK, b_address & _COLUMN_MASK
     half = columns // 2 if dealt else columns
     for s in range(scales):
         for row in range(rows):
-            scale, power = _scale_at(memory, row, a_column + (row >> 5), a_first + s, is_e8m0)
+            scale, power = _scale_at(memory, row, a_column + (row >> 5), a_first + s, a_pitch, is_e8m0)
             work.a_scale[row, s], work.a_power[row, s] = scale, np.int32(power)
             if power >= INFINITE:
                 work.a_odd[row] = 1
         for n in range(columns):
             part = n // half
             within = n - part * half
-            scale, power = _scale_at(memory, 64 * part + (within & 31), b_column + (within >> 5), b_first + s, is_e8m0)
+            lane, column = 64 * part + (within & 31), b_column + (within >> 5)
+            scale, power = _scale_at(memory, lane, column, b_first + s, b_pitch, is_e8m0)
             work.b_scale[s, n], work.b_power[s, n] = scale, np.int32(power)
             if power >= INFINITE:
                 work.b_odd[n] = 1
@@ -205,8 +235,8 @@ def _close_row(work, memory, lane, column, columns, parts, step, registers, off,
 def check(state, memory, code, d, idesc):
     """Whether shape and formats are such that there are, and D's columns the block's: DONE, or BAD_TENSOR with the reason noted."""
     kind, two = code & ops.KIND_MASK, code & ops.TWO_BLOCKS != 0
-    if code & ops.SCALED and idesc >> 31:
-        return fault(state, ops.FAULT_UNSUPPORTED, idesc)
+    if is_deep(kind, idesc) and (idesc >> 2 & 1 or not state.rules[DEEP_NIBBLES]):
+        return fault(state, ops.FAULT_DEEP, idesc)
     rows, columns = rows_of(idesc), columns_of(idesc)
     if shape_fault(code, rows, columns):
         return fault(state, ops.FAULT_SHAPE, idesc)
@@ -238,18 +268,26 @@ def check(state, memory, code, d, idesc):
 
 
 @inner
-def bring_columns(state, work, code, descriptor, idesc, columns, low, high, shift, to):
-    """Decode B, or the half of its columns that one of two blocks has; DONE, or why not."""
+def _known_layout(descriptor, kind, idesc, turned):
+    """Whether there is such a layout. Leading addresses are for rows of 48 bytes that go on in the next pattern of 128 bytes."""
+    if descriptor >> _ABSOLUTE_BIT & 1:
+        return is_deep(kind, idesc) and not turned and descriptor >> 61 & 7 == matrices.SWIZZLE_128
+    return layout_of(descriptor)[0] != 0
+
+
+@inner
+def bring_columns(state, work, code, descriptor, idesc, columns, low, high, shift, to, skipped):
+    """Decode B, or the half of its columns that one of two blocks has, but for the first ``skipped``; DONE, or why not."""
     kind = code & ops.KIND_MASK
     form = format_of(kind, idesc >> 10 & 7, False)
-    if layout_of(descriptor)[0] == 0 or descriptor >> 52 & 1:
+    turned = idesc >> 16 & 1 != 0
+    if not _known_layout(descriptor, kind, idesc, turned):
         return fault(state, ops.FAULT_DESCRIPTOR, descriptor)
-    wide = depth_of(kind, form) << (idesc >> 2 & 1)
+    wide = depth_of(kind, form, idesc) << (idesc >> 2 & 1)
     for n in range(to, to + columns):
         work.b_odd[n] = 0
     place = bring(
-        work, False, descriptor, idesc >> 16 & 1 != 0, columns, wide, form, idesc >> 14 & 1 != 0, low, high, shift,
-        np.int64(to),
+        work, False, descriptor, turned, columns, wide, form, idesc >> 14 & 1 != 0, low, high, shift, np.int64(to), skipped,
     )  # fmt: skip
     if place >= 0:
         state.fault_bytes, state.fault_address = matrices.CHUNK, place
@@ -273,22 +311,23 @@ def multiply(
     parts = 128 // rows if dealt else np.int64(1)
     step = rows if dealt else np.int64(0)
     form = format_of(kind, idesc >> 7 & 7, in_memory)
-    depth, sparse = depth_of(kind, form), idesc >> 2 & 1
+    depth, sparse = depth_of(kind, form, idesc), idesc >> 2 & 1
     negated = idesc >> 13 & 1 != 0
     for row in range(rows):
         work.a_odd[row] = 0
     if in_memory:
         lane0, column = a >> ops.LANE_SHIFT & _LANE_MASK, a & _COLUMN_MASK
-        if not columns_allocated(memory, column, np.int64(8)):
+        if not columns_allocated(memory, column, np.int64(12 if is_deep(kind, idesc) else 8)):
             return fault(state, ops.FAULT_COLUMNS, a)
         for row in range(rows):
             further_down = 1 if code & ops.A_SHIFTED and row < rows - 1 else 0
             lane = (lane0 + lane_of(row + further_down, rows, dealt)) & _LANE_MASK
             bring_row(work, row, depth, form, negated, words_host + 4 * (lane * ops.MEMORY_COLUMNS + column))
     else:
-        if layout_of(a)[0] == 0 or a >> 52 & 1:
+        turned = idesc >> 15 & 1 != 0
+        if not _known_layout(a, kind, idesc, turned):
             return fault(state, ops.FAULT_DESCRIPTOR, a)
-        place = bring(work, True, a, idesc >> 15 & 1 != 0, rows, depth, form, negated, low, high, shift, np.int64(0))
+        place = bring(work, True, a, turned, rows, depth, form, negated, low, high, shift, np.int64(0), np.int64(0))
         if place >= 0:
             state.fault_bytes, state.fault_address = matrices.CHUNK, place
             return np.int64(at.BAD_ADDRESS)
@@ -304,15 +343,17 @@ def multiply(
     if code & ops.SCALED:
         a_scales, b_scales = np.int64(registers[further]), np.int64(registers[further + at.ROW])
         each = columns // 2 if dealt and rows == 64 else columns
-        if not columns_allocated(memory, a_scales & _COLUMN_MASK, (rows + 31) // 32):
-            return fault(state, ops.FAULT_COLUMNS, a_scales)
-        if not columns_allocated(memory, b_scales & _COLUMN_MASK, (each + 31) // 32):
-            return fault(state, ops.FAULT_COLUMNS, b_scales)
+        deep = is_deep(kind, idesc)
         if kind == ops.NIBBLES:
-            scales = np.int64(4 if code & ops.SCALES_4X else 2)
+            scales = depth // (16 if code & ops.SCALES_4X else 32)
         first_a, first_b = idesc >> 29 & 3, idesc >> 4 & 3
-        if first_a + scales > 4 or first_b + scales > 4:
+        split_scales = deep and (scales == 3 or (first_a | first_b) & 1 == 0)  # those that two words may have
+        if (first_a + scales > 4 or first_b + scales > 4) and not split_scales:
             return fault(state, ops.FAULT_FORMAT, idesc)
+        if not columns_allocated(memory, a_scales & _COLUMN_MASK, scale_columns(rows, first_a, scales)):
+            return fault(state, ops.FAULT_COLUMNS, a_scales)
+        if not columns_allocated(memory, b_scales & _COLUMN_MASK, scale_columns(each, first_b, scales)):
+            return fault(state, ops.FAULT_COLUMNS, b_scales)
         _apply_scales(
             work, memory, rows, dealt and rows == 64, columns, scales, a_scales, b_scales, first_a, first_b,
             kind != ops.NIBBLES or idesc >> 23 & 1 != 0,

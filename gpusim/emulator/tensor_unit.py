@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from gpusim.emulator import tensor_maps as m
 from gpusim.emulator.tensor_boxes import note_box
-from gpusim.emulator.tensor_columns import column_shift, zero_columns
+from gpusim.emulator.tensor_columns import column_shift, most_shift, zero_columns
 from gpusim.emulator.tensor_matrices import CHUNK, WORK
 from gpusim.emulator.tensor_memory import (
     MEMORY,
@@ -28,7 +28,16 @@ from gpusim.emulator.tensor_memory import (
     shift_down,
     transfer,
 )
-from gpusim.emulator.tensor_products import bring_columns, check, columns_of, depth_of, format_of, multiply, rows_of
+from gpusim.emulator.tensor_products import (
+    bring_columns,
+    check,
+    columns_of,
+    depth_of,
+    format_of,
+    is_deep,
+    multiply,
+    rows_of,
+)
 from gpusim.isa import tensor_memory_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.dispatch import record_at
@@ -94,8 +103,9 @@ def _note(state, kind, address, shared, first, blocks, rows, columns, depth):
 def _note_product(state, code, b, d, idesc, first, blocks):
     t, strides = state.tensor, state.bulk_strides
     rows, columns = rows_of(idesc), columns_of(idesc)
-    depth = depth_of(code & ops.KIND_MASK, format_of(code & ops.KIND_MASK, idesc >> 7 & 7, False))
-    row_bytes = np.int64(32)
+    kind = code & ops.KIND_MASK
+    depth = depth_of(kind, format_of(kind, idesc >> 7 & 7, False), idesc)
+    row_bytes = np.int64(48 if is_deep(kind, idesc) else 32)
     for i in range(4):
         strides[i] = code if i == 0 else np.int64(0)
     t[m.NOTE_DESCRIPTOR], t[m.NOTE_ROW_BYTES] = idesc, row_bytes
@@ -133,7 +143,12 @@ def _product(state, row, registers, warp, own_base):
         first, blocks = first & ~1, np.int64(2)
     columns = columns_of(idesc)
     low, high = state.shared_low, state.shared_base + state.shared_bytes - CHUNK
-    each = columns // blocks
+    each, skipped, mask = columns // blocks, np.int64(0), np.int64(0)
+    if code & ops.COLUMNS_OFF:
+        mask = _long(registers, further)
+        skipped = column_shift(mask)
+        if skipped > most_shift(idesc) or skipped > (16 if rows_of(idesc) == 32 else 32):
+            return fault(state, ops.FAULT_COLUMN_SHIFT, skipped | most_shift(idesc) << 8)
     for i in range(blocks):
         status = check(state, _memory_at(state.peer_tensor[first + i]), code, d, idesc)
         if status != at.DONE:
@@ -142,16 +157,13 @@ def _product(state, row, registers, warp, own_base):
         if i == 0 or code & ops.SCALED:  # scales are multiplied in
             for part in range(blocks):
                 shift = state.peer_shared[first + part] - state.shared_base
-                status = bring_columns(state, work, code, b, idesc, each, low, high, shift, each * part)
+                status = bring_columns(state, work, code, b, idesc, each, low, high, shift, each * part, skipped)
                 if status != at.DONE:
                     return status
             if code & ops.COLUMNS_OFF:
-                mask = _long(registers, further)
-                if column_shift(mask):
-                    return fault(state, ops.FAULT_COLUMN_SHIFT, column_shift(mask))
                 kind = code & ops.KIND_MASK
                 form = format_of(kind, idesc >> 10 & 7, False)
-                depth = depth_of(kind, form) << (idesc >> 2 & 1)
+                depth = depth_of(kind, form, idesc) << (idesc >> 2 & 1)
                 zero_columns(work, mask, columns, 128 // rows_of(idesc), depth, form)
         host = state.peer_tensor[first + i]
         shift = state.peer_shared[first + i] - state.shared_base

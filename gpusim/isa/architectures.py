@@ -16,7 +16,7 @@ its 13 bits belong to wgmma (gpusim/emulator/warpgroup_sums.py).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.errors import UnknownGpuError
 
@@ -60,12 +60,14 @@ class ClusterLayout:
 @dataclass(frozen=True)
 class TensorRules:
     """What tensor cores do to a sum of products: fraction bits of the aligned sum, bytes of a row of A that make up a
-    block, and fraction bits of sum and of FP32 result for 8-bit floats."""
+    block, and fraction bits of sum and of FP32 result for 8-bit floats; whether products of tensor memory multiply 96 packed 4-bit floats of a
+    row (PTX ISA, tcgen05.mma, K = 96)."""
 
     fraction_bits: int
     block_bytes: int
     fraction_bits_8: int
     result_bits_8: int
+    deep_nibbles: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ ARCHITECTURES = (
     Architecture((8, 9), 99 * _KIB, 48, 24, 100 * _KIB, _VOLTA, _ADA, surveyed=True),
     Architecture((9, 0), 227 * _KIB, 64, 32, 228 * _KIB, _HOPPER, _BITS_25, "a", generation=True, surveyed=True),
     Architecture((10, 0), 227 * _KIB, 64, 32, 228 * _KIB, _BLACKWELL, _BITS_25, "a", generation=True, surveyed=True),
-    Architecture((10, 3), 227 * _KIB, 64, 32, 228 * _KIB, _BLACKWELL, _BITS_25, "a"),
+    Architecture((10, 3), 227 * _KIB, 64, 32, 228 * _KIB, _BLACKWELL, replace(_BITS_25, deep_nibbles=True), "a"),
     Architecture((11, 0), 227 * _KIB, 48, 24, 228 * _KIB, _BLACKWELL, _BITS_25, "a"),
     Architecture((12, 0), 99 * _KIB, 48, 24, 100 * _KIB, _BLACKWELL, _BITS_25, "a", generation=True, surveyed=True),
     Architecture((12, 1), 99 * _KIB, 48, 24, 100 * _KIB, _BLACKWELL, _BITS_25, "a"),

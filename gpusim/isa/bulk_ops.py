@@ -21,7 +21,13 @@ from __future__ import annotations
 ) = range(10)
 #: Bits of the first flag above what is moved: where of the rank, and of the mode.
 RANK_SHIFT, MODE_SHIFT, FORM_MASK = 4, 8, 15
-MODE_TILE, MODE_IM2COL, MODE_ROWS = range(3)  # MODE_ROWS: gather4 and scatter4
+MODE_TILE, MODE_IM2COL, MODE_ROWS, MODE_WIDE, MODE_WIDE_128 = range(
+    5
+)  # MODE_ROWS: gather4 and scatter4; MODE_WIDE: im2col::w
+#: Of a wide mode's third operand: where the offset along W stands, above the number of pixels of the halo.
+WIDE_OFFSET_SHIFT = 11
+#: Pixels of im2col::w::128, and behind how many of them its halo's begin.
+WIDE_PIXELS, WIDE_GROUP = 128, 32
 #: Bits of the fourth flag: a mask of blocks in the upper half of the third operand; mbarriers may be those of the block beside
 #: (cta_group::2); a mask of bytes there; there is a third operand.
 MULTICAST, PAIRED, BYTE_MASK, HAS_THIRD = 1, 2, 4, 8

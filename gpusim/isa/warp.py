@@ -273,7 +273,7 @@ RUNS, ACCESSES, SCATTERED_ROWS, SYNCS, SIGNALS = range(5)  # entries of State.us
 MAX_WARPS = 32
 #: Blocks of a thread-block cluster at most, where the kernel allows more than the portable eight.
 MAX_CLUSTER = 16
-TENSOR_RULES = 4
+TENSOR_RULES = 5
 TENSOR_WORK_WORDS = 4352
 #: Room for the entry points of all bodies.
 ENTRY_POINTS = 160

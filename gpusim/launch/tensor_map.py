@@ -145,6 +145,7 @@ def _check_columns(wanted: TensorMap) -> None:
 def _check_swizzle(wanted: TensorMap) -> None:
     swizzle, span = wanted.swizzle, SWIZZLE_BYTES[wanted.swizzle]
     if wanted.kind == IM2COL_WIDE:
+        _need(wanted.interleave == NOT_INTERLEAVED, "interleave", wanted.interleave, "none for a wide map")
         _need(swizzle in (2, 3, 4), "swizzle", swizzle, "64B, 128B or 128B in atoms of 32B for a wide map")
     if wanted.interleave == BY_32:
         _need(swizzle == _SWIZZLE_32, "swizzle", swizzle, "32B where the interleave is 32B")

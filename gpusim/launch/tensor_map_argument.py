@@ -25,6 +25,8 @@ _OTHER_TYPES = {
 }  # fmt: skip
 _SWIZZLES = ("none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B")
 _INTERLEAVES = ("none", "16B", "32B")
+#: How a wide map is said to be, by CUtensorMapIm2ColWideMode behind none.
+_WIDE_MODES = ("", "w", "w128")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class TensorMap:
     """A tensor map over ``data``, whose innermost axis must be contiguous.
 
     Tiled: ``box``, elements along each axis. Im2col: ``lower`` and ``upper`` corner (of depth, height, width as the axes go), ``channels`` a
-    pixel and ``pixels``. ``element_strides`` along each axis; ``swizzle``: "none", "32B", "64B", "128B", "128B_ATOM_32B",
+    pixel and ``pixels``; ``wide``: "w" or "w128" for a map along the width alone (im2col::w, im2col::w::128), whose corners are of the width. ``element_strides`` along each axis; ``swizzle``: "none", "32B", "64B", "128B", "128B_ATOM_32B",
     "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"; ``interleave``: "none", "16B", "32B"; ``fill_nan``: NaN in place of zeros out of bounds;
     ``element_type``: "bfloat16", "float32_ftz", "tfloat32", "tfloat32_ftz", "packed_4_in_8", "packed_4_in_16" or
     "packed_6_in_16" for elements that the array's dtype does not tell; ``shape``: of the tensor where it is not the array's.
@@ -51,6 +53,7 @@ class TensorMap:
     channels: int = 0
     pixels: int = 0
     shape: Sequence[int] = ()
+    wide: str = ""
 
     def __post_init__(self) -> None:
         self.map(0)
@@ -65,13 +68,15 @@ class TensorMap:
         for what, value, known in (("swizzle", self.swizzle, _SWIZZLES), ("interleave", self.interleave, _INTERLEAVES)):
             if value not in known:
                 raise UsageError(f"a tensor map's {what} is {value!r}, it must be one of {', '.join(known)}")
+        if self.wide not in _WIDE_MODES:
+            raise UsageError(f"a wide tensor map's mode is {self.wide!r}, it must be one of w, w128")
         shape = tuple(self.shape) or data.shape
         steps = tuple(self.element_strides) or (1,) * data.ndim
         if len(shape) != data.ndim or len(steps) != data.ndim or (not self.channels and len(self.box) != data.ndim):
             raise UsageError(f"a tensor map of {data.ndim} dimensions has a box, shape and strides of as many")
         return t.check(
             t.TensorMap(
-                kind=t.IM2COL if self.channels else t.TILED,
+                kind=t.IM2COL_WIDE if self.wide else t.IM2COL if self.channels else t.TILED,
                 data_type=kind,
                 address=address,
                 dimensions=tuple(reversed(shape)),
@@ -85,6 +90,7 @@ class TensorMap:
                 upper=tuple(reversed(self.upper)),
                 channels=self.channels,
                 pixels=self.pixels,
+                mode=max(_WIDE_MODES.index(self.wide) - 1, 0),
             )
         )
 

@@ -31,30 +31,19 @@ from gpusim.sanitizer.async_tables import (
 )  # fmt: skip
 from gpusim.trace.layout import RANK_SHIFT
 
-_FIELD = 0x3FFF
+#: Bits 52 to 61 of a descriptor, which say nothing to a warp group's product; the others it has as tcgen05 has them.
+_NOT_OF_GROUPS = 0x3FF << 52
 
 
 @inner
 def _group_matrix(m, s, agent, code, descriptor, lines, depth_bytes, turned, size, group, number, leads):
     """A matrix of a warp group's product."""
-    start = (descriptor & _FIELD) << 4
-    leading, stride = (descriptor >> 16 & _FIELD) << 4, (descriptor >> 32 & _FIELD) << 4
-    turn, mode = descriptor >> 49 & 7, descriptor >> 62 & 3
-    bits = 4 - mode if mode else np.int64(0)
-    width, rank = np.int64(1) << bits, agent // m.facts[WARPS]
+    rank, plain = agent // m.facts[WARPS], descriptor & ~_NOT_OF_GROUPS
     outer = depth_bytes // size if turned else lines
     across = (lines * size if turned else depth_bytes) >> 4
     for line in range(outer):
         for chunk in range(across):
-            core = (line & 7) * GRANULE * width
-            if bits:
-                offset = core + (line >> 3) * stride + (chunk & (width - 1)) * GRANULE + (chunk >> bits) * leading
-            elif turned:
-                offset = core + (line >> 3) * leading + chunk * stride
-            else:
-                offset = core + (line >> 3) * stride + chunk * leading
-            address = start + offset
-            address ^= (((address >> 7) - turn) & (width - 1)) << 4
+            address = chunk_address(plain, turned, np.int64(chunk), np.int64(line))
             address |= rank << RANK_SHIFT
             reads_async(m, s, agent, code, address, np.int64(GRANULE), not leads)
             if leads:
@@ -107,7 +96,7 @@ def tensor_product(m, s, agent, code, a, b, idesc, flags):
     a_form, b_form = format_of(kind, idesc >> 7 & 7, False), format_of(kind, idesc >> 10 & 7, False)
     if a_form < 0 or b_form < 0:
         return
-    depth, sparse = depth_of(kind, a_form), idesc >> 2 & 1
+    depth, sparse = depth_of(kind, a_form, idesc), idesc >> 2 & 1
     rank, blocks = agent // m.facts[WARPS], np.int64(1)
     if flags & ops.TWO_BLOCKS:
         rank, blocks = rank & ~1, np.int64(2)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.isa import warp as at
+from gpusim.isa.tensor_memory_ops import UNITS
 from gpusim.trace.record import Launch
 
 GRANULE_BITS = 4
@@ -79,8 +80,10 @@ PRODUCT_READ = 22  # by warp group; then steps and codes of reads and of writes 
     LEFT,
     RELINQUISHED,  # 1 + instruction that gave up allocating
     ALLOCATED,  # units of tensor memory, as a mask
-    BLOCK_COLUMNS,
+    ALLOCATORS,  # 1 + agent that has allocated each unit, for the block alone
 ) = range(4)  # fmt: skip
+ALLOCATION_STEPS = ALLOCATORS + UNITS  # the steps at which
+BLOCK_COLUMNS = ALLOCATION_STEPS + UNITS
 
 # ---- tensor int64[slots, BLOCKS, halves of the lanes, MEMORY_COLUMNS, columns] -------------------------
 # the tensor core's last work that writes and that reads a column (1 + agent, number, code), then steps and codes of loads and of stores by warp
@@ -95,8 +98,8 @@ COLUMN_WRITER, COLUMN_READ, WARP_COLUMNS = 0, 3, 6
     COUNT_RANGE, WRONG_PARITY,
     ENDS_LOADING, ENDS_COPYING, ENDS_MULTIPLYING, ENDS_ACCESSED,
     TENSOR_UNFILLED, TENSOR_UNWRITTEN, TENSOR_OVER_WORK, TENSOR_OVER_READ, TENSOR_OVER_STORE, TENSOR_UNSTORED, TWO_PRODUCTS,
-    ALLOCATED_LATE, FREED_BUSY, FREED_READ,
-) = range(34)  # fmt: skip
+    ALLOCATED_LATE, FREED_BUSY, FREED_READ, ALLOCATION_UNSEEN,
+) = range(35)  # fmt: skip
 
 
 class Tables(NamedTuple):

@@ -2,7 +2,8 @@
 
 Mental model: a column remembers the tensor core's last work that writes it, the last that reads it (as A), and of every warp of its block
 the last load and store. That work is done for whoever has learnt of it by an mbarrier to which it was committed. Lanes are followed in two
-halves of each warp's 32, as products of 64 rows divide them. Not followed: scales and metadata, and which of a half's lanes are meant.
+halves of each warp's 32, as products of 64 rows divide them. Of 32 columns it is remembered who has allocated them (not where two blocks did so
+together), for others know of it by a barrier alone. Not followed: scales and metadata, and which of a half's lanes are meant.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 
 from gpusim.emulator.tensor_matrices import chunk_address, layout_of
 from gpusim.emulator.tensor_memory import copy_shape
-from gpusim.emulator.tensor_products import columns_of, rows_of
+from gpusim.emulator.tensor_products import columns_of, is_deep, rows_of
 from gpusim.isa import tensor_memory_ops as ops
 from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_clocks import code_in, mark, tell
@@ -19,6 +20,9 @@ from gpusim.sanitizer.async_shared import note_read, reads_async
 from gpusim.sanitizer.async_tables import (
     ALLOCATED,
     ALLOCATED_LATE,
+    ALLOCATION_STEPS,
+    ALLOCATION_UNSEEN,
+    ALLOCATORS,
     CODE_BITS,
     COLUMN_READ,
     COLUMN_WRITER,
@@ -43,8 +47,8 @@ from gpusim.sanitizer.async_tables import (
 from gpusim.trace.layout import RANK_SHIFT
 
 _COLUMN = (1 << ops.LANE_SHIFT) - 1
-#: Columns of 32 bits that the rows of an A in tensor memory take.
-_A_COLUMNS = 8
+#: Columns of 32 bits that the rows of an A in tensor memory take, and those of 96 packed 4-bit floats.
+_A_COLUMNS, _DEEP_COLUMNS = 8, 12
 _BOTH = 3
 
 
@@ -60,9 +64,19 @@ def _told(m, s, what, agent, code, other, other_code, column):
 
 
 @inner
+def _known_allocated(m, s, agent, code, rank, first, count):
+    """Tell of columns that ``agent`` uses at ``code`` and of whose allocation by another warp it does not know."""
+    for unit in range(first // ops.UNIT_COLUMNS, min((first + count - 1) // ops.UNIT_COLUMNS + 1, ops.UNITS)):
+        other, since = m.blocks[s, rank, ALLOCATORS + unit] - 1, m.blocks[s, rank, ALLOCATION_STEPS + unit]
+        if other >= 0 and other != agent and code_step(since) > m.clock[s, agent, other]:
+            _told(m, s, ALLOCATION_UNSEEN, agent, code, other, code_in(since), max(first, unit * ops.UNIT_COLUMNS))
+
+
+@inner
 def _work_writes(m, s, agent, code, rank, first, count, halves, number, accumulates):
     """The tensor core's work ``number`` of ``agent`` writes ``count`` columns from ``first`` on in ``halves`` of the lanes."""
     f, clock = m.facts, m.clock[s, agent]
+    _known_allocated(m, s, agent, code, rank, first, count)
     for half in range(2):
         if not halves >> half & 1:
             continue
@@ -112,10 +126,12 @@ def product_columns(m, s, agent, code, a, d, idesc, flags, number):
     halves = np.int64(_BOTH)
     if rows == 64 and not dealt:
         halves = np.int64(2) if d >> ops.LANE_SHIFT & 16 else np.int64(1)
+    of_a = np.int64(_DEEP_COLUMNS if is_deep(flags & ops.KIND_MASK, idesc) else _A_COLUMNS)
     for i in range(blocks):
         if flags & ops.A_IN_TENSOR_MEMORY:
+            _known_allocated(m, s, agent, code, rank + i, a & _COLUMN, of_a)
             for half in range(2):
-                for column in range(a & _COLUMN, min((a & _COLUMN) + _A_COLUMNS, ops.MEMORY_COLUMNS)):
+                for column in range(a & _COLUMN, min((a & _COLUMN) + of_a, ops.MEMORY_COLUMNS)):
                     held = m.tensor[s, rank + i, half, column]
                     for warp in range(m.facts[WARPS]):
                         other, stored = (rank + i) * m.facts[WARPS] + warp, WARP_COLUMNS + m.facts[WARPS] + warp
@@ -140,6 +156,7 @@ def _moves(m, s, agent, code, operation, address, shape, repeats, packed):
         halves = np.int64(2) if address >> ops.LANE_SHIFT & 16 else np.int64(1)
     first, warp = address & _COLUMN, agent % m.facts[WARPS]
     now = mark(m, s, agent, code)
+    _known_allocated(m, s, agent, code, rank, first, width * (1 + packed) * repeats)
     for half in range(2):
         if not halves >> half & 1:
             continue
@@ -178,6 +195,8 @@ def _allocates(m, s, agent, code, allocated, blocks):
         m.blocks[s, block, ALLOCATED] |= allocated
         for unit in range(ops.UNITS):
             if fresh >> unit & 1:
+                m.blocks[s, block, ALLOCATORS + unit] = agent + 1 if blocks == 1 else 0
+                m.blocks[s, block, ALLOCATION_STEPS + unit] = mark(m, s, agent, code)
                 m.tensor[s, block, :, unit * ops.UNIT_COLUMNS : (unit + 1) * ops.UNIT_COLUMNS, :] = 0
 
 

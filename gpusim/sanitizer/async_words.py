@@ -118,6 +118,11 @@ SAID = {
     t.ALLOCATED_LATE: (
         _OBJECT, "Tensor memory allocated after relinquish_alloc_permit", "tcgen05.alloc has to come before it",
     ),
+    t.ALLOCATION_UNSEEN: (
+        HAZARD,
+        "Tensor memory used before its allocation is visible",
+        "column {place}: no barrier lies between the allocation and the use",
+    ),
     t.FREED_BUSY: (
         HAZARD, "Tensor memory freed while the tensor core uses it",
         "column {place}: tcgen05.commit to an mbarrier, and a wait for its phase, have to come first",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.errors import ExecutionError
 from gpusim.sanitizer.findings import Finding
 
 #: Warp 3 allocates, all store into tensor memory, thread 96 multiplies twice, all load, it multiplies again, warp 3 frees; the tests change one line.
@@ -122,6 +123,31 @@ def test_memory_that_is_allocated_after_the_permit_was_given_up_is_found() -> No
     names = tensor_work(change=(line, f"{line} if (threadIdx.x >= 96) {{ {MORE} }}"))
     each = next(one for one in names if one.what == "Tensor memory allocated after relinquish_alloc_permit")
     assert each.tool == "synccheck" and "FIND_AND_SET" in each.where
+
+
+def test_memory_whose_allocation_a_warp_may_not_know_of_is_found() -> None:
+    """Warp 3 hands the address over by a word that another warp only looks at."""
+    meet = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); __syncthreads();\n'
+    assert meet in TENSOR
+    late = "volatile unsigned* told = &held; if (threadIdx.x < 96) while (*told == 0xffffffff); __syncwarp();\n"
+    first = 'if (threadIdx.x == 0) held = 0xffffffff; __syncthreads();\n  if (threadIdx.x >= 96) asm volatile("tcgen05.alloc'
+    text = TENSOR.replace(meet, late).replace('if (threadIdx.x >= 96) asm volatile("tcgen05.alloc', first, 1)
+    names = found(text, "work", "b200")
+    each = next(one for one in names if one.what == "Tensor memory used before its allocation is visible")
+    assert each.tool == "racecheck" and "STTM" in each.where and "FIND_AND_SET" in each.other_where
+    assert "source.cu:" in each.where and each.other_thread == (96, 0, 0)
+
+
+def test_memory_that_is_used_or_freed_when_it_is_freed_is_an_error() -> None:
+    line = next(each for each in TENSOR.splitlines() if "/*free*/" in each)
+    use = '__syncthreads(); asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(mine), "r"(x) : "memory");'
+    for more, said in (
+        (use, "columns that the block has not allocated, or has freed"),
+        (line, "have been freed already"),
+    ):
+        with pytest.raises(ExecutionError, match=said) as caught:
+            tensor_work(change=(line, f"{line}\n {more}"))
+        assert "work: block (0, 0, 0), thread" in str(caught.value) and "source.cu:" in str(caught.value)
 
 
 @pytest.mark.parametrize("count", [0, 1 << 20])

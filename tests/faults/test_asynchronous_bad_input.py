@@ -108,7 +108,13 @@ def test_a_product_of_a_warp_group_without_four_warps_is_refused(warps: int) -> 
         (96, 0, 96, 0, "3 units of 32 columns"),
         (1024, 0, 1024, 0, "32 units of 32 columns"),
         (256, 512, 256, 0, "an SM has 512; warp 0 holds 256 columns from column 0 on); on a GPU the kernel hangs"),
-        (32, 0, 64, 0, "tcgen05.dealloc of columns of tensor memory that are not allocated: the kernel trapped"),
+        (
+            32,
+            0,
+            64,
+            0,
+            "tcgen05.dealloc of columns of tensor memory that are not allocated, or have been freed already: the kernel trapped",
+        ),
         (64, 0, 32, 32, "begins at no column that tcgen05.alloc has returned, or has been freed already: the kernel"),
     ],
 )

@@ -35,7 +35,10 @@ def changed(at: int, value: int, map_: gpusim.TensorMap | None = None, address: 
         (changed(9, 0x07), "is no tensor map"),  # a type that there is not
         (bytes(128), "has 1 dimensions, the instruction names another"),
         (changed(8, 0xA3), "has 3 dimensions"),
-        (changed(8, 0x93), "is of the other kind: tiled maps and im2col maps have instructions of their own"),
+        (
+            changed(8, 0x93),
+            "is of another kind: tiled maps, im2col maps and wide im2col maps have instructions of their own",
+        ),
         (changed(55, 4), "innermost dimension has 20 bytes, which is not a multiple of 16"),
         (changed(0, 8), "address or a stride, 0x8, is not a multiple of 16"),
         (

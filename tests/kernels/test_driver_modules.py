@@ -11,7 +11,7 @@ from driver_api import AXPY, Api, address_of, axpy_parameters, keep
 from fat_binaries import container
 
 from gpusim.errors import UsageError
-from gpusim.launch.tensor_map import IM2COL, TILED, TensorMap, check, decode, encode
+from gpusim.launch.tensor_map import IM2COL, IM2COL_WIDE, TILED, TensorMap, check, decode, encode
 
 CALLER = """
 .version 8.0
@@ -236,6 +236,25 @@ def test_tensor_maps_through_the_driver(api) -> None:
     arguments = place, 6, 4, 0x1000, *sizes, far, box[1], 64, 256, half(1, 2, 2, 1), 0, 0, 0, 0
     assert api.code("cuTensorMapEncodeIm2col", *arguments) == "INVALID_VALUE"
     assert encode_tiled(Api("a100_80gb"), place) == "NOT_SUPPORTED"
+
+
+def test_wide_im2col_maps_through_the_driver(api) -> None:
+    raw = ctypes.create_string_buffer(256)
+    place = -(-ctypes.addressof(raw) // 64) * 64
+    word, half = ctypes.c_uint64 * 4, ctypes.c_uint32 * 4
+
+    def wide(on: Api, lower: int = -300, swizzle: int = 3, interleave: int = 0, pixels: int = 256) -> str:
+        sizes = word(*COLUMNS.dimensions), word(*COLUMNS.strides_bytes)
+        rest = lower, 2, 64, pixels, half(1, 2, 1, 1), interleave, 1, swizzle, 0, 0
+        return on.code("cuTensorMapEncodeIm2colWide", place, 6, 4, 0x1000, *sizes, *rest)
+
+    new = Api("b200")
+    assert wide(new) == "SUCCESS"
+    found = decode(ctypes.string_at(place, 128))
+    assert (found.kind, found.mode, found.lower, found.upper, found.pixels) == (IM2COL_WIDE, 1, (-300,), (2,), 256)
+    for wrong in ({"lower": -40000}, {"swizzle": 0}, {"swizzle": 5}, {"interleave": 1}):
+        assert wide(new, **wrong) == "INVALID_VALUE", wrong
+    assert wide(api) == "NOT_SUPPORTED"
 
 
 def test_a_graph_node_of_cuda_bindings_is_read(api) -> None:

@@ -397,3 +397,18 @@ PRODUCTS = {
         *(sparse_and_scaled(*row) for row in SPARSE_AND_SCALED),
     ],
 }
+
+
+# ---- asynchronous units -------------------------------------------------------------------------------------------------
+
+
+_UNITS = [(name, section) for name in ("sm_90", "sm_100", "sm_103", "sm_120") for section in ("bulk", "cluster")]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("name", "section"), [*_UNITS, ("sm_90", "wgmma"), ("sm_100", "tensor_memory"), ("sm_103", "tensor_memory")]
+)
+def test_every_form_of_the_asynchronous_units_is_emulated(name, section):
+    found = ptx_forms.survey(name, [section])
+    assert found.statements > 50 and not found.examples

@@ -2,59 +2,19 @@
 
 import numpy as np
 import pytest
-from oracles_tcgen05 import FORMATS, Image, codes, k_major, multiply, multiply_groups, numbers, packed_rows, turned
+from oracles_tcgen05 import FORMATS, Image, k_major, multiply, multiply_groups, numbers, packed_rows, turned
+from tcgen05_operands import (
+    F16_RESULT,
+    FORMAT_CODES,
+    S32_RESULT,
+    accumulators,
+    draw,
+    instruction,
+    same,
+    scale_columns,
+    scaled_instruction,
+)
 from tcgen05_programs import descriptor, mma, run
-
-from gpusim.errors import ExecutionError
-
-F16_RESULT, F32_RESULT, S32_RESULT = range(3)
-FORMAT_CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
-
-
-def instruction(
-    rows,
-    columns,
-    a=0,
-    b=0,
-    result=F32_RESULT,
-    turn_a=0,
-    turn_b=0,
-    negate_a=0,
-    negate_b=0,
-    sparse=0,
-    select=0,
-    saturate=0,
-):
-    """An instruction descriptor (PTX ISA, "Instruction descriptor")."""
-    return (
-        select | sparse << 2 | saturate << 3 | result << 4 | a << 7 | b << 10 | negate_a << 13 | negate_b << 14 | turn_a << 15
-        | turn_b << 16 | columns >> 3 << 17 | rows >> 4 << 24
-    )  # fmt: skip
-
-
-def scaled_instruction(rows, columns, a, b, a_id=0, b_id=0, powers=1):
-    return b_id << 4 | a << 7 | b << 10 | columns >> 3 << 17 | powers << 23 | rows >> 4 << 24 | a_id << 29
-
-
-def draw(rng, shape, name, spread=6):
-    """Patterns of a format over some powers of two, with zeros and denormals among them."""
-    values = rng.normal(size=shape) * np.exp2(rng.integers(-spread, spread, shape))
-    values[rng.random(shape) < 0.1] = 0
-    if name in ("e2m3", "e3m2", "e2m1"):
-        return rng.integers(0, 1 << FORMATS[name][2], shape).astype(np.uint8)
-    if name == "f16":
-        values[rng.random(shape) < 0.1] *= 2.0**-16
-    limit = {"e4m3": 448, "e5m2": 57344}.get(name, 1e30)
-    return codes(np.clip(values, -limit, limit), name)
-
-
-def same(got, want):
-    np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
-
-
-def accumulators(rng, rows, columns):
-    return (rng.normal(size=(rows, columns)) * np.exp2(rng.integers(-20, 9, (rows, columns)))).astype(np.float32)
-
 
 K_MAJOR = [(name, layout) for name in ("f16", "bf16", "tf32") for layout in (0, 6, 4, 2)]
 
@@ -189,64 +149,6 @@ def test_where_rows_and_columns_of_d_lie_and_what_else_an_instruction_can_ask():
     np.testing.assert_array_equal(out, want)
 
 
-def pattern(first, start, counted, zeros, size):
-    """bool[size]: which columns of a sub-mask are zeros (PTX ISA, "Zero-Column Mask Descriptor")."""
-    spans = [[True] * zeros, [False] * counted] if first else [[False] * counted, [True] * zeros]
-    whole = (spans[0] + spans[1]) * (2 * (size + start) // (counted + zeros) + 2)
-    return np.array(whole[start : start + size])
-
-
-def bits_of(product):
-    """Patterns of FP32, all NaN alike."""
-    return np.where(np.isnan(product), np.int32(0x7FFFFFFF), product.view(np.int32))
-
-
-def test_a_mask_makes_columns_of_a_weight_stationary_product_zeros():
-    rng, image, body = np.random.default_rng(17), Image(), []
-    a, b = draw(rng, (128, 16), "f16"), draw(rng, (64, 16), "f16")
-    b[5, 3] = 0x7C00  # infinity: where its column is zeros it does not count
-    place_a, place_b = (
-        descriptor(image.add(part), leading, stride, 2)
-        for part, leading, stride in (k_major(packed_rows(m, "f16"), 2) for m in (a, b))
-    )
-    want = np.zeros((128, 512), np.int32)
-    asked = [(32, (0, 3, 1, 20), 0b0101, 3, 5), (64, (7, 0, 0, 0), 0b10, 6, 2), (128, (2, 0, 0, 0), 0, 1, 9)]
-    for column, (rows, starts, firsts, counted, zeros) in zip((0, 128, 256), asked, strict=True):
-        mask = sum(start << 8 * i for i, start in enumerate(starts)) | firsts << 32 | 1 << 39
-        mask |= counted - 1 << 40 | zeros - 1 << 48
-        each = 64 * rows // 128
-        off = np.concatenate([pattern(firsts >> i & 1, starts[i], counted, zeros, each) for i in range(128 // rows)])
-        masked = np.where(off[:, None], 0, b.astype(np.int64)).astype(b.dtype)
-        body.append(
-            mma("f16", instruction(rows, 64), place_a, place_b, d=column, accumulate=False, stationary=True, zeros=mask)
-        )
-        product = multiply(
-            numbers(a, "f16")[:rows], numbers(masked, "f16"), np.zeros((rows, 64), np.float32), -14, -14, 16
-        )
-        dealt = product.reshape(rows, -1, each).transpose(1, 0, 2).reshape(128, each)
-        want[:, column : column + each] = bits_of(dealt)
-    body.append(mma("f16", instruction(128, 64), place_a, place_b, d=384, accumulate=False, stationary=True, zeros=0))
-    product = multiply(numbers(a, "f16"), numbers(b, "f16"), np.zeros((128, 64), np.float32), -14, -14, 16)
-    want[:, 384:448] = bits_of(product)
-    np.testing.assert_array_equal(run("\n".join(body), image.bytes, columns=512), want)
-    shifted = mma("f16", instruction(128, 64), place_a, place_b, stationary=True, zeros=1 << 39 | 1 << 56)
-    with pytest.raises(ExecutionError, match="a zero-column mask with a column shift of 1: not emulated"):
-        run(shifted, image.bytes, columns=512)
-
-
-def test_a_in_tensor_memory_is_shifted_by_a_row_but_the_last():
-    rng, image = np.random.default_rng(18), Image()
-    a, b = draw(rng, (128, 16), "f16"), draw(rng, (16, 16), "f16")
-    part, leading, stride = k_major(packed_rows(b, "f16"), 2)
-    words = np.zeros((128, 64), np.int32)
-    words[:, 32:40] = packed_rows(a, "f16").view(np.int32)
-    place = descriptor(image.add(part), leading, stride, 2)
-    body = mma("f16", instruction(128, 16), ("t", 32), place, accumulate=False, option=".ashift")
-    rows = np.minimum(np.arange(128) + 1, 127)
-    want = multiply(numbers(a, "f16")[rows], numbers(b, "f16"), np.zeros((128, 16), np.float32), -14, -14, 16)
-    np.testing.assert_array_equal(run(body, image.bytes, words)[:, :16], want.view(np.int32))
-
-
 def metadata(rng, rows, depth, name):
     """(which two of each four elements are there: int64[rows, depth // 4, 2], one of two for TF32), int32[128, columns]."""
     fours = depth // 4 if name != "tf32" else depth // 2
@@ -317,16 +219,6 @@ def test_sparse_rows_of_a():
         wanted.append(multiply(whole, numbers(b, name), c, smallest, smallest, 2 * stored))
     out = run("\n".join(body), image.bytes, memory, columns=128)
     same(out[:, : start.shape[1]], np.hstack(wanted))
-
-
-def scale_columns(memory, column, scales):
-    """Put uint8[rows, count] scales where the hardware looks for them: byte i of column row / 32, lane row mod 32 of each warp's."""
-    rows, count = scales.shape
-    words = np.zeros(rows, np.int64)
-    for i in range(count):
-        words |= scales[:, i].astype(np.int64) << 8 * i
-    for row in range(rows):
-        memory[row % 32 :: 32, column + row // 32] |= np.int64(words[row]).astype(np.uint32).view(np.int32)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import pytest
 from bulk_kernels import ROWS_SOURCE, SOURCE, bulk_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensor_oracle import column_elements, loaded, row_elements, stored, tile_elements
+from tensor_oracle import column_elements, loaded, row_elements, stored, tile_elements, wide_elements
 
 import gpusim
+from gpusim.errors import AddressError, UsageError
 from gpusim.trace.record import MemoryKind, Trace
 
 SHARED = 32768
@@ -283,6 +284,51 @@ def test_columns_are_stored_without_offsets(rank: int) -> None:
     map_ = column_map(tensor, lower, upper, 8, 17, steps, "none")
     launch(f"store_columns_{rank}d", map_, given_bytes, len(given_bytes), *five(at))
     assert tensor.tobytes() == wanted.tobytes()
+
+
+# ---- wide im2col -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("rank", "kind", "lower", "upper", "step", "w", "halo", "offset", "swizzle"),
+    [
+        (4, "w", 0, 0, 1, 2, 2, 0, "128B"),
+        (3, "w", -1, 0, 2, -1, 1, 1, "64B"),
+        (5, "w", -1, -1, 3, -2, 0, 2, "128B_ATOM_32B"),
+        (4, "w128", 0, 0, 1, 2, 2, 0, "128B"),
+        (3, "w128", -1, 1, 1, -1, 3, 1, "64B"),
+        (5, "w128", 0, -1, 2, 0, 0, 1, "128B"),
+    ],
+)
+def test_the_pixels_of_a_wide_column_are_loaded(rank, kind, lower, upper, step, w, halo, offset, swizzle) -> None:
+    shape = (20, 9, *(4, 3)[: rank - 3], 12)
+    tensor, channels, pixels = numbered(shape[::-1], "<f4"), 16, 128 if kind == "w128" else 37
+    map_ = gpusim.TensorMap(
+        tensor, lower=[lower], upper=[upper], channels=channels, pixels=7 if kind == "w128" else pixels, swizzle=swizzle,
+        element_strides=[1] * (rank - 2) + [step, 1], wide=kind,
+    )  # fmt: skip
+    at = (8, w, *(2, 1)[: rank - 3], 1)
+    elements = list(
+        wide_elements(shape, lower, upper, channels, pixels, step, at, halo, offset, 32 if kind == "w128" else 0)
+    )
+    moved = 4 * len(elements)
+    out = np.zeros(room(moved // 64, 64, swizzle), np.uint8)
+    name = f"wide_{'128_' if kind == 'w128' else ''}{rank}d"
+    trace = launch(name, map_, out, len(out), moved, *five(at), halo, offset, 0, source=ROWS_SOURCE, gpu=(10, 0))
+    np.testing.assert_array_equal(out, loaded(tensor, elements, 64, swizzle, 0, len(out)))
+    (chunk,) = trace.chunks()
+    assert chunk.bulks["bytes"].sum() == moved
+    if kind == "w":
+        check_rows(chunk.bulks, tensor, elements, channels)
+
+
+def test_a_wide_map_and_others_have_instructions_of_their_own() -> None:
+    tensor, out = numbered((4, 3, 6, 16), "<f4"), np.zeros(64, np.uint8)
+    wide = gpusim.TensorMap(tensor, lower=[0], upper=[0], channels=16, pixels=1, swizzle="64B", wide="w")
+    narrow = gpusim.TensorMap(tensor, lower=[0, 0], upper=[0, 0], channels=16, pixels=1, swizzle="64B")
+    for name, map_, source in (("wide_4d", narrow, ROWS_SOURCE), ("columns_4d", wide, SOURCE)):
+        with pytest.raises(AddressError, match="of another kind: tiled maps, im2col maps and wide im2col maps have"):
+            launch(name, map_, out, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0, source=source, gpu=(10, 0))
+    with pytest.raises(UsageError, match="swizzle is 0, it must be 64B, 128B or 128B in atoms of 32B for a wide map"):
+        gpusim.TensorMap(tensor, lower=[0], upper=[0], channels=16, pixels=1, wide="w")
 
 
 # ---- rows, types, blocks ---------------------------------------------------------------------------------------------------

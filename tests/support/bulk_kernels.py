@@ -58,6 +58,9 @@ def load_kernel(name: str, rank: int, mode: str = "tile", before: str = "", more
     offsets = ""
     names = " ".join(_AT.split()[:coordinates])
     inputs = f'"r"(at(s)), "l"(&m), "r"(at(&b)), {_inputs(names)}'
+    if "im2col::w" in mode:
+        offsets = f", {{%{3 + coordinates}, %{4 + coordinates}}}"
+        inputs += ', "h"((short)o0), "h"((short)o1)'
     if mode == "im2col":
         offsets = ", {" + ", ".join(f"%{3 + coordinates + i}" for i in range(rank - 2)) + "}"
         inputs += ", " + ", ".join(f'"h"((short)o{i})' for i in range(rank - 2))
@@ -221,6 +224,8 @@ ROWS_SOURCE = "".join(
         _HEAD,
         load_kernel("gather", 2, "tile::gather4"),
         store_kernel("scatter", 2, "tile::scatter4"),
+        *(load_kernel(f"wide_{rank}d", rank, "im2col::w") for rank in range(3, 6)),
+        *(load_kernel(f"wide_128_{rank}d", rank, "im2col::w::128") for rank in range(3, 6)),
         _MASKED,
     )
 )

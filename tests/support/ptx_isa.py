@@ -1,4 +1,4 @@
-"""PTX instruction by instruction: what the ISA has below the asynchronous units of Hopper and Blackwell.
+"""PTX instruction by instruction; the asynchronous units of Hopper and Blackwell are in :mod:`ptx_asynchronous`.
 
 Mental model: a line is one PTX statement (or a few) whose registers are written ``<type name>``: results are called d or
 e, operands a, b or c, ``<4b32 d>`` is a braced list of four. ``G``, ``S`` and ``L`` in an address stand for 64 bytes of a
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from itertools import product
 
+from ptx_asynchronous import BULK, CLUSTER, TENSOR_MEMORY, WGMMA
 from ptx_matrices import MATRIX, SCALED, SPARSE
 from ptx_memory import ASYNC, ATOMIC, MBARRIER, MEMORY
 
@@ -339,6 +340,7 @@ SECTIONS = {
     "integer": INTEGER, "float": FLOAT, "approximate": APPROXIMATE, "half": HALF, "convert": CONVERT, "logic": LOGIC,
     "video": VIDEO, "warp": WARP, "memory": MEMORY, "atomic": ATOMIC, "async": ASYNC, "mbarrier": MBARRIER,
     "matrix": MATRIX, "sparse": SPARSE, "scaled": SCALED, "control": CONTROL,
+    "bulk": BULK, "cluster": CLUSTER, "wgmma": WGMMA, "tensor_memory": TENSOR_MEMORY,
 }  # fmt: skip
 
 

@@ -149,11 +149,14 @@ def mma(
     """PTX of one tcgen05.mma: ``b`` a descriptor, ``a`` one or ("t", column); ``d``, ``meta``, ``scales``: columns (and lanes << 16)
     of tensor memory; ``off``: words of lanes that are left alone; ``zeros``: a zero-column mask."""
     name = f"tcgen05.mma{'.ws' if stationary else ''}{'.sp' if meta is not None else ''}.cta_group::{1 + pair}.kind::{kind}{option}"
-    lines = [f"mov.b64 db, {b}; add.u64 db, db, sd;", f"mov.b32 id, {idesc}; add.u32 x, t, {d};"]
-    if isinstance(a, tuple):
-        lines.append(f"add.u32 y, t, {a[1]};")
-    else:
-        lines.append(f"mov.b64 da, {a}; add.u64 da, da, sd;")
+    lines = [f"mov.b32 id, {idesc}; add.u32 x, t, {d};"]
+    for register, place in (("da", a), ("db", b)):
+        if isinstance(place, tuple):
+            lines.append(f"add.u32 y, t, {place[1]};")
+            continue
+        lines.append(f"mov.b64 {register}, {place}; add.u64 {register}, {register}, sd;")
+        if place >> 52 & 1:  # the leading dimension is an address, too
+            lines.append(f"shl.b64 o, sd, 16; add.u64 {register}, {register}, o;")
     operands = ["[x]", "[y]" if isinstance(a, tuple) else "da", "db"]
     if meta is not None:
         lines.append(f"add.u32 r10, t, {meta};")

@@ -55,6 +55,26 @@ def column_elements(shape, lower, upper, channels, pixels, steps, at, offsets):
             base[-1] += 1
 
 
+def wide_elements(shape, lower, upper, channels, pixels, step, at, halo, offset, sets_of):
+    """The same of a wide im2col map: ``pixels`` along W, image by image, and ``halo`` more of them; with ``sets_of`` not those at the end but
+    those behind each so many pixels, which lie behind all pixels, one of each set, then the next of each."""
+    walk, w, n = [], at[1], at[-1]
+    for _ in range(pixels + halo):
+        walk.append([*(at[2:-1]), n, w + offset])
+        w += step
+        if w > shape[1] - 1 + upper:
+            w, n = lower, n + 1
+    order = list(range(pixels + halo))
+    if sets_of:
+        order[pixels:] = [first + i for i in range(halo) for first in range(sets_of, pixels + 1, sets_of)]
+    for position in order:
+        *others, image, width = walk[position]
+        for channel in range(channels):
+            place = [at[0] + channel, width, *others, image]
+            inside = all(0 <= p < size for p, size in zip(place, shape, strict=True))
+            yield tuple(place) if inside else None
+
+
 def row_elements(shape, width, column, rows):
     """The same of gather4 and scatter4."""
     for row in rows:

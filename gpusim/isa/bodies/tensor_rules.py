@@ -14,7 +14,7 @@ import numpy as np
 from gpusim.isa.architectures import nearest
 
 #: Columns of the rules: the fields of TensorRules.
-FRACTION_BITS, BLOCK_BYTES, FRACTION_BITS_8, RESULT_BITS_8, COLUMNS = range(5)
+FRACTION_BITS, BLOCK_BYTES, FRACTION_BITS_8, RESULT_BITS_8, DEEP_NIBBLES, COLUMNS = range(6)
 
 
 def tensor_rules(capability: tuple[int, int]) -> np.ndarray:

@@ -4,7 +4,7 @@ Mental model: one instruction of a warp, on uniform registers, moves a whole box
 registers (read off what the compiler fills them with): of a load the shared destination, the mbarrier, the coordinates; of a
 store or reduction the shared source, the coordinates; of a prefetch the coordinates. The second is the address of the tensor map or
 the other side of the copy. The third has two halves: offsets of an im2col map (16 bits, twice 8, three times 5) or, of bytes,
-their number divided by 16, below; a mask of the cluster's blocks or of bytes above. ``desc[]`` is a cache policy. Source: PTX ISA, cp.async.bulk
+their number divided by 16, below (of im2col::w the halo's pixels, 11 bits, and the offset); a mask of the cluster's blocks or of bytes above. ``desc[]`` is a cache policy. Source: PTX ISA, cp.async.bulk
 and its kin.
 """
 
@@ -28,7 +28,11 @@ _TYPES = {
     "F64": bulk.F64,
 }  # fmt: skip
 _RANKS = {f"{rank}D": rank for rank in range(1, 6)}
-_MODES = {"IM2COL": bulk.MODE_IM2COL, "GATHER4": bulk.MODE_ROWS, "SCATTER4": bulk.MODE_ROWS}
+_MODES = {
+    "IM2COL": bulk.MODE_IM2COL, "GATHER4": bulk.MODE_ROWS, "SCATTER4": bulk.MODE_ROWS, "W": bulk.MODE_WIDE,
+    "W128": bulk.MODE_WIDE_128,
+}  # fmt: skip
+_IM2COL_MODES = (bulk.MODE_IM2COL, bulk.MODE_WIDE, bulk.MODE_WIDE_128)
 _TENSORS = {
     "UTMALDG": (bulk.TENSOR_LOAD, MemoryKind.BULK_LOAD),
     "UTMASTG": (bulk.TENSOR_STORE, MemoryKind.BULK_STORE),
@@ -116,7 +120,7 @@ def _micro(
 
 
 def lower_tensor(instruction: Instruction) -> MicroOp | None:
-    """``UTMALDG.2D[.IM2COL|.GATHER4][.MULTICAST][.2CTA] [URa], [URb][, URc][, desc[]]``, UTMASTG, UTMAREDG.2D.ADD, UTMAPF.L2."""
+    """``UTMALDG.2D[.IM2COL|.W|.W128|.GATHER4][.MULTICAST][.2CTA] [URa], [URb][, URc][, desc[]]``, UTMASTG, UTMAREDG.2D.ADD, UTMAPF.L2."""
     found = _registers(instruction)
     what, kind = _TENSORS[instruction.mnemonic]
     rank = mode = operation = bits = 0
@@ -136,9 +140,11 @@ def lower_tensor(instruction: Instruction) -> MicroOp | None:
     before = {bulk.TENSOR_LOAD: 2, bulk.TENSOR_PREFETCH: 0}.get(what, 1)
     words = before + (5 if mode == bulk.MODE_ROWS else rank)
     needs_third = bool(bits & bulk.MULTICAST) or (
-        mode == bulk.MODE_IM2COL and what in (bulk.TENSOR_LOAD, bulk.TENSOR_PREFETCH)
+        mode in _IM2COL_MODES and what in (bulk.TENSOR_LOAD, bulk.TENSOR_PREFETCH)
     )
     if needs_third != (found[1] is not None):
+        return None
+    if mode in _IM2COL_MODES and (rank < 3 or (mode != bulk.MODE_IM2COL and what in _STORES)):
         return None
     form = what | rank << bulk.RANK_SHIFT | mode << bulk.MODE_SHIFT
     return _micro(bits, kind, found[0], (words, 2), found[1], (form, operation, 0))
