@@ -147,9 +147,13 @@ void cupti_after_fork(void);
 uint64_t cupti_dropped(void);
 
 /* callbacks.c */
-void callbacks_start(void *library);
+bool callbacks_start(void *library);
 void callbacks_end(void);
 bool callbacks_on(void);
+
+/* taking.c */
+void *cupti_hook(void *library, const char *name);
+bool taking_is_seen(void);
 
 /* joins.c: only the background thread */
 struct join { uint32_t correlation, minute, kernel, stream; uint16_t range; uint8_t device, kind; bool captured; };
