@@ -87,11 +87,12 @@ class Total(msgspec.Struct, array_like=True):
         self.weighted_ns += other.weighted_ns
 
 
-def of_process(row: ProcessRow, user: int, container: str, rank: int) -> Total:
-    """A process's row, as the collector keeps it; ``user`` is the one that the kernel has told of the socket."""
+def of_process(row: ProcessRow, user: int, container: str, rank: int, latest_minute: int = 1 << 40) -> Total:
+    """A process's row, as the collector keeps it; ``user`` is the one that the kernel has told of the socket. No minute is later than
+    ``latest_minute``: what never grows old would never be rolled up."""
     kernel = row.kernel
     what = What(
-        row.minute, 1, user, container, rank, row.gpu, OTHER if row.kind == OTHER else kernel.name,
+        min(row.minute, latest_minute), 1, user, container, rank, row.gpu, OTHER if row.kind == OTHER else kernel.name,
         f"{kernel.name_hash:016x}" if kernel.name_hash else "", f"{kernel.code_hash:016x}" if kernel.code_hash else "",
         row.grid, row.block, kernel.registers, kernel.static_shared_bytes, row.dynamic_shared_bytes, row.kind, row.nvtx,
     )  # fmt: skip
