@@ -2,14 +2,16 @@
 """Kill collectors at random while processes send, and count what arrives: ``tools/collect_kills.py --kills 200``.
 
 Two collectors, one forwarding to the other, and sending processes whose sums are known. At random times one of the two is killed
-(SIGKILL), or stopped for a while (a partition: the other sees a peer that does not answer), and started again. At the end
-every acknowledged batch must be in both, once. Prints what happened; exit code 1 if a launch is missing or counted twice.
+(SIGKILL), before that perhaps stopped for a while (a partition: the other sees a peer that does not answer), or given a full disk for a
+while (no file may grow: RLIMIT_FSIZE), and started again. At the end every acknowledged batch must be in both, once. Prints what
+happened; exit code 1 if a launch is missing or counted twice.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -39,6 +41,14 @@ class Node:
     def start(self) -> None:
         command = [sys.executable, "-c", "from gpusim.cli import main; main()", "collect", "serve", *self.options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)
+
+    def full(self, seconds: float) -> None:
+        """No file of the collector's grows for a while."""
+        endless = resource.RLIM_INFINITY
+        for least in (0, endless):
+            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (least, endless))
+            if not least:
+                time.sleep(seconds)
 
     def end(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
@@ -75,7 +85,10 @@ def run(kills: int, processes: int, seed: int) -> tuple[int, int, int, int]:
         for _ in range(kills):
             node = draw.choice((leaf, head))
             time.sleep(draw.uniform(0.0, 0.9))  # also while it starts
-            if draw.random() < 0.2:
+            what = draw.random()
+            if what < 0.2:
+                node.full(draw.uniform(0.0, 0.5))
+            elif what < 0.4:
                 node.process.send_signal(signal.SIGSTOP)
                 time.sleep(draw.uniform(0.0, 0.3))
             node.end()
