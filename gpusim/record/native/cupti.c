@@ -36,12 +36,16 @@ static void requested(uint8_t **buffer, size_t *bytes, size_t *records) {
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
     (void)bytes;
     size_t lost = 0;
+    int full = 0;
     if (ask_dropped && !ask_dropped(context, stream, &lost)) atomic_fetch_add(&dropped, lost);
-    for (int i = 0; i < BUFFERS; i++)
+    for (int i = 0; i < BUFFERS; i++) {
         if (buffers[i].bytes == buffer) {
             buffers[i].valid = valid <= BUFFER_BYTES ? valid : 0;
             atomic_store_explicit(&buffers[i].state, FULL, memory_order_release);
         }
+        full += atomic_load_explicit(&buffers[i].state, memory_order_relaxed) == FULL;
+    }
+    if (full == BUFFERS / 2) wake_background();
 }
 
 /* A launch that somebody has counted is timed in its own row, found by its correlation id; where that is not known, in the row of its
@@ -71,7 +75,7 @@ static void take(const uint8_t *record) {
         .kind = in_graph ? IN_GRAPH : launch ? launch->kind : LAUNCH,
     };
     if (event.device != NO_DEVICE) identity_gpu(event.device);
-    events_time(&event, start, end - start, launch ? launch->captured : atomic_load(&capture_until_s) != 0);
+    events_time(&event, start, end - start, launch ? launch->captured : atomic_load(&hot.capture_until_s) != 0);
     rows_timed(&event, launch ? launch->minute : rows_minute(), end - start, !counted);
 }
 
