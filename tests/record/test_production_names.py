@@ -14,6 +14,7 @@ from gpusim.io.cpp_names import demangled
 from gpusim.production.names import communication, compilers, frameworks, keywords, products, split, templates
 from gpusim.production.names.kernel_name import FAMILIES, FIELDS, UNKNOWN, KernelName
 from gpusim.production.names.parse import parse_name, parse_names
+from gpusim.production.names.shortened import WHOLE, shortened
 from gpusim.production.names.split import MOST_LETTERS, split_name
 
 #: Names as profilers write them: family, operation, library, dtype, tile, architecture.
@@ -102,6 +103,17 @@ def test_the_rest_of_what_products_say() -> None:
     # Of m16n8k8 only the TF32 form has operands of 32 bits; the name of CUTLASS then says no type.
     cutlass = parse_name("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1>(int)")
     assert (cutlass.dtype, cutlass.accumulator, cutlass.stages, cutlass.unit) == ("tf32", "fp32", "4", "tensor core")
+
+
+def test_a_name_is_shortened_for_a_table() -> None:
+    long = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> >(int, char*)"
+    assert shortened(long) == "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunct...>(...)"
+    assert shortened("void k<int>(int*)") == "void k<int>(int*)"
+    assert (
+        len(shortened("a" * 9999)) == WHOLE
+        and len(shortened("<" * 9999)) <= WHOLE
+        and len(shortened(">" * 9999)) <= WHOLE
+    )
 
 
 def test_mangled_symbols() -> None:
