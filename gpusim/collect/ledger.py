@@ -60,7 +60,7 @@ class Ledger:
         self.forwards, self.coarse = forwards, coarse
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = folder / NAME
+            self.path = path = folder / NAME
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=20)
             self._db.execute("pragma journal_mode=wal")
@@ -107,41 +107,47 @@ class Ledger:
 
     def fact(self, name: str) -> int:
         """A counter: "dropped" launches."""
-        row = self._db.execute("select value from facts where name = ?", (name,)).fetchone()
+        with self._reading():
+            row = self._db.execute("select value from facts where name = ?", (name,)).fetchone()
         return row[0] if row else 0
 
     def totals(self, least_minute: int = 0, most_minute: int = 1 << 40) -> Iterator[Total]:
         """All that is kept of these minutes, one key after another."""
-        for (body,) in self._db.execute(
-            "select body from totals where minute >= ? and minute <= ?", (least_minute, most_minute)
-        ):
-            yield _decoder.decode(body)
+        with self._reading():
+            for (body,) in self._db.execute(
+                "select body from totals where minute >= ? and minute <= ?", (least_minute, most_minute)
+            ):
+                yield _decoder.decode(body)
 
     def lengths(self) -> list[int]:
         """The spans of time, in minutes, that totals stand for."""
         found = list[int]()
         while True:
-            row = self._db.execute(
-                "select min(minutes) from totals where minutes > ?", (found[-1] if found else 0,)
-            ).fetchone()
+            with self._reading():
+                row = self._db.execute(
+                    "select min(minutes) from totals where minutes > ?", (found[-1] if found else 0,)
+                ).fetchone()
             if row[0] is None:
                 return found
             found.append(row[0])
 
     def spans(self, minutes: int, most_minute: int, more_than: int = 0) -> list[int]:
         """First minutes, until ``most_minute``, of the spans of that length that have more than so many keys: only the index is read."""
-        found = self._db.execute(
-            "select minute from totals where minutes = ? and minute <= ? group by minute having count(*) > ?",
-            (minutes, most_minute, more_than),
-        )
-        return [minute for (minute,) in found]
+        with self._reading():
+            found = self._db.execute(
+                "select minute from totals where minutes = ? and minute <= ? group by minute having count(*) > ?",
+                (minutes, most_minute, more_than),
+            )
+            return [minute for (minute,) in found]
 
     def span(self, minutes: int, least_minute: int, most_minute: int) -> list[Total]:
         """All that begins in these minutes and stands for so many."""
-        found = self._db.execute(
-            "select body from totals where minutes = ? and minute between ? and ?", (minutes, least_minute, most_minute)
-        )
-        return [_decoder.decode(body) for (body,) in found]
+        with self._reading():
+            found = self._db.execute(
+                "select body from totals where minutes = ? and minute between ? and ?",
+                (minutes, least_minute, most_minute),
+            )
+            return [_decoder.decode(body) for (body,) in found]
 
     def forget(self, minute: int) -> None:
         """What ended before ``minute``, and who has sent nothing since."""
@@ -169,7 +175,8 @@ class Ledger:
 
     def first_message(self) -> tuple[int, bytes] | None:
         """The oldest message that is not acknowledged: its number, and its totals as MessagePack."""
-        return self._db.execute("select number, body from outbox order by number limit 1").fetchone()
+        with self._reading():
+            return self._db.execute("select number, body from outbox order by number limit 1").fetchone()
 
     def acknowledged(self, number: int) -> None:
         """The next collector has it."""
@@ -217,8 +224,15 @@ class Ledger:
                 if self._db.in_transaction:
                     self._db.execute("rollback")
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CollectError(f"the collector's file cannot be written: {error}; nothing was acknowledged") from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise CollectError(f"{self.path} cannot be read: {error}") from error
 
 
 def _array(encoded: Sequence[bytes]) -> bytes:
