@@ -81,6 +81,13 @@ def test_more_threads_than_rings_lose_nothing_silently(folder: Path) -> None:
     assert sum(by_grid(totals).values()) + dropped == 2100
 
 
+def test_a_launch_is_on_the_gpu_of_its_context(folder: Path) -> None:
+    """Whose device is asked once, and again where its address may mean another context."""
+    totals = run("contexts", folder)[1]
+    on = {(total.what.grid[0], total.what.gpu[:2]): total.launches for total in totals}
+    assert on == {(5, "40"): 100, (1, "41"): 4, (2, "42"): 6, (3, "42"): 2}
+
+
 def test_one_variable_turns_it_off(folder: Path) -> None:
     assert run("resolved", folder, GPUSIM_RECORD="0") == (0, [], 0)
 

@@ -52,6 +52,7 @@ static int has_profiled(int kernels) {
     return refused ? 10 + refused : told < kernels ? 8 : of_others || told > kernels ? 9 : 0;
 }
 static void *thread(void *count) { launches((int)(intptr_t)count, 7); return NULL; }
+static void *ends(void *context) { ((int (*)(void *))find("cuCtxDestroy_v2"))(context); return NULL; }
 static void settle(void) { usleep(200000); } /* two periods of the tests: what was launched has been sent */
 
 int main(int argc, char **argv) {
@@ -105,6 +106,15 @@ int main(int argc, char **argv) {
         begin(NULL, 0);
         launch(f, 8, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL);
         end(NULL, &made);
+    }
+    if (!strcmp(what, "contexts")) { /* of devices 1 and 2; then the first ends, and its address comes again */
+        int (*set)(void *) = (int (*)(void *))find("cuCtxSetCurrent");
+        pthread_t t;
+        for (int i = 0; i < 3; i++) set((void *)16), launches(1, 1), set((void *)32), launches(1, 2), set((void *)32), launches(1, 2);
+        set((void *)16), launches(1, 1);
+        pthread_create(&t, NULL, ends, (void *)16);
+        pthread_join(t, NULL);
+        set((void *)16), launches(1, 3), set((void *)16), launches(1, 3);
     }
     if (!strcmp(what, "spins")) /* long enough for an order to come, and for CUPTI to be asked */
         for (int i = 0; i < 130; i++) { launches(1, 5); usleep(10000); }

@@ -15,7 +15,7 @@ struct launch_config { unsigned grid[3], block[3], shared_bytes; handle stream; 
     X(cuLaunchCooperativeKernel_ptsz) X(cuGraphLaunch) X(cuGraphLaunch_ptsz) X(cuModuleLoadData) X(cuModuleLoadDataEx) \
     X(cuModuleLoadFatBinary) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLibraryLoadData) X(cuLibraryUnload) \
     X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuKernelGetFunction) X(cuCtxSetCurrent) X(cuCtxPushCurrent_v2) \
-    X(cuCtxPopCurrent_v2) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy_v2) X(cuStreamBeginCapture_v2) X(cuStreamBeginCapture_v2_ptsz) \
+    X(cuCtxPopCurrent_v2) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy_v2) X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset_v2) X(cuStreamBeginCapture_v2) X(cuStreamBeginCapture_v2_ptsz) \
     X(cuStreamEndCapture) X(cuStreamEndCapture_ptsz) X(cuStreamBeginCaptureToGraph) X(cuStreamBeginCaptureToGraph_ptsz) X(cuGetProcAddress) X(cuGetProcAddress_v2)
 #define NUMBER(name) AT_##name,
 enum { HOOKS(NUMBER) HOOK_COUNT };
@@ -205,9 +205,22 @@ EXPORT int cuKernelGetFunction(handle *f, handle kernel) {
     return result;
 }
 
+static void forget_context(const void *context) {
+    thread_state.device = -1, thread_state.context = context;
+    thread_state.contexts = atomic_load_explicit(&hot.contexts, memory_order_relaxed);
+}
+/* Programs set the context that they have before each launch (XLA does): its device need not be asked again, unless contexts have come or
+ * gone, whose addresses are used anew. */
+EXPORT int cuCtxSetCurrent(handle context) {
+    CALL(cuCtxSetCurrent, (handle), context);
+    if (result || !context || context != thread_state.context || thread_state.contexts != atomic_load_explicit(&hot.contexts, memory_order_relaxed)) forget_context(context);
+    return result;
+}
 #define CONTEXT_HOOK(name, types, parameters, ...) \
-    EXPORT int name parameters { CALL(name, types, __VA_ARGS__); thread_state.device = -1; return result; }
-CONTEXT_HOOK(cuCtxSetCurrent, (handle), (handle context), context)
+    EXPORT int name parameters { CALL(name, types, __VA_ARGS__); forget_context(NULL); return result; }
+/* Before the call, since another thread may be given the address again, and after it, since one may have set it meanwhile. */
+#define ENDING_HOOK(name, types, parameters, ...) \
+    EXPORT int name parameters { atomic_fetch_add(&hot.contexts, 1); CALL(name, types, __VA_ARGS__); atomic_fetch_add(&hot.contexts, 1); forget_context(NULL); return result; }
 CONTEXT_HOOK(cuCtxPushCurrent_v2, (handle), (handle context), context)
 CONTEXT_HOOK(cuCtxPopCurrent_v2, (handle *), (handle *context), context)
 /* Its versions differ in their arguments, and cuGetProcAddress gives any of them: all are integers or pointers, at most five, and
@@ -217,7 +230,9 @@ CONTEXT_HOOK(cuCtxPopCurrent_v2, (handle *), (handle *context), context)
 CREATE_HOOK(cuCtxCreate_v2)
 CREATE_HOOK(cuCtxCreate_v3)
 CREATE_HOOK(cuCtxCreate_v4)
-CONTEXT_HOOK(cuCtxDestroy_v2, (handle), (handle context), context)
+ENDING_HOOK(cuCtxDestroy_v2, (handle), (handle context), context)
+ENDING_HOOK(cuDevicePrimaryCtxRelease_v2, (int), (int device), device)
+ENDING_HOOK(cuDevicePrimaryCtxReset_v2, (int), (int device), device)
 
 /* A count that is too low would hide captures, one that is too high costs a question a launch: it never goes below none. */
 void capture_counts(int by) {

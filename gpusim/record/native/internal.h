@@ -167,14 +167,14 @@ void joins_after_fork(void);
 /* nvtx.c */
 uint16_t current_range(void) HOT;
 
-/* `next`: where the next event goes; `cupti`: the correlation id of the launch that is under way; `inside`: it came through a hook. */
-struct thread_state { struct ring *ring; struct event *next; uint32_t generation, correlation, cupti; int16_t device; bool none, inside; };
+/* `next`: where the next event goes; `device`: of `context`, as long as no context has ended since (`contexts`), -1: not asked; `cupti`: the correlation id of the launch that is under way; `inside`: it came through a hook. */
+struct thread_state { struct ring *ring; struct event *next; const void *context; uint32_t contexts, generation, correlation, cupti; int16_t device; bool none, inside; };
 extern __thread struct thread_state thread_state;
 
 /* What every launch reads, and what seldom changes, in one cache line: after a pause of the program each line that a launch touches comes
  * from memory, which is most of what it then takes. `wanted`: whether to record, -1 before it is asked; `used`: a hook has noted a launch;
  * `captures`: streams that are being captured; `capture_until_s`: of a full capture, by CLOCK_MONOTONIC_COARSE, 0: none; `generation`: of
- * forks. Then the driver's own functions, which hooks.c numbers: those that launch are the first. */
-struct hot { _Atomic int wanted; _Atomic bool used; _Atomic int captures; _Atomic uint32_t capture_until_s, generation; _Atomic(void *) real[HOOKS_AT_MOST]; };
+ * forks; `contexts`: how many have begun or ended. Then the driver's own functions, which hooks.c numbers: those that launch are the first. */
+struct hot { _Atomic int wanted; _Atomic bool used; _Atomic int captures; _Atomic uint32_t capture_until_s, generation, contexts; _Atomic(void *) real[HOOKS_AT_MOST]; };
 extern struct hot hot;
 #endif
