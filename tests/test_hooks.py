@@ -149,3 +149,14 @@ def test_a_night_leaves_out_what_is_another_nights_and_nothing_of_the_day(tmp_pa
     nightly = [{line for line in text.splitlines() if "test_night" in line} for text in seen]
     assert all("test_day" in text for text in seen), seen
     assert nightly[0] and nightly[1] and not nightly[0] & nightly[1] and len(nightly[0] | nightly[1]) < 40
+
+
+def test_nothing_that_an_example_writes_is_committed() -> None:
+    """Examples of the pages run in a folder of their own; whoever tries one at the top leaves files there."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is no checkout")
+    top = {name.split("/")[0] for name in listed.stdout.split("\0") if name}
+    folders = {"docs", "gpusim", "kernels", "tests", "tools", "traces", "workloads"}
+    files = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "mkdocs.yml", "pyproject.toml"}
+    assert {name for name in top if not name.startswith(".")} == folders | files

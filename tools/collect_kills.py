@@ -2,15 +2,18 @@
 """Kill collectors at random while processes send, and count what arrives: ``tools/collect_kills.py --kills 200``.
 
 Two collectors, one forwarding to the other, and sending processes whose sums are known. At random times one of the two is killed
-(SIGKILL), or stopped for a while (a partition: the other sees a peer that does not answer), and started again. At the end
-every acknowledged batch must be in both, once. Prints what happened; exit code 1 if a launch is missing or counted twice.
+(SIGKILL), before that perhaps stopped for a while (a partition: the other sees a peer that does not answer), or given a full disk for a
+while (no file may grow: RLIMIT_FSIZE), and started again. At the end every acknowledged batch must be in both, once. Prints what
+happened; exit code 1 if a launch is missing or counted twice.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +29,8 @@ from collect_sender import Sender
 from gpusim.collect.ledger import Ledger
 
 ROWS, LAUNCHES = 5, 3
+#: For a batch's acknowledgement, and for what is to arrive at last: a busy machine starts a collector in seconds.
+PATIENCE_S = 600.0
 
 
 class Node:
@@ -39,6 +44,25 @@ class Node:
     def start(self) -> None:
         command = [sys.executable, "-c", "from gpusim.cli import main; main()", "collect", "serve", *self.options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)
+
+    def listens(self, patience_s: float = 60.0) -> None:
+        """Returns when the collector takes connections. Raises TimeoutError."""
+        end = time.monotonic() + patience_s
+        while time.monotonic() < end:
+            with socket.socket(socket.AF_UNIX) as one:
+                try:
+                    return one.connect(str(self.socket))
+                except OSError:
+                    time.sleep(0.01)
+        raise TimeoutError(f"the collector of {self.folder} did not start within {patience_s:g} s")
+
+    def full(self, seconds: float) -> None:
+        """No file of the collector's grows for a while."""
+        endless = resource.RLIM_INFINITY
+        for least in (0, endless):
+            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (least, endless))
+            if not least:
+                time.sleep(seconds)
 
     def end(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
@@ -66,7 +90,7 @@ def run(kills: int, processes: int, seed: int) -> tuple[int, int, int, int]:
 
         def send(sender: Sender) -> None:
             while not done.is_set():
-                sender.send(ROWS, LAUNCHES, int(time.time() // 60))
+                sender.send(ROWS, LAUNCHES, int(time.time() // 60), PATIENCE_S)
                 time.sleep(0.005)
 
         threads = [threading.Thread(target=send, args=(sender,)) for sender in senders]
@@ -74,8 +98,13 @@ def run(kills: int, processes: int, seed: int) -> tuple[int, int, int, int]:
             thread.start()
         for _ in range(kills):
             node = draw.choice((leaf, head))
-            time.sleep(draw.uniform(0.0, 0.9))  # also while it starts
-            if draw.random() < 0.2:
+            if draw.random() < 0.7:
+                node.listens()
+            time.sleep(draw.uniform(0.0, 0.9))  # else also while it starts
+            what = draw.random()
+            if what < 0.2:
+                node.full(draw.uniform(0.0, 0.5))
+            elif what < 0.4:
                 node.process.send_signal(signal.SIGSTOP)
                 time.sleep(draw.uniform(0.0, 0.3))
             node.end()
@@ -86,7 +115,7 @@ def run(kills: int, processes: int, seed: int) -> tuple[int, int, int, int]:
         acknowledged = sum(sender.number for sender in senders) * ROWS * LAUNCHES
         for sender in senders:
             sender.close()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         leaf_count = head_count = 0
         while time.monotonic() < deadline and head_count < acknowledged:
             time.sleep(0.3)

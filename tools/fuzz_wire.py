@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Feed the collector's readers what nobody sends: ``tools/fuzz_wire.py --messages 1000000``.
 
-Messages are drawn from valid ones (changed bytes, cut, grown, joined) and from noise. A reader must return or raise WireError, and must
-allocate no more than LIMIT_BYTES for any message. Prints the counts; exit code 1 on anything else.
+Messages are drawn from valid ones (changed bytes, cut, grown, joined), from compressed ones that unpack to far more than they may, and from
+noise. A reader must return or raise WireError, and must allocate no more than LIMIT_BYTES for any message. Prints the counts; exit code
+1 on anything else.
 """
 
 from __future__ import annotations
@@ -16,20 +17,22 @@ from collections import Counter
 from pathlib import Path
 
 import msgspec
+import zstandard
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from collect_sender import batch, hello
 
-from gpusim.collect.server import forwarded, read_forwarded
-from gpusim.collect.totals import Total, of_process, summed
+from gpusim.collect.message import MOST_BODY_BYTES, forwarded, mac, read_forwarded
+from gpusim.collect.totals import Total, What, of_process, summed
 from gpusim.errors import WireError
 from gpusim.record import wire
 
 TOKEN = b"sixteen bytes ok"
-#: Decoded rows are larger than their bytes: some 60 times at most, by measurement of full batches; a message here has 4 KiB at most.
-LIMIT_BYTES = 1 << 20
+#: A message is 1 MiB at most, compressed or not; read, the smallest rows that fill one take twenty times that, which is read first of all.
+LIMIT_BYTES = 32 << 20
+BOMB_BYTES = 32 << 20
 #: Of how many messages the memory is followed: that costs ten times the reading.
 TRACED = 50
 
@@ -44,8 +47,33 @@ def seeds() -> list[bytes]:
     return [
         hello(b"s" * 16), batch(1, 3, 2, 9), batch(2, 12, 1, 9), wire.frame(wire.EVENTS, named + event * 3),
         wire.numbered(wire.ACKNOWLEDGED, 4), wire.numbered(wire.CAPTURE, 10),
-        forwarded(b"c" * 16, 1, msgspec.msgpack.encode(totals), TOKEN), forwarded(b"c" * 16, 2, b"\xdd\xff\xff\xff\xff", TOKEN),
+        forwarded(b"c" * 16, 1, msgspec.msgpack.encode(totals), TOKEN), signed(wire.FORWARD, msgspec.msgpack.encode(totals)), fullest(),
     ]  # fmt: skip
+
+
+def refused() -> list[bytes]:
+    """Frames that a collector without care would choke on: each under the right token."""
+    writer = zstandard.ZstdCompressor(write_content_size=False)
+    return [
+        forwarded(b"c" * 16, 2, b"\x91" * 100_000, TOKEN),  # lists in lists
+        forwarded(b"c" * 16, 2, b"\xdd\xff\xff\xff\xff", TOKEN), signed(wire.FORWARD, b"\xdd\xff\xff\xff\xff"),
+        forwarded(b"c" * 16, 3, bytes(BOMB_BYTES), TOKEN),  # says what it unpacks to
+        signed(wire.FORWARD_COMPRESSED, writer.compress(bytes(BOMB_BYTES))),  # does not say
+        signed(wire.FORWARD_COMPRESSED, b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8),  # says 2^64 bytes
+    ]  # fmt: skip
+
+
+def fullest() -> bytes:
+    """The most rows that a message can hold."""
+    row = msgspec.msgpack.encode([What(0, 1, 0, "", 0, "", "", "", "", (0, 0, 0), (0, 0, 0), 0, 0, 0, "", "")])
+    count = (MOST_BODY_BYTES - 5) // len(row)
+    return forwarded(b"c" * 16, 4, b"\xdd" + count.to_bytes(4, "big") + row * count, TOKEN)
+
+
+def signed(kind: int, body: bytes) -> bytes:
+    """A frame of a collector with any body, under the right token."""
+    told = b"c" * 16 + struct.pack("<Q", 1) + body
+    return wire.frame(kind, told + mac(kind, told, TOKEN))
 
 
 def changed(draw: random.Random, seed: bytes) -> bytes:
@@ -88,11 +116,12 @@ def read(message: bytes, draw: random.Random) -> str:
             )
         elif kind == wire.EVENTS:
             wire.read_events(payload)
-        elif kind == wire.FORWARD:
+        elif kind in wire.FORWARDS:
             if draw.random() < 0.5 and len(payload) > 56:  # one who has the token
-                payload = forwarded(payload[:16], 1, payload[24:-32], TOKEN)[8:]
-            totals = read_forwarded(payload, TOKEN)[2]
-            msgspec.msgpack.decode(msgspec.msgpack.encode(totals), type=list[Total])
+                payload = signed(kind, payload[24:-32])[8:]
+            totals = read_forwarded(kind, payload, TOKEN)[2]
+            for total in totals[:100]:
+                msgspec.msgpack.decode(msgspec.msgpack.encode(total), type=Total)
         else:
             wire.number_of(payload)
     except WireError:
@@ -102,10 +131,15 @@ def read(message: bytes, draw: random.Random) -> str:
 
 def run(messages: int, seed: int) -> tuple[Counter[str], int]:
     """(outcomes, most bytes that a followed message has allocated)."""
-    draw, valid, outcomes, most = random.Random(seed), seeds(), Counter[str](), 0
-    assert [read(message, random.Random(0)) for message in valid[:-1]] == ["taken"] * (len(valid) - 1)
+    draw, valid, never, outcomes, most = random.Random(seed), seeds(), refused(), Counter[str](), 0
+    for messages_of, outcome in ((valid, "taken"), (never, "refused")):
+        for message in messages_of:
+            tracemalloc.start()
+            assert read(message, random.Random(0)) == outcome
+            most = max(most, tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
     for number in range(messages):
-        message = changed(draw, draw.choice(valid))
+        message = changed(draw, draw.choice(valid + never))
         if number % TRACED == 0:
             tracemalloc.start()
             outcomes[read(message, draw)] += 1

@@ -5,8 +5,9 @@
 
 - what a launch through the recorder takes longer than one past it, in alternating rounds of one process: quantiles of both and
   the difference of the quantiles. Both hold the same two readings of a clock. Quantiles of a machine that is shared hold its
-  other work too: the unrecorded column shows how much;
-  They are as fine as the steps of the machine's clock, often 10 ns;
+  other work too: the unrecorded column shows how much. They are as fine as the steps of the machine's clock, often 10 ns. A round
+  begins after a pause of 20 ms, which takes what both touch out of the caches: its first launch is one in a thousand, and told by itself;
+- the same of --repeats processes, of which the added quantiles are told: what a tail is worth;
 - the CPU time that recording adds at 100,000 launches a second, of recorded and unrecorded runs in alternation, as a share of a core;
 - the memory that it adds, and what was dropped.
 """
@@ -28,6 +29,7 @@ COUNT = 1000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=300, help="of 1000 launches past and 1000 through the recorder")
+    parser.add_argument("--repeats", type=int, default=5, help="processes of so many rounds")
     parser.add_argument("--pairs", type=int, default=7, help="runs of --seconds with and without, in alternation")
     parser.add_argument("--seconds", type=int, default=2)
     options = parser.parse_args()
@@ -35,14 +37,20 @@ def main() -> None:
         folder = Path(name)
         program = build(folder)
         print(load())
-        latency(program, folder, options.rounds, "pairs")
-        print("the context is set anew before each launch:")
-        latency(program, folder, options.rounds, "contexts")
+        for how in ("pairs", "contexts"):
+            if how == "contexts":
+                print("the context is set anew before each launch:")
+            added = np.array([latency(program, folder, options.rounds, how) for _ in range(options.repeats)])
+            for share, least, middle, most in zip(SHARES, added.min(0), np.median(added, 0), added.max(0)):
+                print(
+                    f"  added over {options.repeats} processes at {share:.2%}: {least:.0f} to {most:.0f} ns, the median {middle:.0f}"
+                )
+        print(load())
         cpu(program, folder, options.pairs, options.seconds)
 
 
-def latency(program: Path, folder: Path, rounds: int, how: str) -> None:
-    """Quantiles of what one launch takes."""
+def latency(program: Path, folder: Path, rounds: int, how: str) -> np.ndarray:
+    """Prints quantiles of what one launch takes; by how much those of recorded ones are higher."""
     path = folder / "took"
     told = launched(program, [how, str(COUNT), str(rounds)], environment(folder, RECORD_COST_FILE=str(path)))
     if sum(told[3:]) != rounds * COUNT + 1:  # the first launch is not timed
@@ -56,8 +64,10 @@ def latency(program: Path, folder: Path, rounds: int, how: str) -> None:
         print(f"  {share:>8.2%} {one:11.0f} {other:9.0f} {other - one:6.0f}")
     added = np.median(took[:, 1], axis=1) - np.median(took[:, 0], axis=1)
     print(
-        f"  added at the median, by rounds: {np.min(added):.0f} to {np.max(added):.0f}, half of them {np.median(added):.0f}"
+        f"  added at the median, by rounds: {np.min(added):.0f} to {np.max(added):.0f}, half of them {np.median(added):.0f};"
+        f" a round's first launch, median: {np.median(took[:, 0, 0]):.0f} unrecorded, {np.median(took[:, 1, 0]):.0f} recorded"
     )
+    return through - direct
 
 
 def cpu(program: Path, folder: Path, pairs: int, seconds: int) -> None:

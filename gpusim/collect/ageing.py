@@ -14,6 +14,8 @@ from gpusim.collect.ledger import Ledger
 from gpusim.collect.totals import OTHER, Total, as_other, summed
 
 HOUR, DAY = 60, 24 * 60
+#: A part of the most keys by which a span may exceed them: its rows "other" are not to make it read again and again.
+SLACK = 8
 
 
 @dataclass(frozen=True)
@@ -30,34 +32,28 @@ class Ages:
 
 
 def age(ledger: Ledger, now_minute: int, ages: Ages = Ages()) -> int:
-    """Roll up and forget; the number of totals that have gone."""
+    """Roll up and forget; the number of totals that have gone. Only what changes is read, a coarse span at a time."""
     gone = 0
-    for span, limit in ((HOUR, ages.to_hours), (DAY, ages.to_days)):
-        old = [t for t in ledger.totals(0, now_minute - limit) if t.what.minutes < span]
-        if old:
-            coarse = [
-                _under(t, msgspec.structs.replace(t.what, minute=t.what.minute // span * span, minutes=span))
-                for t in old
-            ]
-            by_key = summed(coarse)
-            gone += len(old) - len(by_key)
-            ledger.replace([t.what.digest() for t in old], by_key)
-    spans: dict[tuple[int, int], list[Total]] = {}
-    for total in ledger.totals(0, now_minute - ages.closed):
-        spans.setdefault((total.what.minute, total.what.minutes), []).append(total)
-    for totals in spans.values():
-        if len(totals) > ages.most_keys:
-            small = _small(totals, ages.most_keys)
+    for length, limit in ((HOUR, ages.to_hours), (DAY, ages.to_days)):
+        for finer in (each for each in ledger.lengths() if each < length):
+            for start in sorted({minute // length * length for minute in ledger.spans(finer, now_minute - limit)}):
+                old = ledger.span(finer, start, min(start + length - 1, now_minute - limit))
+                by_key = summed(_under(t, msgspec.structs.replace(t.what, minute=start, minutes=length)) for t in old)
+                ledger.replace([t.what.digest() for t in old], by_key)
+                gone += len(old) - len(by_key)
+    for length in ledger.lengths():
+        for start in ledger.spans(length, now_minute - ages.closed, ages.most_keys + ages.most_keys // SLACK):
+            small = _small(ledger.span(length, start, start), ages.most_keys)
             ledger.replace([t.what.digest() for t in small], summed(_under(t, as_other(t.what)) for t in small))
             gone += len(small)
-    ledger.replace([], {}, [f"delete from totals where minute + minutes < {now_minute - ages.forgotten:d}"])
+    ledger.forget(now_minute - ages.forgotten)
     return gone
 
 
 def _small(totals: list[Total], most: int) -> list[Total]:
     """All but the ``most`` that took most time (without times: that were launched most); "other" rows are never small."""
     kept = [t for t in totals if t.what.kernel != OTHER]
-    kept.sort(key=lambda t: (t.sum_ns, t.launches, t.what.digest()), reverse=True)
+    kept.sort(key=lambda t: (t.weighted_ns, t.weighted_launches, t.what.digest()), reverse=True)
     return kept[most:]
 
 

@@ -56,7 +56,10 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
         if not settings.token:
             raise CollectError("--listen takes what others say over the network: give both the same --token FILE")
         host, _, port = settings.listen.rpartition(":")
-        servers.append(await asyncio.start_server(connections.collector, host.strip("[]") or None, int(port)))
+        try:
+            servers.append(await asyncio.start_server(connections.collector, host.strip("[]") or None, int(port)))
+        except (OSError, OverflowError) as error:
+            raise CollectError(f"{settings.listen} cannot be listened at: {error}") from error
     tasks = [asyncio.create_task(writer.run()), asyncio.create_task(_complete(captures, writer))]
     forwarder = None
     if settings.forward is not None:
@@ -66,7 +69,7 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
     for server in servers[1:]:
         say(f"takes other collectors at {server.sockets[0].getsockname()[:2]}")
     say(f"collects at {settings.socket} (Ctrl-C ends it)")
-    await stop.wait()
+    ended = await _first(stop, tasks)
     for server in servers:
         server.close()
     for end in ends:
@@ -74,7 +77,7 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
     for task in tasks:
         task.cancel()
     for task in tasks:
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, Exception):
             await task
     settings.socket.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
@@ -83,6 +86,16 @@ async def serve(settings: Settings, say: Callable[[str], None]) -> None:
     say(
         f"{writer.batches} batches, {writer.repeated} of them again, {writer.failed} not written, {connections.refused} refused, {captures.events} launches captured"
     )
+    if ended is not None:
+        raise CollectError(f"the collector has ended, as a part of it failed: {ended!r}")
+
+
+async def _first(stop: asyncio.Event, tasks: list[asyncio.Task[None]]) -> BaseException | None:
+    """What ended a task before somebody asked to stop: a daemon that listens and writes nothing would look well."""
+    stopping = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    return next((task.exception() for task in tasks if task in done), None)
 
 
 async def _complete(captures: Captures, writer: Writer) -> None:

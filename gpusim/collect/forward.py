@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
-from gpusim.collect.server import forwarded, read_frame
+from gpusim.collect.message import forwarded
+from gpusim.collect.server import read_frame
 from gpusim.collect.writer import Writer
 from gpusim.errors import CollectError, WireError
 from gpusim.record import wire

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ class Ledger:
         self.forwards, self.coarse = forwards, coarse
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = folder / NAME
+            self.path = path = folder / NAME
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=20)
             self._db.execute("pragma journal_mode=wal")
@@ -88,7 +89,7 @@ class Ledger:
                     continue
                 new.append(batch)
                 arrived += batch.totals
-                minute = max((total.what.minute for total in batch.totals), default=0)
+                minute = int(time.time() // 60)
                 self._db.execute(
                     "insert into seen values (?1, ?2, ?3) on conflict (source) do update set number = ?2, minute = max(minute, ?3)",
                     (batch.source, batch.number, minute),
@@ -106,15 +107,55 @@ class Ledger:
 
     def fact(self, name: str) -> int:
         """A counter: "dropped" launches."""
-        row = self._db.execute("select value from facts where name = ?", (name,)).fetchone()
+        with self._reading():
+            row = self._db.execute("select value from facts where name = ?", (name,)).fetchone()
         return row[0] if row else 0
 
     def totals(self, least_minute: int = 0, most_minute: int = 1 << 40) -> Iterator[Total]:
         """All that is kept of these minutes, one key after another."""
-        for (body,) in self._db.execute(
-            "select body from totals where minute >= ? and minute <= ? order by minute", (least_minute, most_minute)
-        ):
-            yield _decoder.decode(body)
+        with self._reading():
+            for (body,) in self._db.execute(
+                "select body from totals where minute >= ? and minute <= ?", (least_minute, most_minute)
+            ):
+                yield _decoder.decode(body)
+
+    def lengths(self) -> list[int]:
+        """The spans of time, in minutes, that totals stand for."""
+        found = list[int]()
+        while True:
+            with self._reading():
+                row = self._db.execute(
+                    "select min(minutes) from totals where minutes > ?", (found[-1] if found else 0,)
+                ).fetchone()
+            if row[0] is None:
+                return found
+            found.append(row[0])
+
+    def spans(self, minutes: int, most_minute: int, more_than: int = 0) -> list[int]:
+        """First minutes, until ``most_minute``, of the spans of that length that have more than so many keys: only the index is read."""
+        with self._reading():
+            found = self._db.execute(
+                "select minute from totals where minutes = ? and minute <= ? group by minute having count(*) > ?",
+                (minutes, most_minute, more_than),
+            )
+            return [minute for (minute,) in found]
+
+    def span(self, minutes: int, least_minute: int, most_minute: int) -> list[Total]:
+        """All that begins in these minutes and stands for so many."""
+        with self._reading():
+            found = self._db.execute(
+                "select body from totals where minutes = ? and minute between ? and ?",
+                (minutes, least_minute, most_minute),
+            )
+            return [_decoder.decode(body) for (body,) in found]
+
+    def forget(self, minute: int) -> None:
+        """What ended before ``minute``, and who has sent nothing since."""
+        lengths = self.lengths()
+        with self._transaction():
+            for minutes in lengths:
+                self._db.execute("delete from totals where minutes = ? and minute < ?", (minutes, minute - minutes))
+            self._db.execute("delete from seen where minute < ?", (minute,))
 
     def seal(self) -> int:
         """Put what waits into numbered messages for the next collector; how many wait in all."""
@@ -134,20 +175,19 @@ class Ledger:
 
     def first_message(self) -> tuple[int, bytes] | None:
         """The oldest message that is not acknowledged: its number, and its totals as MessagePack."""
-        return self._db.execute("select number, body from outbox order by number limit 1").fetchone()
+        with self._reading():
+            return self._db.execute("select number, body from outbox order by number limit 1").fetchone()
 
     def acknowledged(self, number: int) -> None:
         """The next collector has it."""
         with self._transaction():
             self._db.execute("delete from outbox where number = ?", (number,))
 
-    def replace(self, gone: Iterable[bytes], by_key: dict[bytes, Total], also: Sequence[str] = ()) -> None:
+    def replace(self, gone: Iterable[bytes], by_key: dict[bytes, Total]) -> None:
         """Take totals out and add others in their place, at once: roll-up."""
         with self._transaction():
             self._db.executemany("delete from totals where digest = ?", ((digest,) for digest in gone))
             self._merge("totals", by_key)
-            for statement in also:
-                self._db.execute(statement)
 
     def _post(self, message: list[bytes]) -> None:
         self._db.execute("insert into outbox (body) values (?)", (_array(message),))
@@ -170,7 +210,7 @@ class Ledger:
                 what = total.what
                 self._db.execute(
                     "insert or replace into totals values (?, ?, ?, ?, ?, ?)",
-                    (digest, what.minute, what.minutes, what.gpu, min(total.sum_ns, 1 << 62), _encode(total)),
+                    (digest, what.minute, what.minutes, what.gpu, min(int(total.weighted_ns), 1 << 62), _encode(total)),
                 )
 
     @contextmanager
@@ -184,8 +224,15 @@ class Ledger:
                 if self._db.in_transaction:
                     self._db.execute("rollback")
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CollectError(f"the collector's file cannot be written: {error}; nothing was acknowledged") from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise CollectError(f"{self.path} cannot be read: {error}") from error
 
 
 def _array(encoded: Sequence[bytes]) -> bytes:

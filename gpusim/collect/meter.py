@@ -35,8 +35,8 @@ class Meter:
         self.dropped = 0
         self.gauges: list[tuple[str, str, bool, Callable[[], float]]] = []
         self._kernels: set[str] = set()
-        self._launches: dict[tuple[str, str], int] = {}
-        self._time_ns: dict[tuple[str, str], int] = {}
+        self._launches: dict[tuple[str, str], float] = {}
+        self._time_ns: dict[tuple[str, str], float] = {}
 
     def add(self, batches: Iterable[Incoming]) -> None:
         """Batches that are on the disk, and new."""
@@ -44,8 +44,8 @@ class Meter:
             self.dropped += batch.dropped
             for total in batch.totals:
                 key = (total.what.gpu, self._label(total.what.kernel))
-                self._launches[key] = self._launches.get(key, 0) + total.launches
-                self._time_ns[key] = self._time_ns.get(key, 0) + total.sum_ns
+                self._launches[key] = self._launches.get(key, 0) + total.weighted_launches
+                self._time_ns[key] = self._time_ns.get(key, 0) + total.weighted_ns
 
     def samples(self) -> Iterator[Sample]:
         """All of them, those of one name together."""

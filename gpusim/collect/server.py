@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import os
 import socket
 import stat
 import struct
+import time
 from pathlib import Path
-
-import msgspec
 
 from gpusim.collect.capture import Captures
 from gpusim.collect.ledger import Incoming
-from gpusim.collect.totals import Total, of_process
+from gpusim.collect.message import read_forwarded
+from gpusim.collect.totals import of_process
 from gpusim.collect.writer import Writer
 from gpusim.errors import CollectError, WireError
 from gpusim.record import wire
 
 _UCRED = struct.Struct("iII")
-SOURCE_BYTES, MAC_BYTES = 16, 32
-_PREFIX = struct.Struct(f"<{SOURCE_BYTES}sQ")
-_totals = msgspec.msgpack.Decoder(list[Total])
 #: A connection that says nothing within this time of its greeting is ended.
 GREETING_S = 10.0
 MOST_CONNECTIONS = 4096
@@ -94,8 +90,8 @@ class Connections:
                 raise WireError(f"{MOST_CONNECTIONS} connections are open")
             user = peer_user(out)
             kind, payload = await asyncio.wait_for(read_frame(reader), GREETING_S)
-            if kind == wire.FORWARD:
-                await self._forwarded(reader, out, payload, user)
+            if kind in wire.FORWARDS:
+                await self._forwarded(reader, out, kind, payload, user)
             if kind == wire.CAPTURE and user in (0, os.geteuid()):
                 out.write(wire.numbered(wire.ACKNOWLEDGED, self.capture(min(wire.number_of(payload), MOST_CAPTURE_S))))
                 await out.drain()
@@ -108,7 +104,8 @@ class Connections:
                 kind, payload = await read_frame(reader)
                 if kind == wire.BATCH:
                     batch = wire.read_batch(payload)
-                    totals = [of_process(row, user, hello.container, hello.rank) for row in batch.rows]
+                    latest = int(time.time() // 60) + 1
+                    totals = [of_process(row, user, hello.container, hello.rank, latest) for row in batch.rows]
                     source = hello.source + user.to_bytes(4, "little")
                     await self.writer.commit(Incoming(source, batch.number, totals, batch.dropped))
                     out.write(wire.numbered(wire.ACKNOWLEDGED, batch.number))
@@ -140,9 +137,7 @@ class Connections:
         """A connection of another collector over TCP."""
         try:
             kind, payload = await asyncio.wait_for(read_frame(reader), GREETING_S)
-            if kind != wire.FORWARD:
-                raise WireError(f"a collector says type {kind}")
-            await self._forwarded(reader, out, payload, None)
+            await self._forwarded(reader, out, kind, payload, None)
         except (WireError, CollectError, TimeoutError):
             self.refused += 1
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -151,10 +146,12 @@ class Connections:
             out.close()
 
     async def _forwarded(
-        self, reader: asyncio.StreamReader, out: asyncio.StreamWriter, payload: bytes, user: int | None
+        self, reader: asyncio.StreamReader, out: asyncio.StreamWriter, kind: int, payload: bytes, user: int | None
     ) -> None:
         while True:
-            source, number, totals = read_forwarded(payload, self.token)
+            if kind not in wire.FORWARDS:
+                raise WireError(f"a collector says type {kind}")
+            source, number, totals = read_forwarded(kind, payload, self.token)
             if self.token is None:  # a collector without a token speaks for its own user only, unless it is root
                 own = user in (0, os.geteuid())
                 if not own and any(total.what.user != user for total in totals):
@@ -163,34 +160,9 @@ class Connections:
             out.write(wire.numbered(wire.ACKNOWLEDGED, number))
             await out.drain()
             kind, payload = await read_frame(reader)
-            if kind != wire.FORWARD:
-                raise WireError(f"a collector says type {kind}")
 
     def capture(self, seconds: int) -> int:
         """Tell every process to send its launches as events; how many were told."""
         for out in self.processes:
             out.write(wire.numbered(wire.CAPTURE, seconds))
         return len(self.processes)
-
-
-def forwarded(source: bytes, number: int, body: bytes, token: bytes | None) -> bytes:
-    """A message of a collector: ``body`` a MessagePack list of totals."""
-    told = _PREFIX.pack(source, number) + body
-    return wire.frame(wire.FORWARD, told + hmac.digest(token or b"", told, "sha256"))
-
-
-def read_forwarded(payload: bytes, token: bytes | None) -> tuple[bytes, int, list[Total]]:
-    """(source, number, totals) of a message that bears the right HMAC. Raises WireError."""
-    if len(payload) < _PREFIX.size + MAC_BYTES:
-        raise WireError(f"a forwarded message of {len(payload)} bytes")
-    told, mac = payload[:-MAC_BYTES], payload[-MAC_BYTES:]
-    if not hmac.compare_digest(hmac.digest(token or b"", told, "sha256"), mac):
-        raise WireError("a forwarded message under another token")
-    source, number = _PREFIX.unpack_from(told)
-    try:
-        totals = _totals.decode(told[_PREFIX.size :])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise WireError(f"a forwarded message that is none: {error}") from error
-    if not all(total.is_sound() for total in totals):
-        raise WireError("a forwarded message whose counts contradict each other")
-    return source, number, totals

@@ -20,6 +20,9 @@ from gpusim.record.wire import ProcessRow
 #: Counts, times and minutes from elsewhere: what SQLite can hold, and add to.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 61)]
 Bin = Annotated[int, msgspec.Meta(ge=0, le=1 << 15)]
+#: Texts from elsewhere; a recorder cuts names at 2048 bytes and ranges at 256. A row always fits into a message.
+Text = Annotated[str, msgspec.Meta(max_length=4096)]
+Short = Annotated[str, msgspec.Meta(max_length=128)]
 #: Of the row that stands for all that was too small to be kept.
 OTHER = "other"
 
@@ -30,19 +33,19 @@ class What(msgspec.Struct, frozen=True, array_like=True):
     minute: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
     minutes: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
     user: Count
-    container: str
+    container: Short
     rank: int
-    gpu: str
-    kernel: str
-    name_hash: str
-    code_hash: str
+    gpu: Short
+    kernel: Text
+    name_hash: Short
+    code_hash: Short
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     registers: int
     static_shared_bytes: int
     dynamic_shared_bytes: int
-    kind: str
-    nvtx: str
+    kind: Short
+    nvtx: Text
 
     def digest(self) -> bytes:
         """16 bytes that stand for it."""
@@ -87,11 +90,12 @@ class Total(msgspec.Struct, array_like=True):
         self.weighted_ns += other.weighted_ns
 
 
-def of_process(row: ProcessRow, user: int, container: str, rank: int) -> Total:
-    """A process's row, as the collector keeps it; ``user`` is the one that the kernel has told of the socket."""
+def of_process(row: ProcessRow, user: int, container: str, rank: int, latest_minute: int = 1 << 40) -> Total:
+    """A process's row, as the collector keeps it; ``user`` is the one that the kernel has told of the socket. No minute is later than
+    ``latest_minute``: what never grows old would never be rolled up."""
     kernel = row.kernel
     what = What(
-        row.minute, 1, user, container, rank, row.gpu, OTHER if row.kind == OTHER else kernel.name,
+        min(row.minute, latest_minute), 1, user, container, rank, row.gpu, OTHER if row.kind == OTHER else kernel.name,
         f"{kernel.name_hash:016x}" if kernel.name_hash else "", f"{kernel.code_hash:016x}" if kernel.code_hash else "",
         row.grid, row.block, kernel.registers, kernel.static_shared_bytes, row.dynamic_shared_bytes, row.kind, row.nvtx,
     )  # fmt: skip

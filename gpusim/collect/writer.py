@@ -16,7 +16,7 @@ from gpusim.collect.meter import Meter
 from gpusim.errors import CollectError
 
 QUEUE, GROUP = 256, 64
-AGE_EVERY_S = 60.0
+AGE_EVERY_S = 300.0
 
 
 class Writer:

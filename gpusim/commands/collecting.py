@@ -57,11 +57,11 @@ def capture(socket: Path, seconds: int) -> None:
 
 
 def listed(totals: Iterable[Total]) -> list[dict[str, Any]]:
-    """Rows over all minutes, those that took most time first."""
+    """Rows over all minutes, those that took most time first. A launch that stands for several counts as so many, as in production's reports."""
     whole = summed(
         msgspec.structs.replace(t, what=msgspec.structs.replace(t.what, minute=0, minutes=0)) for t in totals
     )
-    order = sorted(whole.values(), key=lambda t: (-t.sum_ns, -t.launches, t.what.kernel))
+    order = sorted(whole.values(), key=lambda t: (-t.weighted_ns, -t.weighted_launches, t.what.kernel))
     return [_row(total) for total in order]
 
 
@@ -79,8 +79,9 @@ def _row(total: Total) -> dict[str, Any]:
         "gpu": what.gpu,
         "rank": "" if what.rank < 0 else what.rank,
         "launches": total.launches,
+        "weighted_launches": round(total.weighted_launches, 3),
         "timed": total.timed,
-        "time_us": round(total.sum_ns / 1000, 3),
+        "time_us": round(total.weighted_ns / 1000, 3),
         "median_us": "" if half is None else round(half / 1000, 3),
         "p99_us": "" if most is None else round(most / 1000, 3),
     }

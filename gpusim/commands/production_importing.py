@@ -11,6 +11,7 @@ from gpusim.production.facts import Fact
 from gpusim.production.file import Production, Source, read, together, write
 from gpusim.production.imports.formats import head_of
 from gpusim.production.imports.importing import imported
+from gpusim.production.names.shortened import shortened
 from gpusim.report.tables import format_records
 
 _OWN = b'{"type":"production"'
@@ -36,7 +37,11 @@ def _told_source(source: Source) -> dict[str, Any]:
 def timing(files: tuple[Path, ...], topics: tuple[str, ...], evidence: bool, form: str) -> None:
     """What :func:`gpusim.commands.production_import.timing` declares, with its arguments."""
     facts = [fact for fact in _production(files).facts if not topics or fact.topic in topics]
-    rows = [row for fact in facts for row in _evidence(fact)] if evidence else [_row(fact) for fact in facts]
+    rows = (
+        [row for fact in facts for row in _evidence(fact, form in ("table", "md"))]
+        if evidence
+        else [_row(fact) for fact in facts]
+    )
     click.echo(format_records(rows, form))
 
 
@@ -50,21 +55,23 @@ def _row(fact: Fact) -> dict[str, Any]:
     return {"topic": fact.topic, "rank": _rank(fact.rank), "device": fact.device, "what": fact.summary}
 
 
-def _evidence(fact: Fact) -> list[dict[str, Any]]:
-    about = {"topic": fact.topic, "rank": _rank(fact.rank), "device": fact.device, "about": fact.about[:80]}
+def _evidence(fact: Fact, is_table: bool) -> list[dict[str, Any]]:
+    name_of = shortened if is_table else str
+    about = {"topic": fact.topic, "rank": _rank(fact.rank), "device": fact.device, "about": name_of(fact.about)}
     numbers = [
-        about | {"name": name, "begin_ns": "", "duration_ns": "", "value": value}
+        about | {"name": name, "begin_ns": "", "duration_ns": "", "value": _told(value)}
         for name, value in fact.numbers.items()
     ]
     shown = [
-        about | {"name": each.name, "begin_ns": _told(each.begin_ns), "duration_ns": _told(each.duration_ns), "value": _told(each.value)}
+        about | {"name": name_of(each.name), "begin_ns": _told(each.begin_ns), "duration_ns": _told(each.duration_ns), "value": _told(each.value)}
         for each in fact.evidence
     ]  # fmt: skip
     return numbers + shown
 
 
 def _told(value: float | None) -> Any:
-    return "" if value is None else value
+    """Counts and nanoseconds are whole, whatever they are kept as."""
+    return "" if value is None else int(value) if float(value).is_integer() else value
 
 
 def _rank(rank: int) -> Any:

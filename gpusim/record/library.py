@@ -34,7 +34,8 @@ FLAGS = (
     "-Wextra",
     "-Werror=implicit",
 )
-LINK_FLAGS = ("-shared", "-Wl,-z,nodelete", "-Wl,-z,now", f"-Wl,-soname,{NAME}")
+#: Its own functions are meant where it names them, whatever a program has loaded before it.
+LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic-functions", "-Wl,-z,nodelete", "-Wl,-z,now", f"-Wl,-soname,{NAME}")
 LIBRARIES = ("-lm", "-ldl", "-lpthread")
 COMPILE_SECONDS = 120
 

@@ -1,4 +1,8 @@
-"""Runs a program as a shell would: its streams and signals are its own, its exit code comes back."""
+"""Runs a program as a shell would: its streams are its own, its exit code comes back, and who would end the caller ends the program.
+
+Mental model: Ctrl-C reaches both from the terminal, and the program decides. SIGTERM and SIGHUP reach the caller alone (an init, a batch system),
+which hands them on and waits, so that what was launched until then is still told.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from gpusim.errors import UsageError
 
 _SIGNALLED = 128
+_HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run_program(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -18,9 +23,13 @@ def run_program(command: Sequence[str], environment: Mapping[str, str]) -> int:
     if path is None:
         raise UsageError(f"there is no program {command[0]!r}")
     process = subprocess.Popen([path, *command[1:]], env=dict(environment))
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program too, which decides
+    handlers = {signal.SIGINT: signal.SIG_IGN} | dict.fromkeys(
+        _HANDED_ON, lambda number, _: process.send_signal(number)
+    )
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         code = process.wait()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return code if code >= 0 else _SIGNALLED - code

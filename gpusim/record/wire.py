@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from gpusim.errors import WireError
 
 VERSION = 1
-HELLO, BATCH, EVENTS, ACKNOWLEDGED, CAPTURE, FORWARD = 1, 2, 3, 4, 5, 6
+HELLO, BATCH, EVENTS, ACKNOWLEDGED, CAPTURE, FORWARD, FORWARD_COMPRESSED = 1, 2, 3, 4, 5, 6, 7
+FORWARDS = (FORWARD, FORWARD_COMPRESSED)
 MOST_FRAME_BYTES = 1 << 20
 MOST_ROWS, MOST_NAME_BYTES, MOST_RANGE_BYTES, MOST_BINS, MOST_DEVICES = 4096, 2048, 256, 64, 64
 KINDS = ("launch", "cooperative", "graph", "in graph", "captured", "other")
@@ -131,7 +132,7 @@ class _Reader:
 def header(data: bytes) -> tuple[int, int]:
     """(payload bytes, type) of a frame's first eight bytes."""
     count, kind, version, zero = _HEADER.unpack(data)
-    if version != VERSION or zero or not HELLO <= kind <= FORWARD or count > MOST_FRAME_BYTES:
+    if version != VERSION or zero or not HELLO <= kind <= FORWARD_COMPRESSED or count > MOST_FRAME_BYTES:
         raise WireError(f"no frame: version {version}, type {kind}, {count} bytes (at most {MOST_FRAME_BYTES})")
     return count, kind
 

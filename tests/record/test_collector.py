@@ -13,9 +13,10 @@ from collect_sender import batch
 
 from gpusim.collect.ageing import HOUR, Ages, age
 from gpusim.collect.ledger import Incoming, Ledger
-from gpusim.collect.server import forwarded, read_forwarded
+from gpusim.collect.message import MOST_BODY_BYTES, forwarded, read_forwarded
 from gpusim.collect.totals import Total, of_process, summed
-from gpusim.errors import CollectError
+from gpusim.commands.collecting import listed
+from gpusim.errors import CollectError, WireError
 from gpusim.record import wire
 
 
@@ -48,6 +49,16 @@ def test_weights_are_added_and_not_averaged() -> None:
     assert (of_old.weighted_launches, of_old.weighted_ns) == (6, 30)
 
 
+def test_what_a_recorded_launch_stands_for_orders_the_list() -> None:
+    first, second = (total.what for total in totals(2, 1, 7))
+    many, long = Total(first, 1, 1, 10, 10, 10, {115: 1}, 9.0, 90.0), Total(second, 1, 1, 50, 50, 50, {195: 1})
+    rows = listed([long, many])
+    assert [(row["grid"], row["launches"], row["weighted_launches"], row["time_us"]) for row in rows] == [
+        ("1x1x1", 1, 9, 0.09),
+        ("2x1x1", 1, 1, 0.05),
+    ]
+
+
 def test_a_full_disk_takes_all_of_a_batch_or_nothing(tmp_path: Path) -> None:
     ledger, taken = Ledger(tmp_path, forwards=True, most_pages=40), 0
     with pytest.raises(CollectError, match="full"):
@@ -69,6 +80,25 @@ def test_old_minutes_become_hours_and_small_ones_other(tmp_path: Path) -> None:
     assert sorted(total.launches for total in kept) == [HOUR, HOUR, 3 * HOUR]
 
 
+def test_ageing_reads_only_what_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tmp_path)
+    minutes = [10 * HOUR - 1, *range(3)]
+    ledger.add([Incoming(b"s", number, totals(5, 1, minute)) for number, minute in enumerate(minutes, 1)])
+    read: list[tuple[int, int, int]] = []
+    whole = Ledger.span
+    monkeypatch.setattr(Ledger, "span", lambda self, *span: read.append(span) or whole(self, *span))
+    for _ in range(2):
+        age(ledger, 10 * HOUR, Ages(to_hours=HOUR, closed=-1))
+    assert read == [(1, 0, HOUR - 1)]
+    age(ledger, 100 * HOUR, Ages(to_hours=HOUR, forgotten=95 * HOUR))
+    assert {total.what.minute for total in ledger.totals()} == {9 * HOUR}
+
+
+def test_no_process_is_ahead_of_its_collector(tmp_path: Path) -> None:
+    (row,) = wire.read_batch(batch(1, 1, 1, 2**31)[8:]).rows
+    assert of_process(row, 1, "", -1, latest_minute=70).what.minute == 70
+
+
 def test_a_coarse_message_says_what_was_launched_and_not_where(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, forwards=True, coarse=True)
     rows = wire.read_batch(batch(1, 3, 2, 7)[8:]).rows
@@ -77,10 +107,27 @@ def test_a_coarse_message_says_what_was_launched_and_not_where(tmp_path: Path) -
         ledger.add([Incoming(b"s", number, here)])
     assert ledger.seal() == 1
     number, body = ledger.first_message() or (0, b"")
-    told = read_forwarded(forwarded(b"c" * 16, number, body, None)[8:], None)[2]
+    told = read_forwarded(wire.FORWARD_COMPRESSED, forwarded(b"c" * 16, number, body, None)[8:], None)[2]
     assert sorted(total.launches for total in told) == [4, 4, 4]
     assert {(total.what.gpu, total.what.container, total.what.rank) for total in told} == {("", "", -1)}
     assert len(list(ledger.totals())) == 6  # here, all details are kept
+
+
+def test_a_message_of_a_collector_before_compression_is_read() -> None:
+    some = totals(3, 2, 7)
+    frame = fuzz_wire.signed(wire.FORWARD, msgspec.msgpack.encode(some))
+    assert read_forwarded(wire.FORWARD, frame[8:], fuzz_wire.TOKEN)[2] == some
+    with pytest.raises(WireError, match="another token"):  # its type is no matter of its own
+        read_forwarded(wire.FORWARD_COMPRESSED, frame[8:], fuzz_wire.TOKEN)
+
+
+def test_a_message_that_unpacks_to_more_than_it_may_is_refused() -> None:
+    for frame in fuzz_wire.refused():
+        with pytest.raises(WireError):
+            read_forwarded(frame[4], frame[8:], fuzz_wire.TOKEN)
+    body = bytes(MOST_BODY_BYTES + 1)
+    with pytest.raises(WireError, match="when unpacked"):
+        read_forwarded(wire.FORWARD_COMPRESSED, forwarded(b"c" * 16, 1, body, None)[8:], None)
 
 
 def test_damaged_messages_are_refused() -> None:

@@ -58,16 +58,44 @@ def test_kernels_of_a_graph_are_counted_by_their_times() -> None:
         assert kernel.what.gpu == "41" * 16  # the record's own device, whose UUID nobody had asked for
 
 
-@pytest.mark.parametrize("callbacks", ["0", "1"])
-def test_a_subscriber_before_the_recorder_leaves_times_by_kernel_and_shape(callbacks: str) -> None:
-    totals = run("times", wrong="s" if callbacks == "1" else "", GPUSIM_RECORD_CALLBACKS=callbacks)[1]
+def test_without_callbacks_times_join_by_kernel_and_shape() -> None:
+    totals = run("times", GPUSIM_RECORD_CALLBACKS="0")[1]
     assert (totals["alpha", "launch", 5].launches, totals["alpha", "launch", 5].sum_ns) == (100, 500_000)
     assert totals["in_graph", "in graph", 3].launches == 4
 
 
+def test_who_has_subscribed_before_keeps_cupti() -> None:
+    """Its buffers are registered too: records of the recorder's would be taken from it."""
+    totals = run("times", wrong="s")[1]
+    assert (totals["alpha", "launch", 5].launches, totals["alpha", "launch", 5].timed) == (100, 0)
+    assert totals["", "graph", 0].launches == 4 and ("in_graph", "in graph", 3) not in totals
+
+
+@pytest.mark.parametrize(("what", "timed"), [("profiles first", 0), ("profiles later", 100)])
+def test_a_program_that_profiles_itself_gets_its_records_in_its_own_buffers(what: str, timed: int) -> None:
+    """It loads its libcupti itself and asks it with dlsym, as XLA does; the recorder counts on."""
+    code, totals = run(what)
+    assert (code, totals["alpha", "launch", 5].launches, totals["alpha", "launch", 5].timed) == (0, 100, timed)
+
+
+@pytest.mark.parametrize("what", ["profiles first", "profiles later"])
+def test_a_program_that_the_recorder_does_not_see_is_not_refused(what: str) -> None:
+    """Loaded by the driver alone, the recorder keeps no subscription. A buffer of its own may end with the program, which may free it."""
+    assert run(what, settings=injected)[0] in (0, 9)
+
+
 def test_the_driver_loads_the_recorder() -> None:
-    """CUDA_INJECTION64_PATH alone: nothing is interposed, and CUPTI's callbacks tell the launches."""
+    """CUDA_INJECTION64_PATH alone: nothing is interposed, and CUPTI's times tell the launches."""
     code, totals = run("times", settings=injected)
+    launch = totals["alpha", "launch", 5]
+    assert (code, launch.launches, launch.timed, launch.sum_ns) == (0, 100, 100, 500_000)
+    assert (launch.what.registers, launch.what.gpu) == (40, "40" * 16)
+    assert totals["in_graph", "in graph", 3].launches == 4
+
+
+def test_the_driver_loads_the_recorder_with_callbacks() -> None:
+    """Where they are asked for, they tell streams, ranges, graphs and captures too."""
+    code, totals = run("times", settings=injected, GPUSIM_RECORD_CALLBACKS="1")
     launch = totals["alpha", "launch", 5]
     assert (code, launch.launches, launch.timed, launch.sum_ns) == (0, 100, 100, 500_000)
     assert (launch.what.registers, launch.what.gpu) == (40, "40" * 16)

@@ -11,7 +11,8 @@ from gpusim.errors import ProductionError
 from gpusim.production.imports.importing import imported
 from gpusim.production.launches import Launch, LaunchTotal
 
-PID = 77 << 24
+#: Process 77 of virtual machine 1.
+PID = (1 << 48) + (77 << 24)
 STRINGS = ["", "void k<int>(int*)", "k", "cudaLaunchKernel", "step"]
 #: What versions from 2021 on have; 2024 has more columns.
 OLD = {
@@ -82,7 +83,7 @@ def test_newer_columns_and_texts_by_number_are_read(tmp_path: Path) -> None:
 
 def test_processes_have_correlations_of_their_own(tmp_path: Path) -> None:
     """Two processes launch as number 1 at different times; each sees its own GPU as 0."""
-    other = 78 << 24
+    other = (1 << 48) + (78 << 24)
     kernel = OLD["CUPTI_ACTIVITY_KIND_KERNEL"]
     rows = [(100, 150, 0, 1, 7, 1, PID, *kernel[1][0][7:]), (100, 150, 0, 1, 7, 1, other, *kernel[1][0][7:])]
     tables = OLD | {

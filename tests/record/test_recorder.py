@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +81,13 @@ def test_more_threads_than_rings_lose_nothing_silently(folder: Path) -> None:
     assert sum(by_grid(totals).values()) + dropped == 2100
 
 
+def test_a_launch_is_on_the_gpu_of_its_context(folder: Path) -> None:
+    """Whose device is asked once, and again where its address may mean another context."""
+    totals = run("contexts", folder)[1]
+    on = {(total.what.grid[0], total.what.gpu[:2]): total.launches for total in totals}
+    assert on == {(5, "40"): 100, (1, "41"): 4, (2, "42"): 6, (3, "42"): 2}
+
+
 def test_one_variable_turns_it_off(folder: Path) -> None:
     assert run("resolved", folder, GPUSIM_RECORD="0") == (0, [], 0)
 
@@ -127,3 +138,41 @@ def test_a_collector_of_another_kind_is_told_nothing_more(folder: Path) -> None:
             pass
         peer.close()
         assert program.wait(20) == 0
+
+
+def test_who_ends_the_command_ends_the_program_and_still_gets_the_list(folder: Path) -> None:
+    """As an init or a batch system does, which knows the command alone."""
+    command = [
+        sys.executable,
+        "-c",
+        "from gpusim.cli import main; main()",
+        "record",
+        "--format",
+        "csv",
+        "--",
+        stub_folder() / "program",
+        "spins",
+    ]
+    settings = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(stub_folder()),
+        "GPUSIM_RECORD_PERIOD_MS": "50",
+        "TMPDIR": str(folder),
+    }
+    process = subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while (
+        time.monotonic() < end
+        and process.poll() is None
+        and not list(folder.glob("gpusim-record-*/collect.sqlite-wal"))
+    ):
+        time.sleep(0.02)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while time.monotonic() < end and process.poll() is None and not children.read_text():
+        time.sleep(0.02)
+    time.sleep(0.6)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, err
+    assert ",".join(("alpha", "launch", "5x2x3")) in out
+    assert not list(folder.glob("gpusim-record-*"))

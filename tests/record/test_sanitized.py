@@ -93,3 +93,12 @@ def test_nothing_is_reported_with_cupti(kind: str, wrong: str) -> None:
     in_graph = 0 if set(wrong) & set("eordx") else 8
     assert (ended, text) == (0, "")
     assert counted <= 125 + in_graph
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("what", ["profiles first", "profiles later"])
+def test_nothing_is_reported_where_the_program_profiles_itself(kind: str, what: str) -> None:
+    stub_folder()
+    ended, counted, text = run(kind, what, GPUSIM_RECORD_CUPTI=str(fake_cupti()))
+    assert (ended, text) == (0, "")
+    assert 0 < counted <= 110

@@ -27,13 +27,41 @@ static void subscribed(void *context, int domain, unsigned call, const void *dat
 static void launches(int count, unsigned grid) {
     for (int i = 0; i < count; i++) launch(f, grid, 2, 3, 64, 1, 1, 128, NULL, NULL, NULL);
 }
+/* It profiles itself with a libcupti of its own loading, as XLA does: subscribes, then gives buffers. */
+static void *cupti;
+static int mine, of_others, refused, told;
+static void requested(unsigned char **buffer, size_t *bytes, size_t *records) { *buffer = aligned_alloc(64, *bytes = 1 << 16), *records = 0, mine++; memset(*buffer, 0, 64); *(void **)(*buffer + *bytes - 8) = &mine; }
+static void completed(void *context, uint32_t stream, unsigned char *buffer, size_t bytes, size_t valid) {
+    (void)context, (void)stream;
+    if (bytes != 1 << 16 || *(void **)(buffer + bytes - 8) != &mine) of_others++;
+    for (size_t at = 0; at < valid; at += 200) told++;
+    free(buffer);
+}
+static void profiles_itself(void) {
+    dlopen("libcuda.so.1", RTLD_NOW); /* CUPTI needs it */
+    cupti = dlopen(getenv("GPUSIM_RECORD_CUPTI"), RTLD_NOW | RTLD_LOCAL);
+    int (*subscribe)(void **, void *, void *) = (int (*)(void **, void *, void *))dlsym(cupti, "cuptiSubscribe");
+    int (*take)(void *, void *) = (int (*)(void *, void *))dlsym(cupti, "cuptiActivityRegisterCallbacks"), (*enable)(int) = (int (*)(int))dlsym(cupti, "cuptiActivityEnable");
+    void *one;
+    refused = subscribe(&one, (void *)subscribed, NULL);
+    if (!refused) refused = take((void *)requested, (void *)completed) || enable(10);
+}
+/* 0: all kernels from then on were told to it, in its own buffers; 9: others too, or in buffers of another. */
+static int has_profiled(int kernels) {
+    ((int (*)(uint32_t))dlsym(cupti, "cuptiActivityFlushAll"))(1);
+    return refused ? 10 + refused : told < kernels ? 8 : of_others || told > kernels ? 9 : 0;
+}
 static void *thread(void *count) { launches((int)(intptr_t)count, 7); return NULL; }
+static void *ends(void *context) { ((int (*)(void *))find("cuCtxDestroy_v2"))(context); return NULL; }
 static void settle(void) { usleep(200000); } /* two periods of the tests: what was launched has been sent */
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "plain";
+    if (!strcmp(what, "profiles first")) profiles_itself();
     open_driver("alpha");
     launches(100, 5);
+    if (!strcmp(what, "profiles first")) return has_profiled(100);
+    if (!strcmp(what, "profiles later")) { profiles_itself(); launches(10, 9); return has_profiled(10); }
     if (!strcmp(what, "fork")) {
         if (fork() == 0) { launches(10, 9); return 0; }
         int status; wait(&status); return status;
@@ -78,6 +106,15 @@ int main(int argc, char **argv) {
         begin(NULL, 0);
         launch(f, 8, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL);
         end(NULL, &made);
+    }
+    if (!strcmp(what, "contexts")) { /* of devices 1 and 2; then the first ends, and its address comes again */
+        int (*set)(void *) = (int (*)(void *))find("cuCtxSetCurrent");
+        pthread_t t;
+        for (int i = 0; i < 3; i++) set((void *)16), launches(1, 1), set((void *)32), launches(1, 2), set((void *)32), launches(1, 2);
+        set((void *)16), launches(1, 1);
+        pthread_create(&t, NULL, ends, (void *)16);
+        pthread_join(t, NULL);
+        set((void *)16), launches(1, 3), set((void *)16), launches(1, 3);
     }
     if (!strcmp(what, "spins")) /* long enough for an order to come, and for CUPTI to be asked */
         for (int i = 0; i < 130; i++) { launches(1, 5); usleep(10000); }

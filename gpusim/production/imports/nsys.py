@@ -2,7 +2,7 @@
 
 Mental model: a table a kind of event; kernels, copies and calls of the CUDA runtime are joined by ``correlationId`` within a process, names
 are numbers of ``StringIds``. Versions differ in columns (2021 to 2025): what a table lacks is NULL here, and only tables, no views, are read.
-A ``globalTid`` holds process and thread: bits 24 to 47 and 0 to 23.
+A ``globalTid`` holds process and thread in bits 24 to 47 and 0 to 23, and above them which virtual machine; tables of devices name the process alone.
 
 The file is foreign: it is opened read-only and immutable, with no trusted schema, and every value is checked.
 Source: Nsight Systems' "SQLite Export Schema Reference".
@@ -50,6 +50,7 @@ _MOST_TEXT_BYTES = 1 << 20
 _MOST_NUMBER = 1 << 60
 _MOST_KEPT_NAMES = 100_000
 _DEFAULT_STREAMS = (0, 7)
+_PROCESS = 0xFFFFFF
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -141,7 +142,9 @@ class _Export:
     ) -> None:  # fmt: skip
         process = (pid or 0) >> 24
         label, gpu = (
-            self._gpus.get((process, device or 0)) or self._gpus.get((None, device or 0)) or (str(device or 0), "")
+            self._gpus.get((process & _PROCESS, device or 0))
+            or self._gpus.get((None, device or 0))
+            or (str(device or 0), "")
         )
         kind = "" if stream is None else "default" if stream in _DEFAULT_STREAMS else "other"
         launch = msgspec.structs.replace(launch, device=label, stream_kind=kind)
@@ -204,5 +207,5 @@ class _Export:
                 found[None, number if cuda is None else cuda] = str(number), cut(name)
         for gpu, cuda, pid in self._read("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid")):
             if gpu is not None and cuda is not None and pid is not None and gpu in names:
-                found[pid, cuda] = str(gpu), names[gpu]
+                found[pid & _PROCESS, cuda] = str(gpu), names[gpu]
         return found

@@ -65,10 +65,12 @@ def exchange(split: SplitName) -> KernelName | None:
     found = next(
         (operation for word, operation in (
             ("allreduce", "all_reduce"), ("crossdevicereduce", "all_reduce"), ("allgather", "all_gather"),
-            ("reducescatter", "reduce_scatter"), ("alltoall", "all_to_all"), ("sendrecv", "send_recv"),
+            ("reducescatter", "reduce_scatter"), ("alltoall", "all_to_all"), ("sendrecv", "send_recv"), ("userbuffers", "userbuffers"),
         ) if word in name), None,
     )  # fmt: skip
-    if found is None and ({"nvshmem", "deep_ep", "internode", "intranode", "internode_ll"} & set(split.path[:-1])):
+    if found is None and (
+        {"nvshmem", "deep_ep", "internode", "intranode", "internode_ll", "symmetric_memory"} & set(split.path[:-1])
+    ):
         found = "_".join(parts_of(split.function)[:2])
     if found is None:
         return None

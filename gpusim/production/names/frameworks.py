@@ -70,6 +70,10 @@ _WRAPPERS = frozenset(
         "tuple",
         "function",
         "jitted_gpu_kernel_impl",
+        "true",
+        "false",
+        "transformer_engine",
+        "apex",
     ]
 )
 _ENDINGS = (
@@ -182,7 +186,7 @@ def _foreach(split: SplitName) -> KernelName:
             (word for word in ("plus", "minus", "multiplies", "divides", "maximum", "minimum", "Sqrt", "Exp") if word in named),
             operation,
         ).lower()  # fmt: skip
-    if operation.startswith(("lp_norm", "l2_norm", "norm")):
+    if operation.replace("_", "").startswith(("lpnorm", "l2norm", "norm")):
         return KernelName(
             "reduction", "foreach_norm", "pytorch", dtype=type_of(split.words), function=f"foreach {operation}"
         )

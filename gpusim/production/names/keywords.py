@@ -2,7 +2,7 @@
 
 Mental model: people call kernels by what they do. The letters of a name, without its underscores and capitals, are looked through for a list
 of fragments in an order in which the more special come first (``softmax`` in ``topk_softmax`` is a gate of experts);
-short ones count as whole words only. Namespaces name the library.
+short ones count as whole words only, since letters of two words that stand side by side make others. Namespaces name the library.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from gpusim.production.names.kernel_name import UNKNOWN, KernelName
 from gpusim.production.names.split import SplitName, parts_of
 from gpusim.production.names.types import type_of
 
-#: family, then fragments -> operation; a fragment that begins with "=" is a whole word.
+#: family, then fragments -> operation; a fragment that begins with "=" is a whole word, or several with "_" between them.
 _FRAGMENTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("kv_cache", (("reshapeandcache", "write"), ("concatandcache", "write"), ("appendpagedkv", "write"), ("setkvbuffer", "write"),
                   ("storekvcache", "write"), ("copyblocks", "copy"), ("swapblocks", "copy"), ("setmlakv", "write"),
                   ("gathercache", "gather"), ("cachegather", "gather"))),
     ("mixture_of_experts", (("fusedmoe", "gemm"), ("topkgating", "gate"), ("topksoftmax", "gate"), ("moe", "moe"), ("expert", "expert"),
-                            ("groupedtopk", "gate"), ("permutetokens", "permute"), ("unpermute", "permute"))),
+                            ("groupedtopk", "gate"), ("expandinputrows", "expand"), ("permutetokens", "permute"), ("unpermute", "permute"))),
     ("position_embedding", (("rotary", "rotary"), ("applyrope", "rotary"), ("=rope", "rotary"), ("qknormrope", "rotary"))),
     ("attention", (("pagedattention", "paged"), ("batchdecode", "decode"), ("singledecode", "decode"), ("batchprefill", "prefill"),
                    ("singleprefill", "prefill"), ("prefillwithkv", "prefill"), ("mergestate", "merge"), ("mergeattnstate", "merge"),
@@ -34,18 +34,19 @@ _FRAGMENTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("normalisation", (("layernorm", "layer_norm"), ("rmsnorm", "rms_norm"), ("batchnorm", "batch_norm"), ("bnfw", "batch_norm"),
                        ("bnbw", "batch_norm"), ("groupnorm", "group_norm"), ("instancenorm", "instance_norm"), ("rowwisemoments", "moments"),
                        ("=bn", "batch_norm"), ("l2norm", "l2_norm"), ("qknorm", "qk_norm"), ("gammabeta", "layer_norm"), ("=norm", "norm"))),
-    ("embedding", (("embedding", "embedding"), ("permutepooledembs", "permute"), ("boundscheckindices", "bounds_check"),
+    ("embedding", (("embedding", "embedding"), ("=lookup", "embedding"), ("permutepooledembs", "permute"), ("boundscheckindices", "bounds_check"),
                    ("permute2d", "permute"), ("permute1d", "permute"), ("bucketize", "bucketize"), ("jagged", "jagged"),
                    ("linearizeindex", "linearize"), ("=tbe", "embedding"), ("lxucache", "cache"))),
     ("layout", (("repack", "repack"),)),
+    ("kv_cache", (("=cache", "cache"),)),
     ("matrix_product", (("matrixmul", "gemm"), ("splitkreduce", "split_k_reduce"), ("gemv", "gemv"), ("groupedgemm", "grouped_gemm"), ("gemm", "gemm"),
                         ("matmul", "gemm"), ("marlin", "gemm"), ("scaledmm", "gemm"), ("=mm", "gemm"), ("=bmm", "bmm"), ("addmm", "gemm"),
                         ("mulmatvec", "gemv"), ("mulmat", "gemm"), ("=dot", "dot"), ("dotkernel", "dot"), ("gevm", "gemv"), ("cublaslt", "epilogue"),
                         ("einsum", "gemm"), ("nvjet", "gemm"), ("=linear", "gemm"))),
     ("optimizer", (("=adam", "adam"), ("adamw", "adam"), ("=lamb", "lamb"), ("=sgd", "sgd"), ("adagrad", "adagrad"), ("rmsprop", "rmsprop"),
                    ("=lars", "lars"), ("optimizer", "optimizer"), ("=muon", "muon"), ("newtonschulz", "muon"))),
-    ("loss", (("crossentropy", "cross_entropy"), ("nllloss", "nll"), ("mseloss", "mse"), ("=cce", "cross_entropy"), ("=loss", "loss"), ("ctcloss", "ctc"))),
-    ("sampling", (("sampling", "sample"), ("multinomial", "sample"), ("topp", "top_p"), ("topkmask", "top_k"), ("minp", "min_p"),
+    ("loss", (("crossentropy", "cross_entropy"), ("nllloss", "nll"), ("mseloss", "mse"), ("=cce", "cross_entropy"), ("=loss", "loss"), ("ctcloss", "ctc"), ("=jsd", "jsd"), ("kldiv", "kl_divergence"), ("=kl_div", "kl_divergence"))),
+    ("sampling", (("sampling", "sample"), ("multinomial", "sample"), ("=topp", "top_p"), ("=top_p", "top_p"), ("topkmask", "top_k"), ("=minp", "min_p"), ("=min_p", "min_p"),
                   ("rejectionsample", "rejection"), ("=sample", "sample"), ("=temperature", "temperature"), ("samplertopk", "top_k"), ("=penalties", "penalty"), ("repetitionpenalt", "penalty"))),
     ("softmax", (("softmax", "softmax"),)),
     ("state_space", (("selectivescan", "scan"), ("chunkscan", "scan"), ("chunkstate", "state"), ("statepassing", "state"), ("=ssd", "scan"),
@@ -55,7 +56,7 @@ _FRAGMENTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("sparse", (("spmm", "spmm"), ("spmv", "spmv"), ("=csr", "csr"), ("csrmv", "spmv"), ("csrmm", "spmm"), ("cusparse", "sparse"), ("sddmm", "sddmm"))),
     ("solver", (("getrf", "getrf"), ("potrf", "potrf"), ("geqrf", "geqrf"), ("trsv", "trsv"), ("trsm", "trsm"), ("syevj", "syevj"),
                 ("gesvd", "svd"), ("laswp", "laswp"), ("larf", "larf"))),
-    ("recurrent", (("lstm", "lstm"), ("=gru", "gru"), ("=rnn", "rnn"), ("elemwiselstm", "lstm"))),
+    ("recurrent", (("lstm", "lstm"), ("=gru", "gru"), ("=rnn", "rnn"), ("rnncell", "rnn"))),
     ("sort_scan", (("radixsort", "radix_sort"), ("mergesort", "merge_sort"), ("bitonicsort", "bitonic_sort"), ("=sort", "sort"),
                    ("sortkeys", "sort"), ("segmentedsort", "sort"), ("radixtopk", "top_k"), ("topk", "top_k"), ("gathertopk", "top_k"),
                    ("radixfindkth", "top_k"), ("reducebykey", "reduce_by_key"), ("devicescan", "scan"), ("=scan", "scan"), ("cumsum", "scan"),
@@ -84,7 +85,7 @@ _FRAGMENTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("elementwise", (("actandmul", "act_and_mul"), ("siluandmul", "act_and_mul"), ("geluandmul", "act_and_mul"), ("swiglu", "swiglu"),
                      ("geglu", "geglu"), ("silu", "silu"), ("gelu", "gelu"), ("relu", "relu"), ("sigmoid", "sigmoid"), ("tanh", "tanh"),
                      ("activation", "activation"), ("elementwise", "elementwise"), ("elemwise", "elementwise"), ("pointwise", "elementwise"),
-                     ("optensor", "op_tensor"), ("addtensor", "add"), ("scaletensor", "scale"), ("=add", "add"), ("=mul", "mul"), ("=sub", "sub"),
+                     ("optensor", "op_tensor"), ("opgenerictensor", "op_tensor"), ("addtensor", "add"), ("scaletensor", "scale"), ("=add", "add"), ("=mul", "mul"), ("=sub", "sub"),
                      ("=div", "div"), ("=bias", "bias"), ("=scale", "scale"), ("=cast", "cast"), ("=clamp", "clamp"), ("=exp", "exp"), ("=pow", "pow"),
                      ("=where", "where"), ("=select", "where"), ("=compare", "compare"), ("parallelfor", "for_each"), ("=axpy", "axpy"), ("=scal", "scale"), ("multiply", "mul"),
                      ("subtract", "sub"), ("divide", "div"), ("convert", "cast"), ("=neg", "neg"), ("=rsqrt", "rsqrt"), ("=sqrt", "sqrt"), ("=log", "log"),
@@ -117,10 +118,10 @@ def named_family(name: str) -> tuple[str, str]:
     """(family, operation) by the words of ``name``; UNKNOWN both where none is known."""
     parts = parts_of(name[:2000])[:_MOST_PARTS]
     joined = "".join(parts)
-    words = frozenset(parts)
+    words = f"_{'_'.join(parts)}_"
     for family, fragments in _FRAGMENTS:
         for fragment, operation in fragments:
-            if fragment[1:] in words if fragment[0] == "=" else fragment in joined:
+            if f"_{fragment[1:]}_" in words if fragment[0] == "=" else fragment in joined:
                 return family, operation
     return UNKNOWN, UNKNOWN
 

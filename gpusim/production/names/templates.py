@@ -128,7 +128,7 @@ def _product(split: SplitName) -> KernelName:
         cluster = "x".join(sizes[0]) if sizes else UNKNOWN
         tile = "x".join(sizes[1]) if len(sizes) > 1 else UNKNOWN
     return KernelName(
-        "matrix_product", f"{grouped}gemm" if "Gemv" not in named else "gemv", "cutlass", dtype=type_of(_types_of(words, mainloop)),
+        "mixture_of_experts" if "MoEProblemShape" in words[:16] else "matrix_product", f"{grouped}gemm" if "Gemv" not in named else "gemv", "cutlass", dtype=type_of(_types_of(words, mainloop)),
         tile=tile, stages=stages, cluster=cluster, architecture=_architecture(words), unit=_unit(words), function=named or "Gemm",
     )  # fmt: skip
 

@@ -52,16 +52,18 @@ class IdleTime:
         """None where nothing was idle; ``names`` of rows."""
         if not self.count:
             return None
+        unknown_ns = self.ns - self.host_ns - self.launched_ns
         numbers = {
             "span_ns": span_ns, "idle_ns": self.ns, "idle_share": self.ns / span_ns, "gaps": self.count,
-            "host_ns": self.host_ns, "launched_ns": self.launched_ns, "unknown_ns": self.ns - self.host_ns - self.launched_ns,
+            "host_ns": self.host_ns, "launched_ns": self.launched_ns, "unknown_ns": unknown_ns,
             "median_ns": quantile_ns(self.bins, 0.5) or 0.0, "p99_ns": quantile_ns(self.bins, 0.99) or 0.0,
             "longest_ns": max(self.longest)[0],
         }  # fmt: skip
         summary = (
             f"nothing ran for {self.ns / 1e6:.3f} of {span_ns / 1e6:.3f} ms ({100 * self.ns / span_ns:.1f} %), "
-            f"{100 * self.host_ns / self.ns:.0f} % of that before the next launch call"
-        )
+            f"{100 * self.host_ns / self.ns:.0f} % of that until the next launch was called, "
+            f"{100 * self.launched_ns / self.ns:.0f} % although it had been"
+        ) + (f", {100 * unknown_ns / self.ns:.0f} % before work whose call is not told" if unknown_ns else "")
         evidence = [
             Evidence(f"between {names[was][:400]} and {names[then][:400]}", begin, length, rank)
             for length, begin, was, then, _ in sorted(self.longest, reverse=True)

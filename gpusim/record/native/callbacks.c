@@ -1,9 +1,10 @@
 /* CUPTI's callbacks around launches: they tell the correlation id under which a kernel's time will come, and, where nothing is
- * interposed (CUDA_INJECTION64_PATH), the launch itself.
+ * interposed (CUDA_INJECTION64_PATH), the launch itself, if asked for.
  *
- * A launch through the runtime has one id for both APIs, so that the driver's callbacks are enough. CUPTI has one subscriber before
- * CUDA 13: a program that subscribes through the dynamic linker takes CUPTI over (the recorder goes back to counting), one that has
- * subscribed before keeps it, and times then join launches by kernel and shape.
+ * A launch through the runtime has one id for both APIs, so that the driver's callbacks are enough. CUPTI serves one subscriber, and its
+ * clients are to subscribe before they register buffers (cupti_callbacks.h). So the recorder subscribes first, and has nothing to do with
+ * CUPTI where another has: that one's buffers are its own. A program that comes later and is seen (taking.c) takes CUPTI over. One that
+ * cannot be seen must not be refused for the recorder's sake: there the subscription is given back as soon as it was had.
  */
 #define _GNU_SOURCE
 #include "cupti_layout.h"
@@ -67,46 +68,25 @@ static void on_call(void *context, int domain, uint32_t call, const uint8_t *dat
     thread_state.cupti = 0;
 }
 
-void callbacks_start(void *library) {
+/* Whether CUPTI is there for the recorder. */
+bool callbacks_start(void *library) {
     static const uint32_t calls[] = {CALL_LAUNCH, CALL_LAUNCH_PTSZ, CALL_COOPERATIVE, CALL_COOPERATIVE_PTSZ,
                                      CALL_GRAPH, CALL_GRAPH_PTSZ, CALL_LAUNCH_EX, CALL_LAUNCH_EX_PTSZ};
     static const uint32_t captures[] = {CALL_CAPTURE, CALL_CAPTURE_PTSZ, CALL_CAPTURE_TO, CALL_CAPTURE_TO_PTSZ, CALL_CAPTURE_ENDS, CALL_CAPTURE_ENDS_PTSZ};
     const char *text = getenv("GPUSIM_RECORD_CALLBACKS");
+    bool wanted = text && *text ? strcmp(text, "0") != 0 : taking_is_seen();
     int (*subscribe)(handle *, void (*)(void *, int, uint32_t, const uint8_t *), void *), (*enable)(uint32_t, handle, int, uint32_t);
     *(void **)&subscribe = library_symbol(library, "cuptiSubscribe");
     *(void **)&enable = library_symbol(library, "cuptiEnableCallback");
     *(void **)&unsubscribe = library_symbol(library, "cuptiUnsubscribe");
-    if ((text && !strcmp(text, "0")) || !subscribe || !enable || !unsubscribe || subscribe(&subscriber, on_call, NULL)) return;
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (enable(1, subscriber, DOMAIN_DRIVER, calls[i])) {
-            unsubscribe(subscriber);
-            return;
-        }
+    if (!subscribe || !enable || !unsubscribe || subscribe(&subscriber, on_call, NULL)) return false;
+    for (size_t i = 0; wanted && i < sizeof calls / sizeof *calls; i++) wanted = !enable(1, subscriber, DOMAIN_DRIVER, calls[i]);
+    if (!wanted) { unsubscribe(subscriber); return true; }
     for (size_t i = 0; i < sizeof captures / sizeof *captures; i++) enable(1, subscriber, DOMAIN_DRIVER, captures[i]);
     atomic_store(&subscribed, true);
+    return true;
 }
 
 void callbacks_end(void) {
     if (atomic_exchange(&subscribed, false)) unsubscribe(subscriber);
 }
-
-/* What a program calls when it begins to use CUPTI; a library that the driver loads (no preload) does not see this. */
-static void *real_cupti(const char *name) {
-    static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"};
-    void *found = library_symbol(RTLD_NEXT, name);
-    for (int i = 0; i < 4 && !found; i++) {
-        void *library = dlopen(names[i], RTLD_NOLOAD | RTLD_LAZY);
-        if (library) found = library_symbol(library, name), dlclose(library);
-    }
-    return found;
-}
-enum { CUPTI_NOT_INITIALIZED = 15 };
-#define GIVES_WAY(name, parameters, ...) \
-    EXPORT int name parameters { \
-        int (*call) parameters; \
-        cupti_give_way(); \
-        *(void **)&call = real_cupti(#name); \
-        return call ? call(__VA_ARGS__) : CUPTI_NOT_INITIALIZED; }
-GIVES_WAY(cuptiSubscribe, (handle *one, void *callback, void *data), one, callback, data)
-GIVES_WAY(cuptiSubscribe_v2, (handle *one, void *callback, void *data, void *parameters), one, callback, data, parameters)
-GIVES_WAY(cuptiActivityRegisterCallbacks, (void *request, void *complete), request, complete)

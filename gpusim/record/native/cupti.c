@@ -16,9 +16,11 @@ enum { BUFFERS = 8, BUFFER_BYTES = 1 << 17, FLUSH_EVERY_MS = 1000, FLUSH_MS = 10
 enum { FREE, GIVEN, FULL };
 enum { OFF, ACTIVE, ENDING, FLUSHED, ENDED };
 
-static struct { _Alignas(64) uint8_t bytes[BUFFER_BYTES]; size_t valid; _Atomic int state; } buffers[BUFFERS];
+/* Each an allocation of its own: a program that takes CUPTI over unseen is handed what CUPTI still holds, and may free it. */
+static struct { uint8_t *bytes; size_t valid; _Atomic int state; } buffers[BUFFERS];
 static int (*flush)(uint32_t), (*next_record)(uint8_t *, size_t, uint8_t **), (*disable)(int), (*ask_dropped)(void *, uint32_t, size_t *);
 static _Atomic int begun, phase;
+static _Atomic bool taken; /* by the program */
 static _Atomic uint64_t dropped;
 
 uint64_t cupti_dropped(void) { return atomic_load(&dropped); }
@@ -34,12 +36,16 @@ static void requested(uint8_t **buffer, size_t *bytes, size_t *records) {
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid) {
     (void)bytes;
     size_t lost = 0;
+    int full = 0;
     if (ask_dropped && !ask_dropped(context, stream, &lost)) atomic_fetch_add(&dropped, lost);
-    for (int i = 0; i < BUFFERS; i++)
+    for (int i = 0; i < BUFFERS; i++) {
         if (buffers[i].bytes == buffer) {
             buffers[i].valid = valid <= BUFFER_BYTES ? valid : 0;
             atomic_store_explicit(&buffers[i].state, FULL, memory_order_release);
         }
+        full += atomic_load_explicit(&buffers[i].state, memory_order_relaxed) == FULL;
+    }
+    if (full == BUFFERS / 2) wake_background();
 }
 
 /* A launch that somebody has counted is timed in its own row, found by its correlation id; where that is not known, in the row of its
@@ -69,7 +75,7 @@ static void take(const uint8_t *record) {
         .kind = in_graph ? IN_GRAPH : launch ? launch->kind : LAUNCH,
     };
     if (event.device != NO_DEVICE) identity_gpu(event.device);
-    events_time(&event, start, end - start, launch ? launch->captured : atomic_load(&capture_until_s) != 0);
+    events_time(&event, start, end - start, launch ? launch->captured : atomic_load(&hot.capture_until_s) != 0);
     rows_timed(&event, launch ? launch->minute : rows_minute(), end - start, !counted);
 }
 
@@ -106,8 +112,8 @@ static void *flush_once(void *unused) {
  * still has its last words, and the program its end. */
 static void at_exit(void) {
     int now = ACTIVE;
-    if (!background_runs() || !atomic_compare_exchange_strong(&phase, &now, ENDING)) return;
-    if (start_thread(flush_once)) {
+    if (!background_runs() || (!atomic_compare_exchange_strong(&phase, &now, ENDING) && now != FLUSHED)) return;
+    if (now == FLUSHED || start_thread(flush_once)) { /* flushed: the program has taken CUPTI over, just now */
         bool woken = false;
         for (uint64_t end = now_ns() + (uint64_t)FLUSH_MS * 1000000; (now = atomic_load(&phase)) != ENDED && now_ns() < end;) {
             struct timespec pause = {0, POLL_NS};
@@ -118,13 +124,16 @@ static void at_exit(void) {
     atomic_store(&phase, OFF);
 }
 
-/* The program is about to use CUPTI itself, which serves one at a time: all buffers come back, and from here on launches are counted. */
+/* The program is about to use CUPTI itself, which serves one at a time: all buffers come back, and from here on launches are counted.
+ * Where the recorder has not begun with CUPTI yet, it never will. */
 void cupti_give_way(void) {
-    int now = ACTIVE;
-    if (!atomic_compare_exchange_strong(&phase, &now, OFF)) return;
+    int now = ACTIVE, unread = ENDING;
+    atomic_store(&taken, true);
+    if (!atomic_compare_exchange_strong(&phase, &now, ENDING)) return;
     callbacks_end();
     disable(ACTIVITY_CONCURRENT_KERNEL);
     flush(FLUSH_FORCED);
+    atomic_compare_exchange_strong(&phase, &unread, FLUSHED);
 }
 
 /* CUPTI does not work in a forked child of a process that has used the driver: the child counts. */
@@ -144,15 +153,19 @@ static void begin(void *library) {
     FIND(ask_dropped, "cuptiActivityGetNumDroppedRecords");
     if (!ask_version || !callbacks || !enable || !disable || !flush || !next_record) return;
     if (ask_version(&version) || version < LEAST_CUPTI_VERSION) return;
-    if (callbacks(requested, completed) || enable(ACTIVITY_CONCURRENT_KERNEL)) return;
-    callbacks_start(library);
+    for (int i = 0; i < BUFFERS; i++)
+        if (posix_memalign((void **)&buffers[i].bytes, 64, BUFFER_BYTES)) return;
+    /* Who is refused as a subscriber leaves everything as it is: buffers that it registered would take those of the one before it. */
+    if (!callbacks_start(library)) return;
+    if (callbacks(requested, completed) || enable(ACTIVITY_CONCURRENT_KERNEL)) { callbacks_end(); return; }
     atexit(at_exit);
     atomic_store(&phase, ACTIVE);
+    if (atomic_load(&taken)) cupti_give_way(); /* meanwhile, on another thread */
 }
 
 void cupti_start(void) {
     const char *path = getenv("GPUSIM_RECORD_CUPTI");
-    if ((path && !strcmp(path, "0")) || atomic_load_explicit(&begun, memory_order_relaxed)) return;
+    if ((path && !strcmp(path, "0")) || atomic_load_explicit(&begun, memory_order_relaxed) || atomic_load(&taken)) return;
     /* Only NVIDIA's own driver has export tables: an emulated one would be asked for what it has not. */
     bool named = path && *path == '/';
     if (!named && !real_function("cuGetExportTable")) return;

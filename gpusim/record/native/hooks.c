@@ -15,29 +15,36 @@ struct launch_config { unsigned grid[3], block[3], shared_bytes; handle stream; 
     X(cuLaunchCooperativeKernel_ptsz) X(cuGraphLaunch) X(cuGraphLaunch_ptsz) X(cuModuleLoadData) X(cuModuleLoadDataEx) \
     X(cuModuleLoadFatBinary) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLibraryLoadData) X(cuLibraryUnload) \
     X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuKernelGetFunction) X(cuCtxSetCurrent) X(cuCtxPushCurrent_v2) \
-    X(cuCtxPopCurrent_v2) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy_v2) X(cuStreamBeginCapture_v2) X(cuStreamBeginCapture_v2_ptsz) \
+    X(cuCtxPopCurrent_v2) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy_v2) X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset_v2) X(cuStreamBeginCapture_v2) X(cuStreamBeginCapture_v2_ptsz) \
     X(cuStreamEndCapture) X(cuStreamEndCapture_ptsz) X(cuStreamBeginCaptureToGraph) X(cuStreamBeginCaptureToGraph_ptsz) X(cuGetProcAddress) X(cuGetProcAddress_v2)
 #define NUMBER(name) AT_##name,
 enum { HOOKS(NUMBER) HOOK_COUNT };
-static _Atomic(void *) real[HOOK_COUNT];
-static _Atomic int captures; /* streams that are being captured */
-static _Atomic bool used;
+_Static_assert(HOOK_COUNT <= HOOKS_AT_MOST, "hot.real has a place for each");
 
 static __attribute__((noinline)) void *find_real(int at, const char *name) {
     void *found = library_symbol(RTLD_NEXT, name);
     if (!found || is_hook(found)) found = real_function(name);
     if (found && is_hook(found)) found = NULL;
-    if (found) atomic_store_explicit(&real[at], found, memory_order_release);
+    if (found) atomic_store_explicit(&hot.real[at], found, memory_order_release);
     return found;
 }
 static inline void *real_of(int at, const char *name) {
-    void *found = atomic_load_explicit(&real[at], memory_order_acquire);
+    void *found = atomic_load_explicit(&hot.real[at], memory_order_acquire);
     return LIKELY(found != NULL) ? found : find_real(at, name);
 }
 #define CALL(name, types, ...) \
     int (*call) types = (int (*) types)real_of(AT_##name, #name); \
     if (!call) return 3 /* CUDA_ERROR_NOT_INITIALIZED: there is no driver */; \
     int result = call(__VA_ARGS__)
+/* What the launch will touch comes while the driver works. Of one after a pause that is most of what the recorder costs it. */
+static inline void expect(const void *place) {
+    __builtin_prefetch(place);
+    if (!thread_state.ring) return;
+    __builtin_prefetch(thread_state.ring, 1);
+    __builtin_prefetch(thread_state.next, 1);
+    __builtin_prefetch((const char *)thread_state.next + sizeof(struct event) - 1, 1);
+}
+
 /* CUPTI's callback, where there is one, leaves the launch's correlation id behind. */
 #define LAUNCH_CALL(name, types, ...) \
     thread_state.inside = true, thread_state.cupti = 0; \
@@ -46,7 +53,7 @@ static inline void *real_of(int at, const char *name) {
     thread_state.inside = false
 
 /* Whether each launch is counted where it happens: by a hook, or by a callback. */
-bool launches_noted(void) { return atomic_load_explicit(&used, memory_order_relaxed) || callbacks_on(); }
+bool launches_noted(void) { return atomic_load_explicit(&hot.used, memory_order_relaxed) || callbacks_on(); }
 
 /* Questions that a launch may ask; to look for their functions costs more than a launch may. A driver that is loaded anew is looked up
  * anew by the program too, which forgets these. */
@@ -81,20 +88,20 @@ static inline void note(enum kind kind, uint32_t kernel, const unsigned *grid, c
     struct ring *ring = ring_of_thread();
     if (!ring) return;
     if (thread_state.device < 0) ask_device();
-    if (__builtin_expect(atomic_load_explicit(&captures, memory_order_relaxed) > 0, 0) && is_captured(stream, per_thread)) kind = CAPTURED;
+    if (__builtin_expect(atomic_load_explicit(&hot.captures, memory_order_relaxed) > 0, 0) && is_captured(stream, per_thread)) kind = CAPTURED;
     struct event event = {
         .kernel = kernel, .grid_x = grid[0], .grid_y = (uint16_t)grid[1], .grid_z = (uint16_t)grid[2],
         .block_x = (uint16_t)block[0], .block_y = (uint16_t)block[1], .block_z = (uint16_t)block[2], .range = current_range(),
         .shared_bytes = shared, .stream = folded(stream), .correlation = thread_state.cupti ? thread_state.cupti : ++thread_state.correlation,
         .device = (uint8_t)thread_state.device, .kind = (uint8_t)kind, .joins = thread_state.cupti != 0,
     };
-    if (__builtin_expect(atomic_load_explicit(&capture_until_s, memory_order_relaxed), 0)) event.time_ns = unix_ns();
+    if (__builtin_expect(atomic_load_explicit(&hot.capture_until_s, memory_order_relaxed), 0)) event.time_ns = unix_ns();
     ring_put(ring, &event);
 }
 
 static inline void note_kernel(enum kind kind, handle f, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
     if (!recording()) return;
-    if (!atomic_load_explicit(&used, memory_order_relaxed)) atomic_store(&used, true);
+    if (!atomic_load_explicit(&hot.used, memory_order_relaxed)) atomic_store(&hot.used, true);
     if (thread_state.device < 0 && ring_of_thread()) ask_device(); /* before the kernel's attributes are asked for */
     note(kind, kernel_of(f), grid, block, shared, stream, per_thread);
 }
@@ -112,8 +119,9 @@ void note_graph(handle stream, bool per_thread) {
 
 #define LAUNCH_TYPES (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **)
 #define LAUNCH_HOOK(name, per_thread) \
-    EXPORT int name(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
+    EXPORT HOT int name(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
                     handle stream, void **parameters, void **extra) { \
+        expect(kernel_place(f)); \
         LAUNCH_CALL(name, LAUNCH_TYPES, f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra); \
         if (!result) note_kernel(LAUNCH, f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, per_thread); \
         return result; }
@@ -121,7 +129,8 @@ LAUNCH_HOOK(cuLaunchKernel, false)
 LAUNCH_HOOK(cuLaunchKernel_ptsz, true)
 
 #define LAUNCH_EX_HOOK(name, per_thread) \
-    EXPORT int name(const struct launch_config *config, handle f, void **parameters, void **extra) { \
+    EXPORT HOT int name(const struct launch_config *config, handle f, void **parameters, void **extra) { \
+        expect(kernel_place(f)); \
         LAUNCH_CALL(name, (const void *, handle, void **, void **), config, f, parameters, extra); \
         if (!result) note_kernel(LAUNCH, f, config->grid, config->block, config->shared_bytes, config->stream, per_thread); \
         return result; }
@@ -196,9 +205,22 @@ EXPORT int cuKernelGetFunction(handle *f, handle kernel) {
     return result;
 }
 
+static void forget_context(const void *context) {
+    thread_state.device = -1, thread_state.context = context;
+    thread_state.contexts = atomic_load_explicit(&hot.contexts, memory_order_relaxed);
+}
+/* Programs set the context that they have before each launch (XLA does): its device need not be asked again, unless contexts have come or
+ * gone, whose addresses are used anew. */
+EXPORT int cuCtxSetCurrent(handle context) {
+    CALL(cuCtxSetCurrent, (handle), context);
+    if (result || !context || context != thread_state.context || thread_state.contexts != atomic_load_explicit(&hot.contexts, memory_order_relaxed)) forget_context(context);
+    return result;
+}
 #define CONTEXT_HOOK(name, types, parameters, ...) \
-    EXPORT int name parameters { CALL(name, types, __VA_ARGS__); thread_state.device = -1; return result; }
-CONTEXT_HOOK(cuCtxSetCurrent, (handle), (handle context), context)
+    EXPORT int name parameters { CALL(name, types, __VA_ARGS__); forget_context(NULL); return result; }
+/* Before the call, since another thread may be given the address again, and after it, since one may have set it meanwhile. */
+#define ENDING_HOOK(name, types, parameters, ...) \
+    EXPORT int name parameters { atomic_fetch_add(&hot.contexts, 1); CALL(name, types, __VA_ARGS__); atomic_fetch_add(&hot.contexts, 1); forget_context(NULL); return result; }
 CONTEXT_HOOK(cuCtxPushCurrent_v2, (handle), (handle context), context)
 CONTEXT_HOOK(cuCtxPopCurrent_v2, (handle *), (handle *context), context)
 /* Its versions differ in their arguments, and cuGetProcAddress gives any of them: all are integers or pointers, at most five, and
@@ -208,12 +230,14 @@ CONTEXT_HOOK(cuCtxPopCurrent_v2, (handle *), (handle *context), context)
 CREATE_HOOK(cuCtxCreate_v2)
 CREATE_HOOK(cuCtxCreate_v3)
 CREATE_HOOK(cuCtxCreate_v4)
-CONTEXT_HOOK(cuCtxDestroy_v2, (handle), (handle context), context)
+ENDING_HOOK(cuCtxDestroy_v2, (handle), (handle context), context)
+ENDING_HOOK(cuDevicePrimaryCtxRelease_v2, (int), (int device), device)
+ENDING_HOOK(cuDevicePrimaryCtxReset_v2, (int), (int device), device)
 
 /* A count that is too low would hide captures, one that is too high costs a question a launch: it never goes below none. */
 void capture_counts(int by) {
-    int before = atomic_load(&captures);
-    while (before + by >= 0 && !atomic_compare_exchange_weak(&captures, &before, before + by)) {}
+    int before = atomic_load(&hot.captures);
+    while (before + by >= 0 && !atomic_compare_exchange_weak(&hot.captures, &before, before + by)) {}
 }
 #define CAPTURE_HOOKS(begin, into, end) \
     EXPORT int begin(handle stream, int mode) { LAUNCH_CALL(begin, (handle, int), stream, mode); if (!result) capture_counts(1); return result; } \
@@ -267,7 +291,7 @@ void *hook_for(const char *name, void *found) {
     for (int i = 0; i < HOOK_COUNT; i++)
         if (!strcmp(table[i].name, name)) {
             if (!is_hook(found)) {
-                if (atomic_exchange(&real[i], found) != found) forget_questions();
+                if (atomic_exchange(&hot.real[i], found) != found) forget_questions();
                 start_background();
                 cupti_start();
             } else if (!real_of(i, name)) return NULL; /* asked for among all libraries, and there is no driver */

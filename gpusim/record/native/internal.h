@@ -8,8 +8,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+/* On the way of every launch: the compiler puts these functions side by side, on few pages. */
+#define HOT __attribute__((hot))
 
 enum { RINGS = 16, RING_EVENTS = 8192, ROWS = 4096, KERNELS = 4096, HANDLES = 16384, RANGES = 1024, DEVICES = 64 };
+enum { HOOKS_AT_MOST = 61 };
 enum { NAME_BYTES = 2048, ARENA_BYTES = 1 << 20, BATCH_BYTES = 1 << 19, BINS = 64, NO_DEVICE = 255 };
 enum kind { LAUNCH = 0, COOPERATIVE = 1, GRAPH = 2, IN_GRAPH = 3, CAPTURED = 4, OTHER = 5 };
 enum frame { HELLO = 1, BATCH = 2, EVENTS = 3, ACKNOWLEDGED = 4, CAPTURE = 5 };
@@ -31,9 +34,9 @@ struct ring {
     _Alignas(64) _Atomic uint32_t head; /* the producer's */
     uint32_t seen_tail;
     _Atomic uint64_t dropped;
+    struct event *_Atomic events;
     _Alignas(64) _Atomic uint32_t tail; /* the consumer's */
     _Alignas(64) _Atomic uint32_t state;
-    struct event *_Atomic events;
 };
 
 struct kernel {
@@ -45,15 +48,16 @@ struct kernel {
 };
 
 /* ring.c */
-struct ring *ring_of_thread(void);
-bool ring_put(struct ring *ring, const struct event *event);
+struct ring *ring_of_thread(void) HOT;
+bool ring_put(struct ring *ring, const struct event *event) HOT;
 void rings_drain(void (*take)(const struct event *));
 uint64_t rings_dropped(void);
 void rings_after_fork(void);
 uint64_t rings_bytes(void);
 
 /* kernels.c */
-uint32_t kernel_of(void *handle);
+uint32_t kernel_of(void *handle) HOT;
+const void *kernel_place(void *handle) HOT;
 void kernel_named(void *handle, void *module, const char *name, bool is_library_kernel);
 void kernel_symbol(void *handle, const char *name);
 void kernel_same(void *handle, void *of);
@@ -89,8 +93,7 @@ void note_graph(void *stream, bool per_thread);
 void capture_counts(int by);
 
 /* thread.c */
-extern _Atomic uint32_t capture_until_s; /* CLOCK_MONOTONIC_COARSE; 0: none */
-bool recording(void);
+bool recording(void) HOT;
 bool start_thread(void *(*work)(void *));
 void start_background(void);
 void wake_background(void);
@@ -147,9 +150,13 @@ void cupti_after_fork(void);
 uint64_t cupti_dropped(void);
 
 /* callbacks.c */
-void callbacks_start(void *library);
+bool callbacks_start(void *library);
 void callbacks_end(void);
 bool callbacks_on(void);
+
+/* taking.c */
+void *cupti_hook(void *library, const char *name);
+bool taking_is_seen(void);
 
 /* joins.c: only the background thread */
 struct join { uint32_t correlation, minute, kernel, stream; uint16_t range; uint8_t device, kind; bool captured; };
@@ -158,10 +165,16 @@ const struct join *join_find(uint32_t correlation);
 void joins_after_fork(void);
 
 /* nvtx.c */
-uint16_t current_range(void);
+uint16_t current_range(void) HOT;
 
-/* `cupti`: the correlation id of the launch that is under way; `inside`: it came through a hook. */
-struct thread_state { struct ring *ring; uint32_t generation, correlation, cupti; int16_t device; bool none, inside; };
+/* `next`: where the next event goes; `device`: of `context`, as long as no context has ended since (`contexts`), -1: not asked; `cupti`: the correlation id of the launch that is under way; `inside`: it came through a hook. */
+struct thread_state { struct ring *ring; struct event *next; const void *context; uint32_t contexts, generation, correlation, cupti; int16_t device; bool none, inside; };
 extern __thread struct thread_state thread_state;
-extern _Atomic uint32_t generation; /* of forks */
+
+/* What every launch reads, and what seldom changes, in one cache line: after a pause of the program each line that a launch touches comes
+ * from memory, which is most of what it then takes. `wanted`: whether to record, -1 before it is asked; `used`: a hook has noted a launch;
+ * `captures`: streams that are being captured; `capture_until_s`: of a full capture, by CLOCK_MONOTONIC_COARSE, 0: none; `generation`: of
+ * forks; `contexts`: how many have begun or ended. Then the driver's own functions, which hooks.c numbers: those that launch are the first. */
+struct hot { _Atomic int wanted; _Atomic bool used; _Atomic int captures; _Atomic uint32_t capture_until_s, generation, contexts; _Atomic(void *) real[HOOKS_AT_MOST]; };
+extern struct hot hot;
 #endif

@@ -10,6 +10,8 @@
 enum { UNKNOWN = 0, PROBES = 64, MODULES = 4096, PATIENCE = 10000 };
 /* Of a handle that the driver had no name for: it is not asked again at every launch. */
 enum { NAMELESS = KERNELS, SEEN = 1024 };
+/* In a handle's word: its kernel's attributes are there, so that a launch need not look at the kernel. */
+enum { COMPLETE = 1 << 30 };
 enum { SHARED_SIZE = 1, NUM_REGS = 4 }; /* CUfunction_attribute */
 
 static struct { _Atomic(void *) key; _Atomic uint32_t kernel; void *module; bool of_library; } handles[HANDLES];
@@ -69,7 +71,7 @@ void kernel_same(void *handle, void *of) {
     size_t at = at_of(of, HANDLES);
     for (int i = 0; i < PROBES; i++, at = (at + 1) % HANDLES)
         if (atomic_load(&handles[at].key) == of) {
-            meaning(handle, handles[at].module, atomic_load(&handles[at].kernel), false);
+            meaning(handle, handles[at].module, atomic_load(&handles[at].kernel) & ~(uint32_t)COMPLETE, false);
             break;
         }
     tables_leave();
@@ -130,15 +132,20 @@ static __attribute__((noinline)) uint32_t first_launch(void *handle, uint32_t sl
     return slot;
 }
 
+/* Where a launch will look first. */
+const void *kernel_place(void *handle) { return &handles[at_of(handle, HANDLES)]; }
+
 uint32_t kernel_of(void *handle) {
     size_t at = at_of(handle, HANDLES);
     for (int i = 0; i < PROBES; i++, at = (at + 1) % HANDLES) {
         void *key = atomic_load_explicit(&handles[at].key, memory_order_acquire);
         if (key == handle) {
             uint32_t slot = atomic_load_explicit(&handles[at].kernel, memory_order_acquire);
+            if (LIKELY(slot & COMPLETE)) return slot & ~(uint32_t)COMPLETE;
             if (slot == NAMELESS) return UNKNOWN;
-            if (LIKELY(slot && atomic_load_explicit(&kernels[slot].ready, memory_order_relaxed))) return slot;
-            return first_launch(handle, slot, handles[at].of_library);
+            uint32_t found = first_launch(handle, slot, handles[at].of_library);
+            if (found == slot && slot && atomic_load(&kernels[slot].ready)) atomic_compare_exchange_strong(&handles[at].kernel, &slot, slot | COMPLETE);
+            return found;
         }
         if (!key) break;
     }
@@ -151,7 +158,7 @@ void kernel_symbol(void *handle, const char *name) {
     size_t at = at_of(handle, HANDLES);
     for (int i = 0; i < PROBES; i++, at = (at + 1) % HANDLES) {
         void *key = atomic_load_explicit(&handles[at].key, memory_order_acquire);
-        if (key == handle && atomic_load_explicit(&handles[at].kernel, memory_order_relaxed) % NAMELESS) return;
+        if (key == handle && atomic_load_explicit(&handles[at].kernel, memory_order_relaxed) % NAMELESS) return; /* COMPLETE is a multiple of NAMELESS, and never alone */
         if (!key || key == handle) break;
     }
     if (!tables_enter(0)) return;

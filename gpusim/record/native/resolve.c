@@ -45,5 +45,6 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
     if (!look) return NULL;
     if (name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z' && handle != RTLD_NEXT)
         return of_driver(handle, name);
+    if (name[0] == 'c' && name[1] == 'u' && !strncmp(name, "cupti", 5) && handle != RTLD_NEXT && recording()) return cupti_hook(handle, name);
     return look(handle, name);
 }

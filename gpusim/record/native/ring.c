@@ -18,11 +18,10 @@ static _Atomic uint64_t mapped_bytes, lost;
 static pthread_key_t end_of_thread;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 __thread struct thread_state thread_state __attribute__((tls_model("initial-exec"))) = {.device = -1};
-_Atomic uint32_t generation;
 
 static void thread_ended(void *ring) {
     struct ring *mine = ring;
-    if (thread_state.generation == atomic_load(&generation) && mine != &rings[RINGS - 1])
+    if (thread_state.generation == atomic_load(&hot.generation) && mine != &rings[RINGS - 1])
         atomic_store_explicit(&mine->state, LEFT, memory_order_release);
     thread_state.ring = NULL;
     thread_state.none = true; /* a launch in a later destructor of this thread is dropped */
@@ -44,7 +43,7 @@ static bool mapped(struct ring *ring) {
 
 struct ring *ring_of_thread(void) {
     struct thread_state *mine = &thread_state;
-    uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
+    uint32_t now = atomic_load_explicit(&hot.generation, memory_order_relaxed);
     if (LIKELY(mine->ring && mine->generation == now)) return mine->ring;
     if (mine->generation == now && mine->none) return NULL;
     pthread_once(&once, make_key);
@@ -74,7 +73,7 @@ static __attribute__((noinline)) void wake_if_filling(struct ring *ring, uint32_
     if (head - ring->seen_tail >= RING_EVENTS / 2) wake_background();
 }
 
-static bool put(struct ring *ring, const struct event *event) {
+static HOT bool put(struct ring *ring, const struct event *event) {
     uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (head - ring->seen_tail >= RING_EVENTS) {
         ring->seen_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
@@ -87,6 +86,7 @@ static bool put(struct ring *ring, const struct event *event) {
     struct event *events = atomic_load_explicit(&ring->events, memory_order_relaxed);
     events[head % RING_EVENTS] = *event;
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+    thread_state.next = &events[(head + 1) % RING_EVENTS];
     if (__builtin_expect((head + 1) % (RING_EVENTS / 4) == 0, 0)) wake_if_filling(ring, head + 1);
     return true;
 }
@@ -127,7 +127,7 @@ uint64_t rings_bytes(void) { return atomic_load(&mapped_bytes); }
 
 /* In the child, whose only thread is this one: what the rings hold is the parent's. */
 void rings_after_fork(void) {
-    atomic_fetch_add(&generation, 1);
+    atomic_fetch_add(&hot.generation, 1);
     atomic_flag_clear(&shared_busy);
     atomic_store(&lost, 0);
     for (int i = 0; i < RINGS; i++) {

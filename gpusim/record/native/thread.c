@@ -16,19 +16,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_NS = 10000000, MOST_STEP_NS = 100000000, FEW = 256, MANY = 1024, LAST_WORDS_MS = 150, STACK_BYTES = 1 << 18, MOST_CAPTURE_S = 3600 };
+enum { STEP_NS = 10000000, MOST_STEP_NS = 500000000, FEW = 256, MANY = 1024, LAST_WORDS_MS = 150, STACK_BYTES = 1 << 18, MOST_CAPTURE_S = 3600 };
 enum { RUNNING, ENDING, ENDED };
 
-static _Atomic int wanted = -1, started;
+static _Atomic int started;
 static _Atomic uint32_t phase;
-_Atomic uint32_t capture_until_s;
+_Alignas(64) struct hot hot = {.wanted = -1};
 
 bool recording(void) {
-    int state = atomic_load_explicit(&wanted, memory_order_relaxed);
+    int state = atomic_load_explicit(&hot.wanted, memory_order_relaxed);
     if (LIKELY(state >= 0)) return state;
     const char *text = getenv("GPUSIM_RECORD");
     state = !(text && !strcmp(text, "0"));
-    atomic_store(&wanted, state);
+    atomic_store(&hot.wanted, state);
     return state;
 }
 
@@ -41,7 +41,8 @@ uint64_t unix_ns(void) { return clock_ns(CLOCK_REALTIME); }
 uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t coarse_seconds(void) { return (uint32_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000000u) + 1; }
 
-/* As long a pause as keeps a step's launches few: a wakeup costs as much as many of them. A ring that fills calls by itself. */
+/* As long a pause as keeps a step's launches few: a wakeup costs as much as many of them. A ring that fills, and CUPTI's buffers that
+ * do, call by themselves. */
 static long pause_ns(uint64_t taken) {
     static long pause = STEP_NS;
     long most = (long)(channel_period_ms() * 1000000 / 5);
@@ -49,13 +50,13 @@ static long pause_ns(uint64_t taken) {
     if (taken >= MANY) pause /= 2;
     else if (taken < FEW) pause *= 2;
     if (pause > most) pause = most;
-    if (atomic_load(&capture_until_s)) pause = STEP_NS;
+    if (atomic_load(&hot.capture_until_s)) pause = STEP_NS;
     return pause > STEP_NS ? pause : STEP_NS;
 }
 
 static void step(bool last) {
-    uint32_t until = atomic_load(&capture_until_s);
-    if (until && coarse_seconds() > until) atomic_store(&capture_until_s, 0);
+    uint32_t until = atomic_load(&hot.capture_until_s);
+    if (until && coarse_seconds() > until) atomic_store(&hot.capture_until_s, 0);
     rows_set_minute((uint32_t)(clock_ns(CLOCK_REALTIME_COARSE) / 60000000000u));
     rings_drain(rows_event);
     if (!last) cupti_poll(); /* at the end the driver may be gone */
@@ -107,7 +108,7 @@ bool start_thread(void *(*work)(void *)) {
 void start_background(void) {
     if (LIKELY(atomic_load_explicit(&started, memory_order_relaxed))) return;
     if (!recording() || atomic_exchange(&started, 1)) return;
-    if (!start_thread(run)) atomic_store(&wanted, 0); /* no thread: nothing is recorded */
+    if (!start_thread(run)) atomic_store(&hot.wanted, 0); /* no thread: nothing is recorded */
 }
 
 /* In the child: stores and a close, as fork allows. */
@@ -157,7 +158,7 @@ __attribute__((destructor)) static void exiting(void) {
 
 EXPORT int gpusim_record_abi(void) { return GPUSIM_RECORD_ABI; }
 EXPORT void gpusim_record_capture(unsigned seconds) {
-    atomic_store(&capture_until_s, seconds ? coarse_seconds() + (seconds > MOST_CAPTURE_S ? MOST_CAPTURE_S : seconds) : 0);
+    atomic_store(&hot.capture_until_s, seconds ? coarse_seconds() + (seconds > MOST_CAPTURE_S ? MOST_CAPTURE_S : seconds) : 0);
 }
 EXPORT void gpusim_record_stats(struct gpusim_record_stats *stats) {
     *stats = (struct gpusim_record_stats){rows_launches(), rings_dropped() + rows_lost(), channel_acknowledged(), rows_waiting(), rings_bytes()};
