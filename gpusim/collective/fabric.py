@@ -30,32 +30,48 @@ def fair_rates(links, loads, capacity):
     each byte of the message; ``capacity``: float64[links], bytes a second. The rates of all messages are raised alike until a link is full; those of its messages stay,
     and the others go on (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2)."""
     messages, hops = links.shape
+    # Links that carry something, numbered anew: a cluster has many that do not.
+    place = np.full(len(capacity), -1, np.int64)
+    used = 0
+    path = np.full((messages, hops), -1, np.int64)
+    for message in range(messages):
+        for hop in range(hops):
+            link = links[message, hop]
+            if link >= 0:
+                if place[link] < 0:
+                    place[link] = used
+                    used += 1
+                path[message, hop] = place[link]
+    whole = np.zeros(used)
+    for link in range(len(capacity)):
+        if place[link] >= 0:
+            whole[place[link]] = capacity[link]
+    left = whole.copy()
     rates = np.zeros(messages)
     going = np.ones(messages, np.bool_)
-    left = capacity.copy()
     level = 0.0
     waiting = messages
     while waiting > 0:
-        wanted = np.zeros(len(capacity))
+        wanted = np.zeros(used)
         for message in range(messages):
             if going[message]:
                 for hop in range(hops):
-                    if links[message, hop] >= 0:
-                        wanted[links[message, hop]] += loads[message, hop]
+                    if path[message, hop] >= 0:
+                        wanted[path[message, hop]] += loads[message, hop]
         step = np.inf
-        for link in range(len(capacity)):
+        for link in range(used):
             if wanted[link] > 0.0:
                 step = min(step, max(0.0, left[link]) / wanted[link])
         level += step
-        for link in range(len(capacity)):
+        for link in range(used):
             left[link] -= step * wanted[link]
         for message in range(messages):
             if not going[message]:
                 continue
-            full = step == np.inf
+            full = False
             for hop in range(hops):
-                link = links[message, hop]
-                if link >= 0 and left[link] <= 1e-9 * capacity[link]:
+                link = path[message, hop]
+                if link >= 0 and left[link] <= 1e-9 * whole[link]:
                     full = True
             if full:
                 going[message] = False
@@ -70,8 +86,9 @@ class Fabric:
     def __init__(self, environment: simpy.Environment) -> None:
         self.environment = environment
         self.names: list[str] = []
-        self._capacity: list[float] = []
-        self._carried: list[float] = []
+        self._capacity = np.zeros(0)
+        self._carried = np.zeros(0)
+        self._spare: list[int] = []
         self._links = np.full((0, MOST_LINKS), -1, np.int64)
         self._loads = np.zeros((0, MOST_LINKS))
         self._left = np.zeros(0)
@@ -87,10 +104,18 @@ class Fabric:
         """A new link's number. Raises ValueError for a rate that is none."""
         if not 0.0 < bytes_per_second < np.inf:
             raise ValueError(f"{name}: a link of {bytes_per_second} bytes a second")
+        if self._spare:
+            link = self._spare.pop()
+            self.names[link], self._capacity[link], self._carried[link] = name, bytes_per_second, 0.0
+            return link
         self.names.append(name)
-        self._capacity.append(bytes_per_second)
-        self._carried.append(0.0)
+        self._capacity = np.append(self._capacity, bytes_per_second)
+        self._carried = np.append(self._carried, 0.0)
         return len(self.names) - 1
+
+    def release(self, link: int) -> None:
+        """A link that carries nothing any more: its number may be another's."""
+        self._spare.append(link)
 
     def set_rate(self, link: int, bytes_per_second: float) -> None:
         """From now on; messages under way go on at what is fair then."""
@@ -117,7 +142,7 @@ class Fabric:
     def carried_bytes(self) -> dict[str, float]:
         """By link, of what was sent so far."""
         self._advance()
-        return dict(zip(self.names, self._carried, strict=True))
+        return dict(zip(self.names, self._carried.tolist(), strict=True))
 
     def _change(self) -> None:
         """Rates are settled once for all that happens at this time."""
@@ -151,7 +176,7 @@ class Fabric:
         if not len(self._left):
             self._rates = np.zeros(0)
             return
-        self._rates = fair_rates(self._links, self._loads, np.array(self._capacity))
+        self._rates = fair_rates(self._links, self._loads, self._capacity)
         first = float((self._left / self._rates).min())
         turn = self._turn
         self.environment.timeout(first).callbacks.append(lambda _event: self._wake(turn))  # type: ignore[union-attr]
@@ -172,8 +197,7 @@ class Fabric:
         sent = np.minimum(self._left, elapsed * self._rates)
         np.maximum(self._left - sent, 0.0, out=self._left)
         used = self._links >= 0
-        np.add.at(carried := np.array(self._carried), self._links[used], (sent[:, None] * self._loads)[used])
-        self._carried = carried.tolist()
+        np.add.at(self._carried, self._links[used], (sent[:, None] * self._loads)[used])
         # What would be sent within what times are rounded to has been sent.
         soon = self._rates * (_SOON + 4e-16 * now)
         ended = self._left <= np.maximum(_LEFT * self._total, soon)

@@ -46,13 +46,19 @@ class Exchange:
         within = Collective(collective.kind, max(2, min(len(members), topology.node.gpus)), collective.message_bytes, collective.dtype, collective.library)  # fmt: skip
         self.timing = time_of(topology.node, generation, figures, within)
         steps = self._within(collective, self.members) if len(nodes) == 1 else self._between(nodes)
-        self.done: simpy.Event = self._environment.process(steps)
+        self.done: simpy.Event = self._environment.process(self._whole(steps))
 
     def slow(self, gpu: int, share: float) -> None:
         """Of the rate of its channels a member has but this share, from now on: DRAM is shared with what runs beside."""
         self._slowed[gpu] = share
         if gpu in self._channels:
             self._fabric.set_rate(self._channels[gpu], self._rate * share)
+
+    def _whole(self, steps: Steps) -> Steps:
+        yield from steps
+        for link in self._channels.values():
+            self._fabric.release(link)
+        self._channels = {}
 
     def _open(self, share: float) -> None:
         """The channels of each member: what its kernel sends and copies a second."""

@@ -106,6 +106,11 @@ _COUNT = click.IntRange(min=1)
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep a sweep's rows in this file, and do not project what is in it again.",
 )
+@click.option(
+    "--traces",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the step as Chakra execution traces into this folder, one a GPU, and groups.json.",
+)
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write a report, in HTML.")
 @format_option()
 @done_by("projecting_models")
@@ -128,5 +133,6 @@ def model(**options: object) -> None:
       gpusim project llama3_70b --gpu h100:8 --batch 32 --sequence 4096 --output 512
       gpusim project deepseek_v3 --gpu h200:8 --phase decode --batch 64 --dtype fp8 --ep 8
       gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
+      gpusim project llama3_70b --gpu h100:8 --phase decode --batch 32 --traces step
       gpusim project llama3_8b --gpu h100:1 --sweep batch=1..256 --sweep gpu=a100_80gb,h100 --pareto
     """
