@@ -16,13 +16,12 @@ from gpusim.execution.trace import ExecutionTrace, Node
 from gpusim.project.backward import backward_of, gradient_sum, optimizer_step
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import parameters_of_stages
-from gpusim.project.layers import Kind, embedding_operators, head_operators, layer_operators, stages_of
-from gpusim.project.load import Load, steps_of
+from gpusim.project.layers import blocks_of, stages_of
+from gpusim.project.load import steps_of
 from gpusim.project.operator import Operator
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 
-Blocks = list[list[Operator]]
 _MOST_NODES = 1 << 22
 
 
@@ -52,15 +51,6 @@ def step_traces(prices: Prices, config: Decoder, plan: Plan, ranks: Iterable[int
         ]
         traces.append(ExecutionTrace(rank, nodes, {}, f"{config.name}, rank {rank}"))
     return StepTraces(traces, {name: members for (_, name), members in groups.items()})
-
-
-def blocks_of(config: Decoder, plan: Plan, load: Load, kinds: tuple[Kind, ...], first: bool, last: bool) -> Blocks:
-    """The operators of a stage's step, layer by layer; what sends to the next stage apart."""
-    found = [embedding_operators(config, plan, load)] if first else []
-    found += [layer_operators(config, plan, load, kind) for kind in kinds]
-    if last:
-        found.append(head_operators(config, plan, load, load.tokens if plan.phase == "train" else None))
-    return found
 
 
 def _groups(plan: Plan) -> dict[tuple[str, str], tuple[int, ...]]:
