@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from gpusim.collective.shape import Collective
+from gpusim.project.alternating import Turns, taken_in_turns
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.layers import blocks_of, embedding_operators, head_operators, layer_operators, stages_of
@@ -17,7 +18,6 @@ from gpusim.project.operator import Operator
 from gpusim.project.part import Priced, priced, seconds_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.turns import Turns, taken_in_turns
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from gpusim.cli import run
 from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.project.alternating import taken_in_turns
 from gpusim.project.layers import blocks_of, stages_of
 from gpusim.project.load import halves_of
 from gpusim.project.network import decoder_of
 from gpusim.project.operator import Operator
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.turns import taken_in_turns
 from gpusim.project.whole import project_model
 from gpusim.tile.beside import shares_beside
 from gpusim.tile.operators import GemmOp, MemoryOp
