@@ -156,6 +156,24 @@ def test_a_kernel_that_dram_holds_back_takes_longer() -> None:
     assert 1.9 * alone < held < 2.1 * alone
 
 
+def test_a_ring_waits_for_whoever_is_slow_and_then_for_the_next() -> None:
+    collective = Collective("reduce_scatter", 8, 256 << 20)
+    (alone,) = seconds(topology := cluster(), begun(topology, collective, range(8)).done)
+    topology = cluster()
+    exchange = begun(topology, collective, range(8))
+    exchange.slow(0, 0.5)
+
+    def other():
+        yield topology.fabric.environment.timeout(alone)
+        exchange.slow(0, 1.0)
+        exchange.slow(1, 0.5)
+
+    topology.fabric.environment.process(other())
+    (held,) = seconds(topology, exchange.done)
+    # Each GPU by itself would have taken half as long again, or would have ended by then; the second is as far as the first let it come.
+    assert 1.65 * alone < held < 2 * alone
+
+
 def test_what_cannot_be_is_refused() -> None:
     topology = cluster()
     with pytest.raises(SpecError, match="its members are"):

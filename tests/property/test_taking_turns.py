@@ -7,8 +7,12 @@ import json
 import pytest
 
 from gpusim.cli import run
+from gpusim.collective.figures import figures_of
+from gpusim.collective.node import node_of
+from gpusim.collective.project import time_of
 from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
+from gpusim.execution.interference import beside_of
 from gpusim.gpus.load import load_gpu
 from gpusim.project.alternating import taken_in_turns
 from gpusim.project.layers import blocks_of, stages_of
@@ -64,12 +68,17 @@ def test_a_prefill_gains_and_halves_share_out_the_batch() -> None:
     assert taken_in_turns(PRICES, halves).seconds == pytest.approx(found.step.seconds)
 
 
-def test_products_are_slowed_as_the_machine_says() -> None:
-    large = Operator("x", "sum", Collective("all_reduce", 8, 512 << 20))
-    found = taken_in_turns(PRICES, [[[large]], [[COMPUTE]]])
-    assert found.seconds == pytest.approx(seconds(large), rel=0.1)
-    shares = shares_beside(PRICES.spec, COMPUTE.op, 24, 1e12)
-    assert found.exposed_seconds == pytest.approx(found.seconds - seconds(COMPUTE) / shares.product, rel=0.03)
+@pytest.mark.parametrize("op", [GemmOp(4096, 4096, 4096), GemmOp(32, 8192, 8192)])
+def test_products_are_slowed_as_the_machine_says(op: GemmOp) -> None:
+    shape = Collective("all_reduce", 8, 1 << 30)
+    product = Operator("x", "product", op)
+    found = taken_in_turns(PRICES, [[[Operator("x", "sum", shape)]], [[product]]])
+    links = node_of(PRICES.spec)
+    timing = time_of(links, "hopper", figures_of("hopper"), shape)
+    beside = beside_of(links, PRICES.spec.sm_count, shape, timing)
+    shares = shares_beside(PRICES.spec, op, beside.channels, beside.dram_bytes_per_second)
+    assert found.seconds - found.exposed_seconds == pytest.approx(seconds(product) / shares.product, rel=1e-6)
+    assert found.seconds >= timing.seconds
 
 
 @pytest.mark.parametrize(
