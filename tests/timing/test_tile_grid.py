@@ -101,6 +101,6 @@ def test_a_product_and_a_collective_that_both_want_all_of_dram_get_it_by_their_s
     # One that wants less than its part gets it, and the product the rest.
     cycles, *_, pieces, end = beside(128, 32, 0, 1024.0, 1024.0 * 16, sms=96, dram=64.0)
     assert pieces * 1024.0 / end == pytest.approx(1.0, rel=0.01)
-    assert cycles == pytest.approx(alone / 0.75, rel=0.05)
+    assert cycles == pytest.approx(alone / 0.75, rel=0.1)
     # One that moves nothing there and holds an SM that the product does not miss changes nothing.
     assert beside(128, 1, 0, 1024.0, 0.0, sms=65, dram=64.0)[0] == pytest.approx(alone, rel=1e-9)
