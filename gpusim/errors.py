@@ -89,6 +89,10 @@ class ProductionError(UsageError):
     """A trace of launches, or a file of ``gpusim production``, that is damaged, of an unknown form, or none at all."""
 
 
+class ExecutionTraceError(UsageError):
+    """An execution trace (Chakra) that is damaged, waits for itself, or names what is not there."""
+
+
 class CoverageFileError(UsageError):
     """A coverage file that is damaged, of another version, or none at all."""
 

@@ -32,6 +32,7 @@ FLOORS = {
     "theory": 4,
     "tile": 4,
     "collective": 5,
+    "execution": 6,
     "project": 10,
     "silicon": 4,
     "sanitizer": 6,

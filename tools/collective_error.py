@@ -3,6 +3,7 @@
     python tools/collective_error.py FOLDER                   the learning half of nccl_tests.csv and custom_all_reduce.csv in FOLDER, by generation and message size
     python tools/collective_error.py FOLDER --final           the half that set nothing
     python tools/collective_error.py FOLDER --final --record  and keep the errors as bands (gpusim/collective/errors.json)
+    python tools/collective_error.py FOLDER --messages        the same of collectives that are simulated as messages on links, not by their formulas
     python tools/collective_error.py FOLDER --fit hopper      better figures for figures.toml, found on the learning half
 
 FOLDER holds the CSV files that ai-dynamo/aiconfigurator's data make (commit 095f58a; traces/library/collectives has a sample). Half-precision rows of nccl-tests count, of custom
@@ -21,15 +22,18 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
+import simpy
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from gpusim.collective.bands import REGIONS
 from gpusim.collective.figures import Figures, figures_of
-from gpusim.collective.node import node_of
+from gpusim.collective.messages import Exchange
+from gpusim.collective.node import Node, node_of
 from gpusim.collective.project import time_of
 from gpusim.collective.shape import Collective
+from gpusim.collective.topology import Topology
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
@@ -59,17 +63,23 @@ def measured(folder: Path, gpu: str, final: bool) -> pd.DataFrame:
     return found[np.array(keys) % 2 == int(final)].reset_index(drop=True)
 
 
-def errors(gpu: str, rows: pd.DataFrame, figures: Figures | None = None) -> np.ndarray:
-    """Relative errors of the projected times."""
+def errors(gpu: str, rows: pd.DataFrame, figures: Figures | None = None, messages: bool = False) -> np.ndarray:
+    """Relative errors of the projected times, by formulas or as ``messages`` on links."""
     spec = load_gpu(gpu)
     node, used = node_of(spec), figures or figures_of(spec.generation)
-    seconds = [
-        time_of(
-            node, spec.generation, used, Collective(row.collective, row.gpus, row.message_bytes, "fp16", row.library)
-        ).seconds
-        for row in rows.itertuples()
-    ]
+    shapes = [Collective(row.collective, row.gpus, row.message_bytes, "fp16", row.library) for row in rows.itertuples()]
+    if messages:
+        seconds = [_sent_seconds(node, spec.generation, used, shape) for shape in shapes]
+    else:
+        seconds = [time_of(node, spec.generation, used, shape).seconds for shape in shapes]
     return np.array(seconds) * 1e6 / rows.us.to_numpy() - 1
+
+
+def _sent_seconds(node: Node, generation: str, figures: Figures, shape: Collective) -> float:
+    environment = simpy.Environment()
+    topology = Topology(environment, node, max(node.gpus, shape.gpus))
+    environment.run(Exchange(topology, generation, figures, shape, range(shape.gpus)).done)
+    return environment.now
 
 
 def region_rows(gpu: str, rows: pd.DataFrame, off: np.ndarray) -> list[dict[str, Any]]:
@@ -138,14 +148,24 @@ def record(rows: list[dict[str, Any]]) -> None:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--final", is_flag=True, help="The half that set nothing.")
 @click.option("--record", "recorded", is_flag=True, help="Keep the errors as bands.")
+@click.option("--messages", is_flag=True, help="Simulated on links.")
 @click.option("--worst", type=click.IntRange(0), default=0, help="Print so many of the worst, too.")
 @click.option("--fit", "generation", help="Find better figures of this generation.")
 @click.option("--rounds", type=click.IntRange(1), default=30, show_default=True, help="Of the search.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-def main(folder: Path, final: bool, recorded: bool, worst: int, generation: str | None, rounds: int, form: str) -> None:
+def main(
+    folder: Path,
+    final: bool,
+    recorded: bool,
+    messages: bool,
+    worst: int,
+    generation: str | None,
+    rounds: int,
+    form: str,
+) -> None:
     """Print errors by region."""
-    if recorded and not final:
-        raise click.UsageError("--record goes with --final")
+    if recorded and (messages or not final):
+        raise click.UsageError("--record goes with --final, and without --messages")
     found = []
     with shown():
         for gpu in GPUS.values():
@@ -155,7 +175,7 @@ def main(folder: Path, final: bool, recorded: bool, worst: int, generation: str 
                     for name, value in vars(fit(gpu, rows, rounds)).items():
                         click.echo(f"{name} = {value}")
                 continue
-            off = errors(gpu, rows)
+            off = errors(gpu, rows, messages=messages)
             found += region_rows(gpu, rows, off)
             if worst:
                 order = np.argsort(-np.abs(np.log1p(off)))[:worst]

@@ -18,7 +18,8 @@ _FILE = Path(__file__).with_name("nodes.toml")
 
 @dataclass(frozen=True)
 class Node:
-    """``link_bytes_per_second``: one way, of a GPU; ``channels``: rings that NCCL lays; ``ring_gb_per_second``: what its choice reckons with; ``switch_sums``: NVLS."""
+    """``link_bytes_per_second``: one way, of a GPU; ``channels``: rings that NCCL lays; ``ring_gb_per_second``: what its choice reckons with; ``switch_sums``: NVLS;
+    ``link_latency_us``: of a store, one way; ``packet_overhead_bytes``: on the link beside a packet's data."""
 
     gpus: int
     link_bytes_per_second: float
@@ -27,6 +28,8 @@ class Node:
     switch_sums: bool
     network_bytes_per_second: float
     network_latency_us: float
+    link_latency_us: float
+    packet_overhead_bytes: float
     measured: bool
 
 

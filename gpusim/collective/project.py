@@ -82,16 +82,19 @@ def _ring_or_tree(node: Node, generation: str, figures: Figures, collective: Col
 def _peers(node: Node, figures: Figures, collective: Collective) -> Timing:
     gpus, message = collective.gpus, collective.message_bytes
     part = message if collective.kind == "send_recv" else message / gpus
-    base = figures.peers_base_us if part < _LATE_PART_BYTES else figures.peers_late_us
-    # Messages between the two: the later start is paid as it is filled.
-    if part < _LATE_PART_BYTES:
-        base += (figures.peers_late_us - figures.peers_base_us) * part / _LATE_PART_BYTES
+    base = peers_base_us(figures, part)
     peers = 1 if collective.kind == "send_recv" else gpus - 1
     copied = 0.0 if collective.kind == "send_recv" else figures.peers_copy * message / gpus
     seconds = 1e-6 * (base + peers * figures.peers_step_us) + (part * peers + copied) / (
         node.link_bytes_per_second * figures.peers_share
     )
     return Timing(seconds, "peers", "Simple", float(part * peers))
+
+
+def peers_base_us(figures: Figures, part_bytes: float) -> float:
+    """What sends and receives of so many bytes a peer take at their start. Between small and large messages the later start is paid as it is filled."""
+    late = min(1.0, part_bytes / _LATE_PART_BYTES)
+    return figures.peers_base_us + (figures.peers_late_us - figures.peers_base_us) * late
 
 
 def _in_switch(node: Node, figures: Figures, collective: Collective) -> Timing:

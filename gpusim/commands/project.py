@@ -10,6 +10,7 @@ from gpusim.commands.project_collective import collective
 from gpusim.commands.project_export import export
 from gpusim.commands.project_model import model
 from gpusim.commands.project_operators import attention, moe
+from gpusim.commands.project_replay import durations, replay
 from gpusim.errors import UsageError
 
 DTYPES = ("bf16", "fp16", "tf32", "int8", "fp8", "fp4")
@@ -48,6 +49,8 @@ def project() -> None:
 project.add_command(model)
 project.add_command(collective)
 project.add_command(export)
+project.add_command(replay)
+project.add_command(durations)
 
 
 @project.command()

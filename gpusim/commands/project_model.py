@@ -8,7 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, set_option
-from gpusim.project.plan import KV_BYTES, PHASES, RECOMPUTES, WEIGHT_BYTES
+from gpusim.project.plan import KV_BYTES, OVERLAPS, PHASES, RECOMPUTES, WEIGHT_BYTES
 
 _COUNT = click.IntRange(min=1)
 
@@ -80,6 +80,13 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="Stage of ZeRO in training: 1 shares out the optimizer's state over replicas.",
 )
+@click.option(
+    "--overlap",
+    type=click.Choice(OVERLAPS),
+    default="none",
+    show_default=True,
+    help="two-batch: halves of the batch take turns, one computes while the other's collectives run.",
+)
 @gpu_option("h100")
 @set_option()
 @click.option(
@@ -106,6 +113,11 @@ _COUNT = click.IntRange(min=1)
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep a sweep's rows in this file, and do not project what is in it again.",
 )
+@click.option(
+    "--traces",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the step as Chakra execution traces into this folder, one a GPU, and groups.json.",
+)
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write a report, in HTML.")
 @format_option()
 @done_by("projecting_models")
@@ -127,6 +139,8 @@ def model(**options: object) -> None:
     Examples:
       gpusim project llama3_70b --gpu h100:8 --batch 32 --sequence 4096 --output 512
       gpusim project deepseek_v3 --gpu h200:8 --phase decode --batch 64 --dtype fp8 --ep 8
+      gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --overlap two-batch
       gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
+      gpusim project llama3_70b --gpu h100:8 --phase decode --batch 32 --traces step
       gpusim project llama3_8b --gpu h100:1 --sweep batch=1..256 --sweep gpu=a100_80gb,h100 --pareto
     """

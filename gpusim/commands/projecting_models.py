@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import click
 
 from gpusim.errors import NoDataError, UsageError
+from gpusim.execution.chakra_file import GROUPS, written
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.project.decoder import Decoder
+from gpusim.project.execution import step_traces
 from gpusim.project.limits import remedies
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
@@ -34,7 +37,7 @@ _MOST_GPUS = 1 << 20
 def model(**options: Any) -> None:
     network = decoder_of(options["network"])
     if options["sweep"]:
-        _refuse(options, "with --sweep", "helps", "operators", "what_if", "output_file")
+        _refuse(options, "with --sweep", "helps", "operators", "what_if", "output_file", "traces")
         _sweep(network, options)
         return
     if options["pareto"] or options["resume"]:
@@ -50,6 +53,8 @@ def model(**options: Any) -> None:
             changed = _project(Prices(override_gpu(spec, options["what_if"])), network, plan)
         asked = options["helps"] or options["output_file"]
         helping = remedies(prices, network, _timed(plan), _step(found)) if asked else []
+        if options["traces"] is not None:
+            _write_traces(options["traces"], prices, network, plan)
     if options["output_file"] is not None:
         write_whole(options["output_file"], render_model(found, helping, spec).encode())
     if options["operators"]:
@@ -60,6 +65,15 @@ def model(**options: Any) -> None:
     else:
         lines = lines_of(found) + (remedy_lines(helping) if helping else [])
         click.echo(format_pairs(lines if changed is None else _beside(lines, lines_of(changed)), options["form"]))
+
+
+def _write_traces(folder: Path, prices: Prices, network: Decoder, plan: Plan) -> None:
+    """A file a rank, and who is in which group."""
+    made = step_traces(prices, network, plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    for trace in made.traces:
+        write_whole(folder / f"{network.name}.{trace.rank}.et", b"".join(written(trace.nodes)))
+    write_whole(folder / GROUPS, (json.dumps(made.groups) + "\n").encode())
 
 
 def _refuse(options: Mapping[str, Any], where: str, *names: str) -> None:
@@ -87,7 +101,7 @@ def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
         phase=options["phase"], batch=options["batch"], sequence=options["sequence"], output=options["output"] if options["phase"] == "request" else 0,
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
-        recompute=options["recompute"], zero=options["zero"],
+        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:
         raise UsageError(

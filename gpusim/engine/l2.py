@@ -15,6 +15,7 @@ from gpusim.engine.graph import part_name
 from gpusim.engine.inbox import Inbox
 from gpusim.engine.latencies import dram_request_ticks
 from gpusim.engine.part import Outgoing
+from gpusim.engine.peer_memory import Windows, owners
 from gpusim.engine.tables import FIRST_NODES, copied, grown
 from gpusim.errors import DeadlockError
 from gpusim.gpus.spec import GpuSpec
@@ -42,8 +43,9 @@ _handle_until = direct(l2.handle_until)
 class L2Part:
     """The slices of both partitions. Takes REQUEST and DRAM_RESPONSE, sends RESPONSE and DRAM_REQUEST."""
 
-    def __init__(self, spec: GpuSpec, device: int = 0) -> None:
+    def __init__(self, spec: GpuSpec, device: int = 0, elsewhere: Windows = ()) -> None:
         self.name, self.device, self._spec = part_name(device, "l2"), device, spec
+        self._elsewhere = elsewhere
         chip, sectors = spec.l2, spec.l2.line_bytes // spec.l2.sector_bytes
         sets = chip.total_bytes // (chip.slices * chip.ways * chip.line_bytes)
         counts = np.arange(sectors + 1)
@@ -88,7 +90,8 @@ class L2Part:
         room = max(1, spec.dram.write_queue_entries * spec.dram.channels // chip.slices)
         self._state = l2_state.L2State(
             tags=make_tags(chip.slices * rates.sets * chip.ways, rates.line_sectors),
-            pages=make_pages(spec.tlb, spec.sm_count),
+            # One row more for what comes from other devices.
+            pages=make_pages(spec.tlb, spec.sm_count + 1),
             costs=self._costs,
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
             nodes=l2_state.NODE_TABLE.zeros(FIRST_NODES),
@@ -130,7 +133,9 @@ class L2Part:
         return 1.0 - np.count_nonzero(held == l2_tags.EMPTY) / len(held)
 
     def deliver(self, batch: np.ndarray) -> None:
-        """Take a batch whose times are not before any tick already advanced to."""
+        """Take a batch whose times are not before any tick already advanced to. Requests for memory that is elsewhere are left to the port to its devices."""
+        if self._elsewhere and batch.dtype == REQUEST:
+            batch = batch[owners(batch["line"], self._elsewhere) < 0]
         (self._requests if batch.dtype == REQUEST else self._fills).add(batch)
 
     def next_tick(self) -> int:

@@ -22,6 +22,7 @@ from gpusim.engine.l2 import L2Part
 from gpusim.engine.launch import NOTHING_MORE, Observation, RunningLaunch
 from gpusim.engine.link import LinkPart
 from gpusim.engine.part import Part
+from gpusim.engine.peer_port import PeerPort, windows_of
 from gpusim.engine.result import LaunchResult
 from gpusim.engine.run_ahead import run_ahead
 from gpusim.engine.sm import SmGroup
@@ -49,10 +50,11 @@ def _sm_groups(_graph: MachineGraph, node: Node, threads: int) -> list[SmGroup]:
 
 #: Kind of node -> how it is built.
 BUILDERS: dict[str, Builder] = {
-    "l2": lambda graph, node, threads: [L2Part(node.spec, node.gpu)],
+    "l2": lambda graph, node, threads: [L2Part(node.spec, node.gpu, windows_of(graph, node.gpu))],
     "sm": _sm_groups,
     "hbm": lambda graph, node, threads: [HbmPart(node.spec, node.gpu)],
     "dispatcher": lambda graph, node, threads: [Dispatcher(node.spec, node.gpu)],
+    "peer_port": lambda graph, node, threads: [PeerPort(node.spec, node.gpu)],
     "link": lambda graph, node, threads: [LinkPart(node.spec, len(graph.devices), node.name)],
 }
 

@@ -77,3 +77,14 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
     logits = 4.0 * rows * config.vocabulary
     found.append(Operator("head", "sampling", MemoryOp("sampling", 3 * logits, logits)))
     return found
+
+
+def blocks_of(
+    config: Decoder, plan: Plan, load: Load, kinds: tuple[Kind, ...], first: bool, last: bool
+) -> list[list[Operator]]:
+    """The operators of a stage's step, layer by layer; what sends to the next stage apart."""
+    found = [embedding_operators(config, plan, load)] if first else []
+    found += [layer_operators(config, plan, load, kind) for kind in kinds]
+    if last:
+        found.append(head_operators(config, plan, load, load.tokens if plan.phase == "train" else None))
+    return found

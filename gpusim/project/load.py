@@ -46,6 +46,16 @@ def steps_of(plan: Plan) -> tuple[Load, ...]:
     return tuple(_chunks(sequences, plan.sequence, plan.chunk))
 
 
+def halves_of(plan: Plan) -> tuple[Load, Load]:
+    """A micro-batch's sequences in two, for a plan whose halves take turns."""
+    sequences = plan.replica_batch // plan.micro_batches
+    queries = 1 if plan.phase == "decode" else plan.sequence
+    first, second = (
+        Load((Group(count, queries, plan.sequence),), count) for count in (-(-sequences // 2), sequences // 2)
+    )
+    return first, second
+
+
 def _chunks(sequences: int, length: int, chunk: int) -> list[Load]:
     """Prompts one after the other, ``chunk`` tokens a step; a step that ends a prompt begins the next."""
     loads = []

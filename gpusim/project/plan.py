@@ -15,6 +15,8 @@ PHASES = ("prefill", "decode", "mixed", "request", "train")
 #: Of weights and the products with them -> bytes an element. Scales of blocks are left out: 0.8 % for 128 x 128 blocks in FP32.
 WEIGHT_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+#: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
+OVERLAPS = ("none", "two-batch")
 RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
@@ -28,7 +30,7 @@ class Plan:
     """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in the cache of each (decode, mixed);
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
     ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
-    out the optimizer's state."""
+    out the optimizer's state; ``overlap``: of :data:`OVERLAPS`."""
 
     phase: str
     batch: int = 1
@@ -44,6 +46,7 @@ class Plan:
     micro_batches: int = 1
     recompute: str = "none"
     zero: int = 0
+    overlap: str = "none"
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -55,6 +58,7 @@ class Plan:
             ("dtype", WEIGHT_BYTES),
             ("kv_dtype", KV_BYTES),
             ("recompute", RECOMPUTES),
+            ("overlap", OVERLAPS),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")
@@ -68,6 +72,8 @@ class Plan:
             raise UsageError(
                 f"a replica's batch of {self.replica_batch} cannot be split evenly into {self.micro_batches} micro-batches"
             )
+        if self.overlap != "none":
+            self._check_overlap()
         if self.phase == "mixed" and not self.chunk:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
         if self.phase == "train" and self.dtype not in ("bf16", "fp16", "fp8"):
@@ -80,6 +86,16 @@ class Plan:
                 f"experts over {self.expert_parallel} GPUs: that must divide tensor parallel x data parallel, "
                 f"{self.tensor_parallel * self.data_parallel}"
             )  # fmt: skip
+
+    def _check_overlap(self) -> None:
+        if self.phase in ("mixed", "train") or self.chunk:
+            raise UsageError(
+                "halves of a batch take turns in prefill, decode and request, without --chunk: leave out --overlap"
+            )
+        if self.replica_batch // self.micro_batches < 2:
+            raise UsageError(
+                "one sequence has no halves that could take turns: leave out --overlap or give a larger --batch"
+            )
 
     @property
     def gpus(self) -> int:

@@ -34,7 +34,7 @@ def _plan(found: ModelProjection) -> dict[str, Any]:
     return {
         "model": found.network, "gpu": found.gpu, "gpus": plan.gpus, "phase": plan.phase, "batch": plan.batch, "sequence": plan.sequence, "output": plan.output,
         "tp": plan.tensor_parallel, "pp": plan.pipeline_parallel, "dp": plan.data_parallel, "ep": plan.expert_parallel, "dtype": plan.dtype,
-        "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches,
+        "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches, "overlap": plan.overlap,
     }  # fmt: skip
 
 
@@ -54,8 +54,14 @@ def step_record(found: ModelProjection) -> dict[str, Any]:
         "tokens_per_joule": figure(found.tokens / found.joules), "watts_per_gpu": figure(found.watts, 3), "energy_validated": found.energy_validated,
         "mfu_percent": figure(100 * found.mfu, 3), "limiter": limiters(found)[0][0],
         "communication_percent": figure(100 * found.communication_seconds / found.step.seconds, 3),
-        "bubble_percent": figure(100 * max(0.0, found.bubble_seconds) / found.step.seconds, 3), **_memory(found),
+        "hidden_communication_percent": _hidden_percent(found), "bubble_percent": figure(100 * max(0.0, found.bubble_seconds) / found.step.seconds, 3), **_memory(found),
     }  # fmt: skip
+
+
+def _hidden_percent(found: ModelProjection) -> float:
+    """Of the communication, what runs beside computation."""
+    whole = found.hidden_seconds + found.communication_seconds
+    return figure(100 * found.hidden_seconds / whole, 3) if whole else 0.0
 
 
 def request_record(found: RequestProjection) -> dict[str, Any]:
@@ -69,7 +75,8 @@ def request_record(found: RequestProjection) -> dict[str, Any]:
         "tokens_per_joule": figure(first.plan.batch * first.plan.output / found.joules),
         "watts_per_gpu": figure(found.joules / found.seconds.seconds / first.plan.gpus, 3), "energy_validated": found.middle.energy_validated,
         "prefill_mfu_percent": figure(100 * first.mfu, 3), "decode_limiter": limiters(found.middle)[0][0],
-        "communication_percent": figure(100 * found.middle.communication_seconds / found.middle.step.seconds, 3), **_memory(first),
+        "communication_percent": figure(100 * found.middle.communication_seconds / found.middle.step.seconds, 3),
+        "hidden_communication_percent": _hidden_percent(found.middle), **_memory(first),
     }  # fmt: skip
 
 

@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from gpusim.collective.shape import Collective
+from gpusim.project.alternating import Turns, taken_in_turns
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
-from gpusim.project.layers import embedding_operators, head_operators, layer_operators, stages_of
-from gpusim.project.load import Load, steps_of
+from gpusim.project.layers import blocks_of, embedding_operators, head_operators, layer_operators, stages_of
+from gpusim.project.load import Load, halves_of, steps_of
 from gpusim.project.operator import Operator
 from gpusim.project.part import Priced, priced, seconds_of
 from gpusim.project.plan import Plan
@@ -21,14 +22,25 @@ from gpusim.project.prices import Prices
 
 @dataclass(frozen=True)
 class Stage:
-    """What one GPU of a pipeline stage launches for one micro-batch; ``seconds``: of it."""
+    """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how long both take and how much of it is waited for other GPUs."""
 
     items: tuple[Priced, ...]
+    taking_turns: Turns | None = None
 
     @property
     def seconds(self) -> float:
-        """Launch after launch."""
-        return seconds_of(self.items)
+        """Launch after launch, or of both halves."""
+        return seconds_of(self.items) if self.taking_turns is None else self.taking_turns.seconds
+
+    @property
+    def communication_seconds(self) -> float:
+        """In collectives, hidden or not."""
+        return sum(item.seconds for item in self.items if item.operator.communicates)
+
+    @property
+    def exposed_seconds(self) -> float:
+        """In which it waits for other GPUs."""
+        return self.communication_seconds if self.taking_turns is None else self.taking_turns.exposed_seconds
 
 
 def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, ...]:
@@ -37,10 +49,18 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
     found = []
     for number, kinds in enumerate(shared_out):
         operators: list[Operator] = []
-        for load in steps_of(plan):
-            step = _stage(config, plan, load, Counter(kinds), number == 0, number == len(shared_out) - 1)
+        first, last = number == 0, number == len(shared_out) - 1
+        turns = None
+        loads: tuple[Load, ...] = steps_of(plan)
+        if plan.overlap != "none":
+            loads = halves_of(plan)
+            turns = taken_in_turns(prices, [blocks_of(config, plan, load, kinds, first, last) for load in loads])
+            sends = [] if last else [Operator("pipeline", "send", _sent(config, plan, load)) for load in loads]
+            turns = turns.followed_by(sum(prices.of(each.op).seconds for each in sends))
+        for load in loads:
+            step = _stage(config, plan, load, Counter(kinds), first, last)
             operators += _trained(step, plan) if plan.phase == "train" else step
-        found.append(Stage(priced(operators, prices)))
+        found.append(Stage(priced(operators, prices), turns))
     return tuple(found)
 
 
@@ -53,10 +73,13 @@ def _stage(config: Decoder, plan: Plan, load: Load, kinds: Counter, first: bool,
     if last:
         operators += head_operators(config, plan, load, load.tokens if plan.phase == "train" else None)
     else:
-        # Each GPU of a stage sends its share of the rows to its peer; the next stage gathers them within itself.
-        sent = max(1, 2 * load.tokens * config.hidden // plan.tensor_parallel)
-        operators.append(Operator("pipeline", "send to the next stage", Collective("send_recv", 2, sent, "bf16")))
+        operators.append(Operator("pipeline", "send to the next stage", _sent(config, plan, load)))
     return operators
+
+
+def _sent(config: Decoder, plan: Plan, load: Load) -> Collective:
+    """Each GPU of a stage sends its share of the rows to its peer; the next stage gathers them within itself."""
+    return Collective("send_recv", 2, max(1, 2 * load.tokens * config.hidden // plan.tensor_parallel), "bf16")
 
 
 def _trained(forward: list[Operator], plan: Plan) -> list[Operator]:

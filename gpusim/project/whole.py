@@ -25,7 +25,7 @@ class ModelProjection:
     """One step of ``plan``: a prefill of the whole batch, one token of each sequence, or one step of training.
 
     ``step``: seconds with interval; ``items``: operators of one micro-batch through all stages, and what comes once a step; ``bubble_seconds``: in which a stage
-    waits for others; ``communication_seconds``: of ``step``, waiting for other GPUs; ``tokens``: of all replicas, read or generated; ``model_flops``:
+    waits for others; ``communication_seconds``: of ``step``, waiting for other GPUs; ``hidden_seconds``: of communication beside computation, of all stages; ``tokens``: of all replicas, read or generated; ``model_flops``:
     operations that the mathematics takes, of all GPUs; ``joules``: of all GPUs; ``energy_validated``: whether their error is known.
     """
 
@@ -36,6 +36,7 @@ class ModelProjection:
     items: tuple[Priced, ...]
     bubble_seconds: float
     communication_seconds: float
+    hidden_seconds: float
     tokens: int
     model_flops: float
     peak_flops: float
@@ -84,14 +85,14 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
     seconds = passing + (micro - 1) * slowest + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
     energy = step_energy(prices.spec, plan, items, once, seconds)
-    communication = sum(item.seconds for item in shown if item.operator.communicates)
-    communication += (micro - 1) * max(
-        (sum(i.seconds for i in stage.items if i.operator.communicates) for stage in stages), default=0.0
-    )
+    waited = sum(item.seconds for item in once if item.operator.communicates)
+    waited += sum(stage.exposed_seconds for stage in stages)
+    waited += (micro - 1) * max(stage.exposed_seconds for stage in stages)
+    hidden_by_turns = sum(max(0.0, stage.communication_seconds - stage.exposed_seconds) for stage in stages)
     return ModelProjection(
         network=config.name, gpu=prices.spec.name, plan=plan, step=interval_of(shown, seconds), items=shown,
         bubble_seconds=seconds + hidden_seconds - seconds_of(once) - micro * passing / len(stages),
-        communication_seconds=communication - hidden_seconds, tokens=tokens_of(plan),
+        communication_seconds=waited - hidden_seconds, hidden_seconds=hidden_seconds + micro * hidden_by_turns, tokens=tokens_of(plan),
         model_flops=_model_flops(config, plan, active), peak_flops=peak_flops(prices.spec, plan.dtype), parameters=everything, active_parameters=active,
         footprint=footprint_of(config, plan, float(prices.spec.dram.total_bytes)), joules=energy.joules, energy_validated=energy.validated,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -218,13 +219,20 @@ def _run(
 def _simulated(
     machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice, rows: int
 ) -> tuple[float, float, float, float]:
-    tile, (a_bytes, b_bytes) = choice.tile, shape.operand_bytes
+    return run_groups(*grid_arguments(machine, library, shape, choice.tile, choice.splits, rows))
+
+
+def grid_arguments(
+    machine: TileMachine, library: Library, shape: GemmShape, tile: Tile, splits: int, rows: int
+) -> tuple[Any, ...]:
+    """What :func:`gpusim.tile.grid.run_groups` takes of the first ``rows`` of a product that is cut so."""
+    a_bytes, b_bytes = shape.operand_bytes
     found_bytes = machine.l2_bytes * library.l2_share
     # Of operands and results that do not fit, none is found where a launch before left it.
     warm_bytes = a_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
-    return run_groups(
+    return (
         np.array(shape.group_rows or (rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
-        tile.depth * _deeper(shape), tile.stages, tile.blocks, choice.splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
+        tile.depth * _deeper(shape), tile.stages, tile.blocks, splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
         machine.flops_per_cycle * library.rate(tile.outputs), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,

@@ -4,6 +4,9 @@ Mental model: a block works through its tile's depth in steps, and loads ``stage
 where no block had that piece within the last L2-ful of bytes, DRAM; each of these serves one request after the other at its rate. A step's arithmetic
 begins when its operands have come and the SM's tensor cores are free. So waves, tails, reuse in L2 and contention come out of who asks when. Steps
 are worked on in groups where there are many, their loads then arrive while the group is worked on.
+
+A collective beside it began before: its channels hold an SM each, on which no block of the product has place (NCCL's have 640 threads of 96 registers), until it ends;
+its pieces go over the links one after the other, and through DRAM as the product's loads do: each waits for the other's bytes, but that SMs are served in turn.
 """
 
 from __future__ import annotations
@@ -32,17 +35,39 @@ def run_grid(
     )  # fmt: skip
 
 
+#: No collective beside a product.
+ALONE = np.zeros(0)
+#: Of one: SMs that it holds, pieces (0: until the product has ended), cycles of a piece on the links, bytes of a piece in DRAM.
+_CHANNELS, _PIECES, _PIECE_CYCLES, _PIECE_BYTES = range(4)
+
+
 @numba.njit(cache=True)
 def run_groups(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
     step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, events,
 ):  # fmt: skip
+    """:func:`run_beside` without a collective: (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
+    return run_beside(
+        group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
+        bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
+        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, events, np.zeros(0),
+    )[:4]  # fmt: skip
+
+
+@numba.njit(cache=True)
+def run_beside(
+    group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
+    bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, events, beside,
+):  # fmt: skip
     """Cycles from the first load to the last store of products in one launch, and what was moved.
 
     ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
     ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the operand is not in L2 at the start;
-    rates are bytes (or operations) a cycle. Returns (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
+    rates are bytes (or operations) a cycle. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
+    cycles and DRAM bytes of a piece), or ALONE. Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces
+    of the collective that are done, cycles until the last of them is)."""
     grid_columns = (columns + tile_columns - 1) // tile_columns
     # Of each product the first of its rows of tiles, in the order of the launch.
     first_row = np.zeros(len(group_rows) + 1, np.int64)
@@ -51,7 +76,9 @@ def run_groups(
     tiles = first_row[-1] * grid_columns * splits
     part = (depth + splits - 1) // splits
     steps = (part + tile_depth - 1) // tile_depth
-    slots = min(sm_count * blocks, tiles)
+    channels = int(beside[_CHANNELS]) if len(beside) else 0
+    # Places of the channels' SMs, which take no block yet, beside those that do.
+    slots = min(sm_count * blocks, tiles + channels * blocks)
     group = max(1, min(steps, tiles * steps // events))
     groups = (steps + group - 1) // group
     ring = min(_RING, stages // group + 2)
@@ -71,16 +98,44 @@ def run_groups(
     ends = np.zeros((slots, ring))
     tile_of = np.zeros(slots, np.int64)
     group_of = np.zeros(slots, np.int64)
-    queue = [(0.0, 0)]
+    following = 0
+    left = tiles
+    pieces = 0
+    piece_end = 0.0
+    part_free = 0.0
+    queue = [(0.0, -1)]
+    if not len(beside):
+        queue.pop()
     for slot in range(slots):
-        tile_of[slot] = slot
-        if slot:
+        # Blocks are dealt to SMs that are free; the others are those of the channels.
+        if (slot + channels) % sm_count >= channels and following < tiles:
+            tile_of[slot] = following
+            following += 1
             queue.append((0.0, slot))
-    following = slots
     end = 0.0
     while len(queue) > 0:
         now, slot = heapq.heappop(queue)
-        sm = slot % sm_count
+        if slot < 0:
+            if beside[_PIECES] == 0.0 and left == 0:
+                break
+            if pieces > 0 and pieces == beside[_PIECES]:
+                # Its SMs take blocks now.
+                for waiting in range(slots):
+                    if (waiting + channels) % sm_count < channels and following < tiles:
+                        tile_of[waiting] = following
+                        following += 1
+                        heapq.heappush(queue, (now, waiting))
+                continue
+            pieces += 1
+            piece_end = now + beside[_PIECE_CYCLES]
+            if beside[_PIECE_BYTES] > 0.0:
+                dram_free = max(now, dram_free) + beside[_PIECE_BYTES] / dram_rate
+                # SMs are served in turn: the channels' have their part of the rate however many loads of others wait.
+                part_free = max(now, part_free) + beside[_PIECE_BYTES] / (dram_rate * channels / sm_count)
+                piece_end = max(piece_end, min(dram_free, part_free))
+            heapq.heappush(queue, (piece_end, -1))
+            continue
+        sm = (slot + channels) % sm_count
         split = tile_of[slot] % splits
         place = tile_of[slot] // splits
         product = np.searchsorted(first_row, place // grid_columns, side="right") - 1
@@ -151,10 +206,11 @@ def run_groups(
         dram_moved += stored if splits == 1 else 0.0
         done += epilogue_cycles + real_rows * real_columns / epilogue_rate
         end = max(end, done)
+        left -= 1
         if following < tiles:
             tile_of[slot] = following
             following += 1
             group_of[slot] = 0
             own_free[slot] = 0.0
             heapq.heappush(queue, (done + start_cycles, slot))
-    return end, l2_moved, dram_moved, arithmetic / sm_count
+    return end, l2_moved, dram_moved, arithmetic / sm_count, pieces, piece_end

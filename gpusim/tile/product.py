@@ -50,12 +50,8 @@ def project_product(
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. ``library``,
     ``memory``: other figures than the generation's own. Raises SpecError where the GPU has no
     such products."""
-    a_bytes, b_bytes = (OPERANDS.get(op.dtype, (0.0, ""))[0] + more for more in _SCALE_BYTES[op.dtype]) if op.block_scaled else (0.0, 0.0)  # fmt: skip
-    groups = (op.rows,) * op.batch if op.batch > 1 else ()
-    shape = GemmShape(
-        op.rows * op.batch, op.columns, op.depth, op.dtype, group_rows=groups, a_bytes=a_bytes, b_bytes=b_bytes
-    )
-    found = project_gemm(spec, shape, library or _library(spec.generation, op))
+    shape = shape_of(op)
+    found = project_gemm(spec, shape, library or library_for(spec.generation, op))
     band = _band(spec.generation, op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
@@ -72,10 +68,19 @@ def project_product(
     elements = float(op.rows) * op.batch * op.depth
     converting = project_memory(
         spec,
-        MemoryOp("quantize", input_bytes * elements, (a_bytes or own_bytes) * elements, op.rows * op.batch),
+        MemoryOp("quantize", input_bytes * elements, (shape.a_bytes or own_bytes) * elements, op.rows * op.batch),
         memory,
     )
     return joined(title, [converting, product], band.factor, validated, reason)
+
+
+def shape_of(op: GemmOp) -> GemmShape:
+    """The launch of ``op``'s product."""
+    a_bytes, b_bytes = (OPERANDS.get(op.dtype, (0.0, ""))[0] + more for more in _SCALE_BYTES[op.dtype]) if op.block_scaled else (0.0, 0.0)  # fmt: skip
+    groups = (op.rows,) * op.batch if op.batch > 1 else ()
+    return GemmShape(
+        op.rows * op.batch, op.columns, op.depth, op.dtype, group_rows=groups, a_bytes=a_bytes, b_bytes=b_bytes
+    )
 
 
 def _band(generation: str, op: GemmOp) -> Band:
@@ -88,7 +93,7 @@ def _band(generation: str, op: GemmOp) -> Band:
     return gemm_band(generation, op.dtype, op.rows)
 
 
-def _library(generation: str, op: GemmOp) -> Library:
+def library_for(generation: str, op: GemmOp) -> Library:
     """What the table says of batches, of block scales, of the dtype, in this order."""
     if op.batch > 1 and op.dtype in ("bf16", "fp16"):
         return library_of(generation, "batch")

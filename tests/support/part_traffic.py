@@ -24,8 +24,10 @@ from gpusim.engine.hbm import HbmPart
 from gpusim.engine.l2 import L2Part
 from gpusim.engine.link import LinkPart
 from gpusim.engine.part import Part
+from gpusim.engine.peer_port import PeerPort, PeerPortSpec
 from gpusim.engine.sm import SmGroup
 from gpusim.model.address_hash import channel_of, layout_of
+from gpusim.model.crossbar import request_latency_ticks, response_latency_ticks
 from gpusim.model.link import LinkSpec
 from gpusim.model.messages import (
     ATOMIC,
@@ -313,6 +315,56 @@ def link_traffic(draw) -> Callable[[], Case]:
     return lambda: Case(LinkPart(spec, 3), np.split(packets, count), settle, {PACKET: spec.latency_ticks})
 
 
+@st.composite
+def peer_traffic(draw) -> Callable[[], Case]:
+    """Requests of device 0's SMs, some for device 1's memory, and device 1's for memory of device 0."""
+    spec, base, count = small_gpu(sm_count=4), 1 << 34, draw(st.integers(1, 20))
+    asked, packets = np.zeros(count, REQUEST), np.zeros(draw(st.integers(0, 20)), PACKET)
+    asked["time"] = _times(draw, count, 3000)
+    away = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    asked["line"] = [base * theirs + 128 * place for place, theirs in enumerate(away)]
+    asked["sm"], asked["tag"], asked["sequence"] = np.arange(count) % 4, np.arange(count) + 7, np.arange(count)
+    asked["kind"], asked["sectors"], asked["bytes"] = draw(st.sampled_from([READ, WRITE, ATOMIC])), 5, 64
+    packets["time"] = _times(draw, len(packets), 3000)
+    packets["line"] = 128 * np.arange(len(packets))
+    packets["source"], packets["device"], packets["tag"], packets["sm"] = 1, 0, np.arange(len(packets)) + 50, 3
+    packets["kind"], packets["sectors"], packets["sequence"] = (
+        draw(st.sampled_from([READ, WRITE])),
+        3,
+        np.arange(len(packets)),
+    )
+    late = draw(st.integers(1, 200))
+
+    def answer(batch: np.ndarray) -> list[np.ndarray]:
+        if batch.dtype == REQUEST:
+            answers = np.zeros(len(batch), RESPONSE)
+            for name in ("tag", "sm", "kind", "sectors"):
+                answers[name] = batch[name]
+        elif batch.dtype == PACKET and (batch["answer"] == 0).any():
+            answers = batch[batch["answer"] == 0].copy()
+            answers["source"], answers["device"], answers["answer"] = 1, 0, 1
+            answers["sequence"] += 1000
+            batch = batch[batch["answer"] == 0]
+        else:
+            return []
+        answers["time"] = batch["time"] + 10 * CYCLE + batch["sequence"].astype(np.int64) * late % 4096
+        return [answers]
+
+    def settle(sent: Sent) -> None:
+        out = sent.get(PACKET, np.zeros(0, PACKET))
+        theirs = asked[np.array(away)]
+        assert sorted(out["tag"][out["answer"] == 0].tolist()) == theirs["tag"].tolist()
+        assert sorted(out["tag"][out["answer"] == 1].tolist()) == packets["tag"].tolist()
+        _once(sent, RESPONSE, ["sm", "tag"], theirs[["sm", "tag"]].tolist())
+        _once(sent, REQUEST, ["line"], packets[["line"]].tolist())
+
+    own = PeerPortSpec(spec, ((base, 2 * base, 1),), 100.0, 32)
+    arrivals = [*np.split(asked, count), *(np.split(packets, len(packets)) if len(packets) else [])]
+    out_ticks = round(100.0 * spec.clock_hz / 1e9 * CYCLE)
+    latencies = {PACKET: out_ticks, REQUEST: request_latency_ticks(spec), RESPONSE: response_latency_ticks(spec)}
+    return lambda: Case(PeerPort(own, 0), arrivals, settle, latencies, answer, answer_ticks=10 * CYCLE)
+
+
 #: Kind of part -> what draws a test bench for it; each call of what was drawn gives the same case anew.
 TRAFFIC: dict[str, st.SearchStrategy[Callable[[], Case]]] = {
     "hbm": dram_traffic(),
@@ -320,4 +372,5 @@ TRAFFIC: dict[str, st.SearchStrategy[Callable[[], Case]]] = {
     "sm": sm_traffic(),
     "dispatcher": dispatcher_traffic(),
     "link": link_traffic(),
+    "peer_port": peer_traffic(),
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from gpusim.tile.grid import run_grid
+from gpusim.tile.grid import run_beside, run_grid
 
 FAST = 1e12
 LATENCY, STEP, START, EPILOGUE = 700.0, 10.0, 300.0, 500.0
@@ -65,3 +66,41 @@ def test_two_blocks_an_sm_share_its_tensor_cores():
 def test_groups_of_steps_change_little(dram):
     fine, coarse = (run(2048, 2048, 4096, sms=16, dram=dram, events=events)[0] for events in (10**9, 2000))
     assert coarse == pytest.approx(fine, rel=0.06)
+
+
+def beside(rows, *collective, sms=4, dram=FAST):
+    """A product of ``rows`` rows of tiles of one column beside a collective (:func:`gpusim.tile.grid.run_beside`)."""
+    return run_beside(
+        np.array([rows * 128]), 128, 1024, 128, 128, 64, 4, 1, 1, 2.0, 2.0, 2.0, sms, 4096.0, FAST, FAST, dram, 300.0, LATENCY,
+        1e9, True, True, STEP, START, EPILOGUE, 32.0, 1.0, 100_000, np.array(collective, dtype=float),
+    )  # fmt: skip
+
+
+def test_a_collective_holds_its_sms_until_it_ends_and_no_longer():
+    one = beside(1)[0]
+    assert beside(3, 1, 8, 10.0 * one, 0.0)[0] == pytest.approx(one, abs=1)
+    # A fourth tile waits for a free SM, for one of the others or for the collective's, whichever is free first.
+    assert beside(4, 1, 8, 10.0 * one, 0.0)[0] == pytest.approx(2 * one + START, rel=0.1)
+    assert beside(4, 1, 1, 0.5 * one, 0.0)[0] == pytest.approx(1.5 * one, rel=0.1)
+    assert beside(4, 3, 0, one / 8, 0.0)[0] == pytest.approx(4 * one, rel=0.2)
+
+
+def test_a_collective_goes_on_when_the_product_has_ended_and_its_pieces_are_all_done():
+    *_, pieces, end = beside(1, 2, 50, 1000.0, 0.0)
+    assert (pieces, end) == (50, 50 * 1000.0)
+
+
+def test_a_product_and_a_collective_that_both_want_all_of_dram_get_it_by_their_sms():
+    moved = 129 * 1024 * 128 * 2 + 128 * 128 * 128 * 2  # the second operand has one column of tiles, which L2 keeps
+    alone = beside(128, sms=64, dram=64.0)[0]
+    assert alone == pytest.approx(moved / 64.0, rel=0.05)
+    cycles, *_, pieces, end = beside(128, 32, 0, 1024.0, 1024.0 * 64, sms=96, dram=64.0)
+    # Stores of the last tiles are not waited for.
+    assert cycles == pytest.approx(1.5 * alone, rel=0.1)
+    assert pieces * 1024.0 / end == pytest.approx(1 / 3, rel=0.05)
+    # One that wants less than its part gets it, and the product the rest.
+    cycles, *_, pieces, end = beside(128, 32, 0, 1024.0, 1024.0 * 16, sms=96, dram=64.0)
+    assert pieces * 1024.0 / end == pytest.approx(1.0, rel=0.01)
+    assert cycles == pytest.approx(alone / 0.75, rel=0.1)
+    # One that moves nothing there and holds an SM that the product does not miss changes nothing.
+    assert beside(128, 1, 0, 1024.0, 0.0, sms=65, dram=64.0)[0] == pytest.approx(alone, rel=1e-9)

@@ -19,6 +19,8 @@ from ncu_rep_files import report
 from store_examples import example_launch, example_row
 from trace_examples import example_trace
 
+from gpusim.execution.chakra_file import written
+from gpusim.execution.trace import Node
 from gpusim.explore.choose import Choice, save_suite
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, Tried
@@ -137,6 +139,16 @@ def histograms() -> list[bytes]:
     out = io.StringIO(newline="")
     csv.writer(out).writerows([["workload", "count"], ["saxpy:n=4096,block_threads=256", 10], ["softmax", 2.5]])
     return [out.getvalue().encode()]
+
+
+def execution_traces() -> list[bytes]:
+    """Chakra's, with a node of every kind."""
+    nodes = [
+        Node(1, "mm", "compute", (), 2e-6, "compute", 1e6, 4096.0), Node(2, "aten::mm", "host", (1,), 1e-6, "host"),
+        Node(3, "sum", "collective", (1, 2), None, "collectives of 1", exchange="all_reduce", message_bytes=4096, group="1"),
+        Node(4, "out", "send", (3,), None, "sends to 1", message_bytes=64, peer=1, tag=2), Node(5, "in", "receive", (3,), None, "receives from 1", message_bytes=64, peer=1, tag=3),
+    ]  # fmt: skip
+    return [b"".join(written(nodes)), b"".join(written(nodes[:2]))]
 
 
 def searches() -> list[bytes]:

@@ -25,11 +25,15 @@ from fuzzing.store_mutations import mutate_store
 from fuzzing.table_mutations import mutate_table
 from fuzzing.trace_mutations import mutate_trace
 from gpusim.cases.suite import complete_shape
+from gpusim.collective.node import node_of
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.trace_facts import facts
 from gpusim.compare.baseline import against_baseline, kept_lines
 from gpusim.compare.known_error import known_errors
 from gpusim.errors import CompileError, GpusimError, SpecError, ToolchainError, UsageError
+from gpusim.execution.chakra_file import read_groups, read_trace
+from gpusim.execution.replay import replayed
+from gpusim.execution.result import node_records, path_records, rank_records
 from gpusim.explore.choose import choose, load_suite, read_histogram
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples
@@ -47,6 +51,7 @@ from gpusim.isa.binary.elf import image_size, parse_elf
 from gpusim.isa.survey import survey_cubin
 from gpusim.measure.builds import Pack
 from gpusim.measure.session import METHODS, ReplayDriver
+from gpusim.production.node_durations import projected_durations
 from gpusim.regress.result_file import read_result
 from gpusim.report.comparison import change_records
 from gpusim.report.html import render_page
@@ -228,6 +233,19 @@ def _coverage(path: Path) -> None:
     merged.save(path.with_name("again.json"))
 
 
+def _execution(path: Path) -> None:
+    spec = load_gpu("h100")
+    trace = read_trace(path, 0)
+    projected_durations(spec, trace)
+    found = replayed(spec, node_of(spec), [trace], {"1": (0, 1)}, ranks=2)
+    for records in (rank_records, path_records, node_records):
+        format_records(records(found), "table")
+
+
+def _groups(path: Path) -> None:
+    read_groups(path)
+
+
 def _suite(path: Path) -> None:
     _encoded([choice.__dict__ for choice in load_suite(path)])
     with contextlib.suppress(GpusimError):
@@ -377,6 +395,23 @@ _ALL = (
     Target("coverage", "coverage files", seeds.coverages, mutate_json, _coverage, "in.json"),
     Target("suite", "suites of workloads", seeds.suites, mutate_json, _suite, "in.json"),
     Target("histogram", "histograms of production", seeds.histograms, mutate_table, read_histogram, "in.csv"),
+    Target(
+        "chakra",
+        "execution traces and their replay",
+        seeds.execution_traces,
+        mutate_bytes,
+        _execution,
+        "in.0.et",
+        slow=True,
+    ),
+    Target(
+        "groups",
+        "groups of execution traces",
+        lambda: [b'{"1": [0, 1], "2": [2]}'],
+        mutate_json,
+        _groups,
+        "groups.json",
+    ),
     Target("search", "runs of a search", seeds.searches, mutate_json_lines, _search, "runs-0123abcd-000-1-ab.jsonl"),
     Target("result", "results of simulate --save", seeds.results, mutate_json, _result, "in.json"),
     Target("page", "results, as far as their page", seeds.results, mutate_json, _page, "in.json", slow=True),

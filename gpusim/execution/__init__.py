@@ -1,0 +1,1 @@
+"""Execution traces of many GPUs: read, written, replayed on described links."""
