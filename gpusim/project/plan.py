@@ -15,6 +15,7 @@ PHASES = ("prefill", "decode", "mixed", "request", "train")
 #: Of weights and the products with them -> bytes an element. Scales of blocks are left out: 0.8 % for 128 x 128 blocks in FP32.
 WEIGHT_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+READS = ("shared", "each")
 RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
@@ -28,7 +29,7 @@ class Plan:
     """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in the cache of each (decode, mixed);
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
     ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
-    out the optimizer's state."""
+    out the optimizer's state; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them, or "each" (kernels before about 2024)."""
 
     phase: str
     batch: int = 1
@@ -44,6 +45,7 @@ class Plan:
     micro_batches: int = 1
     recompute: str = "none"
     zero: int = 0
+    reads: str = "shared"
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -55,6 +57,7 @@ class Plan:
             ("dtype", WEIGHT_BYTES),
             ("kv_dtype", KV_BYTES),
             ("recompute", RECOMPUTES),
+            ("reads", READS),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")
