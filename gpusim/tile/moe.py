@@ -103,7 +103,7 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
         for each in row.pop("rule", ())
     )
     tuned = frozenset((experts, inside) for experts, inside in row.pop("tuned", ()))
-    product = replace(library_of(generation, dtype), **row)
+    product = replace(library_of(generation, dtype), rule=(), **row)
     return MoeLibrary(product, routing_ns, token_ns, all_choices, rule, tuned)
 
 

@@ -8,6 +8,8 @@ import pytest
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.attention_context import ContextShape
+from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.library import library_of
 from gpusim.tile.moe import moe_library_of
 from gpusim.tile.operators import (
     AttentionOp,
@@ -19,6 +21,7 @@ from gpusim.tile.operators import (
     project_memory_op,
     project_moe_op,
 )
+from gpusim.tile.product import project_product
 from gpusim.tile.routing import _whole, expert_rows
 
 H100, A100 = load_gpu("h100"), load_gpu("a100_80gb")
@@ -37,8 +40,17 @@ def test_half_the_bytes_halve_a_product_of_few_rows_and_their_conversion_is_a_la
     assert bare.seconds < narrow.seconds < wide.seconds
 
 
+def test_a_rule_names_the_tile_of_a_product_and_leaves_its_depth_whole():
+    for rows, of_tile in ((256, 64), (257, 128)):
+        found = project_gemm(H100, GemmShape(rows, 256, 65536, "fp8"))
+        assert (found.tile.rows, found.splits) == (of_tile, 1)
+    assert project_gemm(H100, GemmShape(256, 256, 65536)).splits > 1
+
+
 def test_scales_of_blocks_are_read_too():
-    plain, scaled = (project_gemm_op(H100, GemmOp(16, 32768, 8192, "fp8", block_scaled=each)) for each in (False, True))
+    plain, scaled = (
+        project_product(H100, GemmOp(16, 32768, 8192, "fp8", block_scaled=each), library_of("hopper")) for each in (False, True)
+    )  # fmt: skip
     assert plain.dram_bytes < scaled.dram_bytes < 1.01 * plain.dram_bytes
 
 
