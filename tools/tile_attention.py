@@ -6,6 +6,7 @@
     python tools/tile_attention.py ROWS --framework trtllm     another framework beside the projections, which follow vLLM's kernels
     python tools/tile_attention.py ROWS --phase context        the same of the rows of many query tokens (isl) under a causal mask
     python tools/tile_attention.py ROWS --window               rows with a window that leaves keys out, in either phase; with --final --record as well
+    python tools/tile_attention.py ROWS --figures-of hopper    as a GPU that is only described: with another generation's figures
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads, num_key_value_heads, head_dim,
@@ -180,10 +181,11 @@ def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLib
 @click.option("--shapes", "count", type=click.IntRange(1), default=None, help="So many shapes of the half, by hash.")
 @click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
 @click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
+@click.option("--figures-of", type=click.Choice(["ampere", "hopper"]), help="Another generation's figures.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
     rows: Path, gpus: tuple[str, ...], phase: str, window: bool, framework: str, final: bool, count: int | None, record: bool, fitted: str | None,
-    form: str,
+    figures_of: str | None, form: str,
 ) -> None:  # fmt: skip
     if fitted:
         gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
@@ -191,6 +193,9 @@ def main(
             found = fit(gpu, phase, measured_shapes(rows, gpu, framework, False, count or 1500, phase), 5)
         click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED[phase]))
         return
+    if record and figures_of:
+        raise click.UsageError("--record keeps errors of a GPU's own figures: leave out --figures-of")
+    known = attention_library_of if phase == "generation" else context_library_of
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     printed, kept = [], {}
@@ -198,7 +203,7 @@ def main(
         shapes = measured_shapes(rows, gpu, framework, final, count, phase, window)
         if not len(shapes):
             continue
-        off = errors(gpu, shapes)
+        off = errors(gpu, shapes, known(figures_of) if figures_of else None)
         printed += region_rows(gpu, phase, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:

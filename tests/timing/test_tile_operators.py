@@ -99,6 +99,18 @@ def test_latents_are_read_once_for_all_heads():
     assert many.dram_bytes == few.dram_bytes == 64 * 8192 * 576 * 2
 
 
+def test_blocks_of_latent_attention_slow_each_other_where_both_sms_of_a_tpc_have_one():
+    seconds = {
+        batch: project_attention_op(A100, AttentionOp("generation", batch, 1, 8192, 16, 1, 576, kind="mla")).seconds
+        for batch in (32, 54, 55, 108, 109, 162, 163)
+    }
+    assert seconds[54] < 1.05 * seconds[32] < 1.3 * seconds[32] < seconds[55] < seconds[108] < 1.05 * seconds[55]
+    # A second wave that leaves every TPC one block is as fast as one alone.
+    assert seconds[109] - seconds[108] == pytest.approx(seconds[32], rel=0.05)
+    assert seconds[163] - seconds[108] == pytest.approx(seconds[108], rel=0.05)
+    assert seconds[162] < seconds[163] - 0.2 * seconds[32]
+
+
 @pytest.mark.parametrize("distribution", ["balanced", "power_law_1.01", "power_law_1.2", "power_law_1.2_together"])
 def test_every_choice_is_given_out_once_and_no_expert_gets_a_token_twice(distribution):
     for tokens in (1, 7, 64, 1000):
