@@ -60,15 +60,15 @@ def measured(path: Path) -> pd.DataFrame:
     table = pd.read_csv(path)
     table = table[(table.gpu_name == MEASURED_ON) & (table.kernel_provider == "liger") & (table.metric_name == "speed")]
     spec, found = load_gpu(GPU), []
-    for row in table.itertuples(index=False):
-        op = shape_of(row.kernel_name, row.x_name, int(row.x_value), json.loads(row.config_json))
+    for row in pd.DataFrame(table).to_dict(orient="records"):
+        op = shape_of(row["kernel_name"], row["x_name"], int(row["x_value"]), json.loads(row["config_json"]))
         if op is None:
             continue
-        us, projected_us = 1e3 * row.median, 1e6 * project_memory(spec, op).seconds
+        us, projected_us = 1e3 * row["median"], 1e6 * project_memory(spec, op).seconds
         moved = op.read_bytes + op.written_bytes
         found.append(
             {
-                "kind": op.kind, "kernel": row.kernel_name, "bytes": round(moved), "us": round(us, 2),
+                "kind": op.kind, "kernel": row["kernel_name"], "bytes": round(moved), "us": round(us, 2),
                 "projected_us": round(projected_us, 2), "error_percent": round(100 * (projected_us / us - 1), 1),
             }
         )  # fmt: skip
