@@ -78,7 +78,8 @@ def _product(row: pd.Series, limit_watts: float | None = None) -> Projection:
 
 def _context(row: pd.Series, limit_watts: float | None = None) -> Projection:
     shape = ContextShape(
-        int(row.batch_size), int(row.isl), int(row.num_heads), int(row.num_key_value_heads), int(row.head_dim), DTYPES[row.attn_dtype]
+        int(row.batch_size), int(row.isl), int(row.num_heads), int(row.num_key_value_heads), int(row.head_dim), DTYPES[row.attn_dtype],
+        window=int(row.window_size),
     )  # fmt: skip
     return project_context(load_gpu(GPU), shape, limit_watts=limit_watts)
 
@@ -86,7 +87,7 @@ def _context(row: pd.Series, limit_watts: float | None = None) -> Projection:
 def _generation(row: pd.Series, limit_watts: float | None = None) -> Projection:
     shape = AttentionShape(
         int(row.batch_size), int(row.step) + 1, int(row.num_heads), int(row.num_key_value_heads), int(row.head_dim),
-        DTYPES[row.kv_cache_dtype],
+        DTYPES[row.kv_cache_dtype], window=int(row.window_size),
     )  # fmt: skip
     return replace(project_attention(load_gpu(GPU), shape), dtype=DTYPES[row.attn_dtype])
 
@@ -128,8 +129,6 @@ def _rows_of(kind: str, table: pd.DataFrame, final: bool, count: int) -> tuple[l
             table.framework == "trtllm",
             "one copy replayed for a second after a pause: the reading rises all through it",
         )
-    else:
-        without(table.window_size != 0, "a window, which is not projected")
     shapes = table[list(columns)].astype(int).itertuples(index=False)
     table = table.assign(key=[zlib.crc32(",".join(map(str, each)).encode()) for each in shapes])
     table = table[table.key % 2 == int(final)].sort_values("key", kind="stable").head(count)

@@ -35,6 +35,8 @@ from gpusim.project.whole import project_model
 from gpusim.report.tables import FORMATS, format_records
 
 ROWS = ROOT / "traces" / "library" / "whole_models.csv"
+#: Sources whose kernels read keys that heads share once for each: TensorRT-LLM before its kernels for shared heads (its notes of 2024-01-30).
+EACH_HEAD = ("trtllm-0.5", "trtllm-0.6.1")
 MODELS = ROWS.parent / "models"
 RECORD = ROWS.parent / "model_errors.json"
 
@@ -45,6 +47,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute,
+        reads="each" if row.source in EACH_HEAD else "shared",
     )  # fmt: skip
     if row.phase == "request":
         seconds = project_request(prices, network, plan).seconds

@@ -5,11 +5,13 @@
     python tools/tile_attention.py ROWS --final --record       and keep the errors as bands (gpusim/tile/attention_errors.json)
     python tools/tile_attention.py ROWS --framework trtllm     another framework beside the projections, which follow vLLM's kernels
     python tools/tile_attention.py ROWS --phase context        the same of the rows of many query tokens (isl) under a causal mask
+    python tools/tile_attention.py ROWS --window               rows with a window that leaves keys out, in either phase; with --final --record as well
+    python tools/tile_attention.py ROWS --figures-of hopper    as a GPU that is only described: with another generation's figures
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads, num_key_value_heads, head_dim,
-window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a). Rows count with bfloat16 keys, no window, and heads
-of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
+window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a). Rows count with bfloat16 keys, no window (unless
+--window), and heads of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
 the cache, one more is new (isl: as many queries as keys); the same buffers every time, so that keys are found in L2 where they fit.
 """
 
@@ -54,16 +56,25 @@ _SHARES = ("share", "rate")
 
 
 def measured_shapes(
-    rows: Path, gpu: str, framework: str, final: bool, count: int | None, phase: str = "generation"
+    rows: Path,
+    gpu: str,
+    framework: str,
+    final: bool,
+    count: int | None,
+    phase: str = "generation",
+    window: bool = False,
 ) -> pd.DataFrame:
-    """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash."""
-    shape = list(SHAPE[phase])
+    """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash; ``window``: of shapes whose window leaves keys out, with
+    window_size."""
+    shape = [*SHAPE[phase], *(["window_size"] if window else [])]
     table = pd.read_csv(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table.loc[
-        table.gpu.isin(names) & (table.framework == framework) & (table.suspect == 0) & (table.window_size == 0)
+        table.gpu.isin(names) & (table.framework == framework) & (table.suspect == 0)
         & (table.kv_cache_dtype == "bfloat16") & table.head_dim.isin(HEAD_DIMS)
     ]  # fmt: skip
+    length = table.isl if phase == "context" else table.step + 1
+    table = table.loc[(table.window_size > 0) & (table.window_size < length) if window else table.window_size == 0]
     if phase == "context":
         table = table.loc[table.attn_dtype == "bfloat16"]
     found = table.groupby(shape).latency_ms.median().mul(1e3).rename("us").reset_index()
@@ -71,24 +82,30 @@ def measured_shapes(
     if phase == "context":
         found["size"] = found.isl
     else:
-        found["size"] = 4.0 * found.batch_size * found.num_key_value_heads * (found.step + 1) * found.head_dim
+        keys = found.window_size if window else found.step + 1
+        found["size"] = 4.0 * found.batch_size * found.num_key_value_heads * keys * found.head_dim
     return found[found.key % 2 == int(final)].sort_values("key").head(count if count else len(found))
 
 
 def errors(gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | ContextLibrary | None = None) -> np.ndarray:
     """Relative errors of the projected times."""
     spec = load_gpu(gpu)
+    windows = shapes.window_size.astype(int) if "window_size" in shapes else [0] * len(shapes)
     if "isl" in shapes:
         assert not isinstance(library, AttentionLibrary)
         seconds = [
-            project_context(spec, ContextShape(*row), library).seconds
-            for row in shapes[list(SHAPE["context"])].astype(int).itertuples(index=False)
+            project_context(spec, ContextShape(*row, window=window), library).seconds
+            for row, window in zip(
+                shapes[list(SHAPE["context"])].astype(int).itertuples(index=False), windows, strict=True
+            )
         ]
     else:
         assert not isinstance(library, ContextLibrary)
         seconds = [
-            project_attention(spec, AttentionShape(batch, step + 1, *heads), library).seconds
-            for batch, step, *heads in shapes[list(SHAPE["generation"])].astype(int).itertuples(index=False)
+            project_attention(spec, AttentionShape(batch, step + 1, *heads, window=window), library).seconds
+            for (batch, step, *heads), window in zip(
+                shapes[list(SHAPE["generation"])].astype(int).itertuples(index=False), windows, strict=True
+            )
         ]
     return np.array(seconds) * 1e6 / shapes.us.to_numpy() - 1
 
@@ -120,6 +137,8 @@ def band_rows(phase: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, di
     for name, most in REGIONS[phase]:
         inside = ((shapes["size"] > least) & (shapes["size"] <= most)).to_numpy()
         least = most
+        if not inside.any():
+            continue
         factor = float(np.exp(np.quantile(np.abs(np.log1p(off[inside])), LEVEL_PERCENT / 100)))
         rows[name] = {"factor": round(factor, 3), "shapes": int(inside.sum())}
     return rows
@@ -156,15 +175,17 @@ def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLib
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--gpu", "gpus", multiple=True, type=click.Choice(sorted(GPUS.values())), help="Only this GPU.")
 @click.option("--phase", type=click.Choice(PHASES), default=PHASES[0], show_default=True)
+@click.option("--window", is_flag=True, help="Shapes whose window leaves keys out.")
 @click.option("--framework", default="vllm", show_default=True)
 @click.option("--final", is_flag=True, help="The half that is looked at when a change is finished.")
 @click.option("--shapes", "count", type=click.IntRange(1), default=None, help="So many shapes of the half, by hash.")
 @click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
 @click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
+@click.option("--figures-of", type=click.Choice(["ampere", "hopper"]), help="Another generation's figures.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
-    rows: Path, gpus: tuple[str, ...], phase: str, framework: str, final: bool, count: int | None, record: bool, fitted: str | None,
-    form: str,
+    rows: Path, gpus: tuple[str, ...], phase: str, window: bool, framework: str, final: bool, count: int | None, record: bool, fitted: str | None,
+    figures_of: str | None, form: str,
 ) -> None:  # fmt: skip
     if fitted:
         gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
@@ -172,19 +193,22 @@ def main(
             found = fit(gpu, phase, measured_shapes(rows, gpu, framework, False, count or 1500, phase), 5)
         click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED[phase]))
         return
+    if record and figures_of:
+        raise click.UsageError("--record keeps errors of a GPU's own figures: leave out --figures-of")
+    known = attention_library_of if phase == "generation" else context_library_of
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     printed, kept = [], {}
     for gpu in gpus or GPUS.values():
-        shapes = measured_shapes(rows, gpu, framework, final, count, phase)
+        shapes = measured_shapes(rows, gpu, framework, final, count, phase, window)
         if not len(shapes):
             continue
-        off = errors(gpu, shapes)
+        off = errors(gpu, shapes, known(figures_of) if figures_of else None)
         printed += region_rows(gpu, phase, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:
         document = json.loads(RECORD.read_text(encoding="utf-8"))
-        document[phase] = {"generations": kept, "regions": printed}
+        document[f"{phase}_window" if window else phase] = {"generations": kept, "regions": printed}
         write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     click.echo(format_records(printed, form))
 

@@ -4,6 +4,7 @@
     python tools/tile_gemm.py ROWS --final                of the half that set nothing
     python tools/tile_gemm.py ROWS --worst 20 --gpu h100
     python tools/tile_gemm.py ROWS --final --record       and keep their errors as the bands of projections (gpusim/tile/gemm_errors.json)
+    python tools/tile_gemm.py ROWS --gpu a100_80gb --figures-of hopper --final   as a GPU that is only described: with another generation's figures
     python tools/tile_gemm.py ROWS --fit hopper           better figures for library.toml, found on the learning half (minutes)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, gemm_dtype, m, n, k, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it
@@ -139,9 +140,11 @@ def fit(gpu: str, shapes: pd.DataFrame, rounds: int) -> Library:
 @click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
 @click.option("--worst", type=click.IntRange(0), default=0, help="Print the shapes with the largest errors too.")
 @click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
+@click.option("--figures-of", type=click.Choice(["ampere", "hopper"]), help="Another generation's figures.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
-    rows: Path, gpus: tuple[str, ...], final: bool, count: int, record: bool, worst: int, fitted: str | None, form: str
+    rows: Path, gpus: tuple[str, ...], final: bool, count: int, record: bool, worst: int, fitted: str | None,
+    figures_of: str | None, form: str,
 ) -> None:  # fmt: skip
     if fitted:
         gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
@@ -149,12 +152,14 @@ def main(
             found = fit(gpu, measured_shapes(rows, gpu, False, count), 3)
         click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED))
         return
+    if record and figures_of:
+        raise click.UsageError("--record keeps errors of a GPU's own figures: leave out --figures-of")
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     printed, largest, kept = [], [], {}
     for gpu in gpus or GPUS.values():
         shapes = measured_shapes(rows, gpu, final, count)
-        off = errors(gpu, shapes)
+        off = errors(gpu, shapes, library_of(figures_of) if figures_of else None)
         printed += region_rows(gpu, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(shapes, off)}
         for index in np.argsort(-np.abs(off))[:worst]:

@@ -51,7 +51,8 @@ def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int |
         table = table[table[column].isin(values)]
     source = of.sources[gpu]
     own = table if not source else table[(table.framework == source) | (table.kernel_source == source)]
-    found = own.groupby(columns).latency_ms.median().mul(1e3).rename("us").reset_index()
+    found = own.groupby(columns).agg(us=("latency_ms", "median"), version=("version", "first")).reset_index()
+    found["us"] *= 1e3
     each = (
         table.groupby([*columns, "kernel_source", "framework"])
         .latency_ms.median()

@@ -8,7 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, set_option
-from gpusim.project.plan import KV_BYTES, OVERLAPS, PHASES, RECOMPUTES, WEIGHT_BYTES
+from gpusim.project.plan import KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
 
 _COUNT = click.IntRange(min=1)
 
@@ -86,6 +86,13 @@ _COUNT = click.IntRange(min=1)
     default="none",
     show_default=True,
     help="two-batch: halves of the batch take turns, one computes while the other's collectives run.",
+)
+@click.option(
+    "--reads",
+    type=click.Choice(READS),
+    default="shared",
+    show_default=True,
+    help="Keys and values that heads share are read once for all of them, or for each (kernels before about 2024).",
 )
 @gpu_option("h100")
 @set_option()

@@ -44,8 +44,9 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
     for group in load.groups:
         phase = "generation" if group.queries == 1 else "context"
         op = AttentionOp(
-            phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, "bf16", plan.kv_dtype, window
-        )
+            phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, "bf16", plan.kv_dtype, window,
+            each_head=plan.reads == "each" and phase == "generation",
+        )  # fmt: skip
         found.append(Operator(PART, "attention", op))
     return found
 

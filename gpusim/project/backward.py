@@ -8,6 +8,7 @@ GPUs come once more. Recomputation runs the forward pass again before it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.operator import Operator
@@ -50,25 +51,11 @@ def _behind(operator: Operator) -> list[Operator]:
 
 def _half(op: AttentionOp) -> AttentionOp:
     if op.batch > 1:
-        return AttentionOp(
-            op.phase,
-            op.batch // 2,
-            op.queries,
-            op.keys,
-            op.heads,
-            op.kv_heads,
-            op.head_dim,
-            op.dtype,
-            op.kv_dtype,
-            op.window,
-            op.kind,
-        )
+        return replace(op, batch=op.batch // 2)
     if op.kv_heads > 1:
         kv_heads = op.kv_heads // 2
         heads = kv_heads * (op.heads // op.kv_heads)
-        return AttentionOp(
-            op.phase, 1, op.queries, op.keys, heads, kv_heads, op.head_dim, op.dtype, op.kv_dtype, op.window, op.kind
-        )
+        return replace(op, heads=heads, kv_heads=kv_heads)
     return op
 
 

@@ -17,6 +17,7 @@ WEIGHT_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 #: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
 OVERLAPS = ("none", "two-batch")
+READS = ("shared", "each")
 RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
@@ -30,7 +31,8 @@ class Plan:
     """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in the cache of each (decode, mixed);
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
     ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
-    out the optimizer's state; ``overlap``: of :data:`OVERLAPS`."""
+    out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
+    or "each" (kernels before about 2024)."""
 
     phase: str
     batch: int = 1
@@ -47,6 +49,7 @@ class Plan:
     recompute: str = "none"
     zero: int = 0
     overlap: str = "none"
+    reads: str = "shared"
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -59,6 +62,7 @@ class Plan:
             ("kv_dtype", KV_BYTES),
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
+            ("reads", READS),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")

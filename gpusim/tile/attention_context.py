@@ -167,12 +167,12 @@ def project_context(
     if launch_seconds > seconds:
         limiter = "launch"
     seconds += launch_seconds
-    band = context_band(spec.generation, shape.kv_dtype or shape.dtype, shape.queries)
+    windowed = 0 < shape.window < shape.prefix + shape.queries
+    band = context_band(spec.generation, shape.kv_dtype or shape.dtype, shape.queries, windowed)
     if not shape.causal and not shape.window:
         band = operator_band("encoder", spec.generation, shape.queries)
-    others = [name for name, other in (("a prefix", shape.prefix), ("a window", shape.window)) if other]  # fmt: skip
-    if others and band.validated:
-        band = replace(band, validated=False, reason=f"not validated: nothing was compared with {', '.join(others)}")
+    if shape.prefix and band.validated:
+        band = replace(band, validated=False, reason="not validated: nothing was compared with a prefix")
     return Projection(
         operator=_title(shape),
         gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,

@@ -69,14 +69,16 @@ def _attention_table(phase: str) -> dict[str, dict[str, dict[str, float]]]:
     return json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))[phase]["generations"]
 
 
-def attention_band(generation: str, dtype: str, kv_bytes: float) -> Band:
-    """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values."""
-    return _attention_band("generation", generation, dtype, _within(KV_REGIONS, kv_bytes), " of keys and values")
+def attention_band(generation: str, dtype: str, kv_bytes: float, window: bool = False) -> Band:
+    """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values; ``window``: which leaves keys out."""
+    phase, region = "generation" + "_window" * window, _within(KV_REGIONS, kv_bytes)
+    return _attention_band(phase, generation, dtype, region, " of keys and values" + " in a window" * window)
 
 
-def context_band(generation: str, dtype: str, queries: int) -> Band:
-    """The band of an attention with ``queries`` query tokens a sequence."""
-    return _attention_band("context", generation, dtype, _within(QUERY_REGIONS, queries), " queries a sequence")
+def context_band(generation: str, dtype: str, queries: int, window: bool = False) -> Band:
+    """The band of an attention with ``queries`` query tokens a sequence; ``window``: which leaves keys out."""
+    phase, region = "context" + "_window" * window, _within(QUERY_REGIONS, queries)
+    return _attention_band(phase, generation, dtype, region, " queries a sequence" + " with a window" * window)
 
 
 def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
@@ -85,12 +87,13 @@ def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
 
 def _attention_band(phase: str, generation: str, dtype: str, region: str, of: str) -> Band:
     known = _attention_table(phase)
-    if generation in known and dtype in ("bf16", "fp16"):
+    if region in known.get(generation, {}) and dtype in ("bf16", "fp16"):
         row = known[generation][region]
         reason = f"{int(row['shapes'])} measured shapes, {region}{of}, on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], int(row["shapes"]), True, reason)
-    widest = max(row[region]["factor"] for row in known.values())
-    what = dtype if generation in known else f"the {generation} generation"
+    widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
+    widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
+    what = dtype if region in known.get(generation, {}) else f"the {generation} generation{of}"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
     )

@@ -151,13 +151,15 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     products = max(1, len(shape.group_rows))
     moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
     least_moved_cycles = moved / (machine.dram_bytes_per_cycle * library.dram_share)
-    for tile in library.tiles:
+    for tile in library.tiles_for(shape.rows):
         tile_depth = tile.depth * deeper
         tiles = shape.tiles(tile.rows) * -(-shape.columns // tile.columns)
         work = 2.0 * tile.outputs * tile_depth / (machine.flops_per_cycle * library.rate(tile.outputs))
         for splits in SPLITS:
             if splits > 1 and (
-                tiles * splits > 2 * machine.sm_count * tile.blocks or shape.depth // splits < _LEAST_STEPS * tile_depth
+                library.rule
+                or tiles * splits > 2 * machine.sm_count * tile.blocks
+                or shape.depth // splits < _LEAST_STEPS * tile_depth
             ):
                 break
             part = -(-shape.depth // splits)

@@ -38,7 +38,8 @@ class Tile:
 
 @dataclass(frozen=True)
 class Library:
-    """The figures of ``library.toml`` for one generation, units in the names; shares are of 1."""
+    """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: (most rows of the result, tile), of which the first
+    that holds is taken without splitting the depth; without any the library chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -57,6 +58,11 @@ class Library:
     l2_rate_share: float
     l2_share: float
     launch_ns: float
+    rule: tuple[tuple[float, Tile], ...] = ()
+
+    def tiles_for(self, rows: int) -> tuple[Tile, ...]:
+        """From which one is chosen for a result of ``rows`` rows."""
+        return next(((tile,) for most, tile in self.rule if rows <= most), self.tiles)
 
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""
@@ -80,10 +86,11 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
     row |= table[name].get(dtype, {})
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
-    expected = {each.name for each in fields(Library)} - {"generation", "tiles"}
+    rule = tuple((each.pop("most_rows", math.inf), Tile(**each)) for each in row.pop("rule", ()))
+    expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule"}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
     for key, value in row.items():
         if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
-    return Library(generation=name, tiles=tiles, **row)
+    return Library(generation=name, tiles=tiles, rule=rule, **row)

@@ -26,13 +26,15 @@ KINDS = ("norm", "rotary", "activation", "embedding", "sampling", "copy", "softm
 @dataclass(frozen=True)
 class MemoryOp:
     """``read_bytes``, ``written_bytes``: of the launch, each byte once; ``rows``: that are worked on apart, a block each (0: as many blocks as the bytes
-    fill); ``cold``: what is read lies in DRAM even where it would fit into L2."""
+    fill); ``cold``: what is read lies in DRAM even where it would fit into L2; ``dirty``: L2 is full of lines that have to be written back before others take
+    their places, as a benchmark leaves it that writes over all of it."""
 
     kind: str
     read_bytes: float
     written_bytes: float
     rows: int = 0
     cold: bool = False
+    dirty: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -90,7 +92,7 @@ def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = 
     footprint_bytes = op.read_bytes + op.written_bytes
     missed = min(1.0, max(0.0, footprint_bytes / found_bytes - 1.0)) if footprint_bytes else 0.0
     # What is written and fits stays in L2 for the next; all that is read more than once is found there the second time.
-    dram_bytes = op.read_bytes * (1.0 if op.cold else missed) + op.written_bytes * missed
+    dram_bytes = op.read_bytes * (1.0 if op.cold else missed) + op.written_bytes * (1.0 if op.dirty else missed)
     # An SM's blocks share its port to L2.
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
     port_rate = min(used.block_bytes_per_cycle, spec.l1.fill_bytes_per_cycle / sharing)

@@ -69,6 +69,7 @@ class MlaLibrary:
     launch_ns: float
     start_cycles: float
     step_cycles: float
+    pair_factor: float
     rate: float
     block_bytes_per_cycle: float
     head_cycles: float
@@ -133,14 +134,18 @@ def project_mla(
         2.0 * used.query_rows * used.kv_columns * (2 * LATENT + ROTATED) / (machine.flops_per_cycle * used.rate)
     )
     step = max(used.step_cycles, arithmetic, step_bytes / used.block_bytes_per_cycle)
-    waves = -(-blocks * parts // machine.sm_count)
+    # Blocks go to TPCs of two SMs in turn: those of a wave that fills more than half of the SMs have neighbours, which slow them.
+    whole_waves, rest = divmod(blocks * parts, machine.sm_count)
+    slowed_waves = whole_waves + (rest > machine.sm_count / 2)
+    waves = whole_waves + (rest > 0)
+    steps_of_waves = -(-steps // parts) * (waves + slowed_waves * (used.pair_factor - 1.0))
     missed = min(1.0, max(0.0, shape.kv_bytes / (used.l2_share * machine.l2_bytes) - 1.0))
     l2_rate = machine.l2_bytes_per_cycle * used.l2_rate_share
     read_bytes = shape.kv_bytes * -(-rows // used.query_rows)
     bounds = {
         "DRAM": used.start_cycles + missed * shape.kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
         "L2": used.start_cycles + read_bytes / l2_rate,
-        "latency": waves * (used.start_cycles + -(-steps // parts) * step),
+        "latency": waves * used.start_cycles + steps_of_waves * step,
     }
     limiter = max(bounds, key=lambda unit: bounds[unit])
     cycles = bounds[limiter] + used.head_cycles * shape.batch * rows / machine.sm_count

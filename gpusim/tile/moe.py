@@ -7,6 +7,7 @@ Mental model: every token goes to ``top_k`` experts; its row is taken once for e
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import operator_band
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import LIKE, Library, library_of
+from gpusim.tile.library import LIKE, Library, Tile, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.projection import Projection
@@ -62,12 +63,25 @@ class MoeOp:
 @dataclass(frozen=True)
 class MoeLibrary:
     """``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, and ``token_ns`` more of it for each token.
-    ``all_choices``: 1 where kernels go over the rows of other GPUs' experts too, which hold zeros."""
+    ``all_choices``: 1 where kernels go over the rows of other GPUs' experts too, which hold zeros. ``rule``: (most tokens, most tokens an expert of this GPU,
+    tile) of which the first that holds is taken, whatever the shape; without any, and for the pairs in ``tuned`` of experts of this GPU and their inner
+    width, the tile is chosen as for dense products."""
 
     product: Library
     routing_ns: float
     token_ns: float
     all_choices: int
+    rule: tuple[tuple[float, float, Tile], ...] = ()
+    tuned: frozenset[tuple[int, int]] = frozenset()
+
+    def product_for(self, tokens: int, experts: int, inside: int) -> Library:
+        """The products' kernels, with the one tile that the rule names."""
+        if (experts, inside) in self.tuned:
+            return self.product
+        for most_tokens, most_each, tile in self.rule:
+            if tokens <= most_tokens and tokens <= most_each * experts:
+                return replace(self.product, tiles=(tile,), split_k_cycles=math.inf)
+        return self.product
 
 
 @functools.cache
@@ -84,7 +98,13 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
     row |= table[name].get(dtype, {})
     routing_ns, token_ns = row.pop("routing_ns"), row.pop("token_ns")
     all_choices = row.pop("all_choices")
-    return MoeLibrary(replace(library_of(generation, dtype), **row), routing_ns, token_ns, all_choices)
+    rule = tuple(
+        (each.pop("most_tokens", math.inf), each.pop("most_tokens_per_expert", math.inf), Tile(**each))
+        for each in row.pop("rule", ())
+    )
+    tuned = frozenset((experts, inside) for experts, inside in row.pop("tuned", ()))
+    product = replace(library_of(generation, dtype), rule=(), **row)
+    return MoeLibrary(product, routing_ns, token_ns, all_choices, rule, tuned)
 
 
 def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> Projection:
@@ -97,14 +117,15 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     element_bytes = OPERANDS[op.dtype][0]
     widths = 2 if op.gated else 1
     weight_bytes = element_bytes * len(groups) * inside * op.hidden
-    cold = weight_bytes * (widths + 1) > used.product.l2_share * machine.l2_bytes
+    product = used.product_for(op.tokens, op.experts // op.ep, inside)
+    cold = weight_bytes * (widths + 1) > product.l2_share * machine.l2_bytes
     up = GemmShape(rows, widths * inside, op.hidden, op.dtype, cold_b=cold, group_rows=groups)
     down = GemmShape(rows, op.hidden, inside, op.dtype, cold_b=cold, group_rows=groups)
     held = op.tokens * op.top_k if used.all_choices else rows
     activation = MemoryOp("activation", 2.0 * held * widths * inside, element_bytes * held * inside, held)
     summing = MemoryOp("copy", 2.0 * held * op.hidden, 2.0 * op.tokens * op.hidden, op.tokens)
     parts = [
-        _product(spec, up, used.product), project_memory(spec, activation), _product(spec, down, used.product),
+        _product(spec, up, product), project_memory(spec, activation), _product(spec, down, product),
         project_memory(spec, summing),
     ]  # fmt: skip
     zeros_bytes = 2.0 * (held - rows) * (widths * inside + op.hidden)

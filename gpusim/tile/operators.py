@@ -28,7 +28,8 @@ __all__ = [
 class AttentionOp:
     """``queries`` new tokens of each of ``batch`` sequences meet ``keys`` in all, themselves included, under a causal mask (``causal``). Phase "generation":
     one query a sequence, or a few. ``kind`` "gqa" (also of one head and of many) or "mla" (latent attention of DeepSeek: the latent of 512 and 64 rotated
-    elements stands for keys and values; ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all)."""
+    elements stands for keys and values; ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all). ``each_head``: when text is
+    generated, keys that heads share are read once for each of these."""
 
     phase: str
     batch: int
@@ -42,6 +43,7 @@ class AttentionOp:
     window: int = 0
     kind: str = "gqa"
     causal: bool = True
+    each_head: bool = False
 
     def __post_init__(self) -> None:
         if self.phase not in ("generation", "context"):
@@ -66,7 +68,9 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp) -> Projection:
     if op.kind == "mla":
         return project_mla(spec, MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype))
     if op.queries == 1:
-        one = AttentionShape(op.batch, op.keys, op.heads, op.kv_heads, op.head_dim, op.dtype, op.window, kv_dtype)
+        one = AttentionShape(
+            op.batch, op.keys, op.heads, op.kv_heads, op.head_dim, op.dtype, op.window, kv_dtype, op.each_head
+        )
         return project_attention(spec, one)
     many = ContextShape(
         op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.dtype, op.keys - op.queries, op.window, op.causal, kv_dtype

@@ -1,8 +1,10 @@
 """How many tokens each expert of a GPU gets.
 
 Mental model: a router gives every token ``top_k`` of the experts. "balanced": all get the same. "power_law_a": the experts' shares are drawn from a power
-law p(x) ~ x^-a between 1 and eight tenths of the tokens (between 0.01 and 2 where there are fewer choices than experts), as aiconfigurator's collector draws
-them, and the GPU is the one of ``ep`` with the most: the others wait for it. Here the draws are the law's own quantiles, in a fixed order.
+law p(x) ~ x^-a between 1 and eight tenths of the tokens (between 0.01 and 2 where there are fewer choices than experts) and rounded, and the GPU is the one of
+``ep`` with the most: the others wait for it. What is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
+"power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are all on one GPU. Both are as aiconfigurator's
+collector draws them (collector/helper.py, as of 2026, and before); here the draws are the law's own quantiles, in a fixed order.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ import numpy as np
 
 from gpusim.errors import SpecError
 
-_DRAWS = 15
+_DRAWS = 5
 _MOST_OF_TOKENS = 0.8
-_PREFIX = "power_law_"
+_PREFIX, _TOGETHER = "power_law_", "_together"
 
 
 @functools.lru_cache(4096)
@@ -25,10 +27,11 @@ def expert_rows(tokens: int, experts: int, top_k: int, ep: int, distribution: st
         return _balanced(tokens, experts, top_k, ep)
     if not distribution.startswith(_PREFIX):
         raise SpecError(
-            f"a routing's distribution is {distribution!r}: known are balanced, power_law_A (power_law_1.2)"
+            f"a routing's distribution is {distribution!r}: known are balanced, power_law_A (power_law_1.2), power_law_A_together"
         )
+    together = distribution.endswith(_TOGETHER)
     try:
-        alpha = float(distribution.removeprefix(_PREFIX))
+        alpha = float(distribution.removeprefix(_PREFIX).removesuffix(_TOGETHER))
     except ValueError:
         alpha = 0.0
     if not 0 < alpha < 10:
@@ -40,8 +43,15 @@ def expert_rows(tokens: int, experts: int, top_k: int, ep: int, distribution: st
         shares = least * (most / least) ** place
     else:
         shares = (least**power + place * (most**power - least**power)) ** (1.0 / power)
-    rows = _whole(shares / shares.sum() * tokens * top_k, tokens)
-    return tuple(int(each) for each in _most_loaded(rows, ep) if each) or (1,)
+    wanted = shares / shares.sum() * tokens * top_k
+    random = np.random.default_rng(0)
+    found = []
+    for _ in range(_DRAWS if ep > 1 else 1):
+        drawn = random.permutation(wanted)
+        parts = _whole_together(drawn, tokens).reshape(ep, -1) if together else _whole(drawn, tokens, ep)
+        found.append(parts[int(parts.sum(axis=1).argmax())])
+    middle = sorted(found, key=lambda part: int(part.sum()))[len(found) // 2]
+    return tuple(int(each) for each in middle if each) or (1,)
 
 
 def _balanced(tokens: int, experts: int, top_k: int, ep: int) -> tuple[int, ...]:
@@ -52,27 +62,53 @@ def _balanced(tokens: int, experts: int, top_k: int, ep: int) -> tuple[int, ...]
     return tuple(int(rows) for rows in own[::ep] if rows) or (1,)
 
 
-def _whole(rows: np.ndarray, tokens: int) -> np.ndarray:
-    """Whole numbers with the same sum; no expert gets a token twice."""
-    total = round(float(rows.sum()))
-    found = np.minimum(np.floor(rows), tokens).astype(np.int64)
-    for at in np.argsort(-(rows - np.floor(rows))):
-        if found.sum() >= total:
-            break
-        found[at] += found[at] < tokens
-    while (missing := total - int(found.sum())) > 0:
-        room = np.flatnonzero(found < tokens)
-        found[room[-missing:]] += 1
+def _rounded(wanted: np.ndarray, tokens: int) -> tuple[np.ndarray, int]:
+    """Whole numbers, no expert more than once a token, and how much is missing."""
+    found = np.minimum(np.rint(wanted).astype(np.int64), tokens)
+    return found, round(float(wanted.sum())) - int(found.sum())
+
+
+def _whole_together(wanted: np.ndarray, tokens: int) -> np.ndarray:
+    """Rounded; what is missing goes to the least loaded in turn, what is too much comes from these, or where one has none from the most loaded."""
+    found, missing = _rounded(wanted, tokens)
+    order = np.argsort(-found, kind="stable")
+    while missing > 0:
+        room = order[::-1][found[order[::-1]] < tokens][:missing]
+        found[room] += 1
+        missing -= len(room)
+    for at in range(-missing):
+        least = order[-1 - at % len(order)]
+        found[least if found[least] else found.argmax()] -= 1
     return found
 
 
-def _most_loaded(rows: np.ndarray, ep: int) -> np.ndarray:
-    """Of several orders of the experts the one whose most loaded GPU is in the middle, and that GPU's."""
-    if ep == 1:
-        return rows
-    random = np.random.default_rng(0)
-    found = []
-    for _ in range(_DRAWS):
-        parts = random.permutation(rows).reshape(ep, -1)
-        found.append(parts[int(parts.sum(axis=1).argmax())])
-    return sorted(found, key=lambda part: int(part.sum()))[_DRAWS // 2]
+def _whole(wanted: np.ndarray, tokens: int, ep: int) -> np.ndarray:
+    """Rounded, a row a GPU; what is missing or too much is shared out among the GPUs, and within each levels the least or the most loaded."""
+    found, missing = _rounded(wanted, tokens)
+    parts = found.reshape(ep, -1)
+    sign = 1 if missing > 0 else -1
+    left, most = abs(missing), tokens if missing > 0 else 0
+    while left > 0:
+        room = [int((most - part).sum()) * sign for part in parts]
+        ready = [at for at in range(ep) if room[at]]
+        each, more = divmod(left, len(ready))
+        for place, at in enumerate(ready):
+            share = min(room[at], each + (place < more))
+            parts[at] = sign * _levelled(sign * parts[at], share)
+            left -= share
+    return parts
+
+
+def _levelled(rows: np.ndarray, more: int) -> np.ndarray:
+    """``rows`` after ``more`` was added one by one to whichever is the least."""
+    order = np.argsort(rows, kind="stable")
+    found = rows[order]
+    # To raise the first n rows to the n-th takes so much.
+    needed = np.arange(len(found)) * found - np.concatenate(([0], np.cumsum(found)[:-1]))
+    raised = int((needed <= more).sum())
+    level, rest = divmod(int(more - needed[raised - 1]), raised)
+    found[:raised] = found[raised - 1] + level
+    found[:rest] += 1
+    back = np.empty_like(found)
+    back[order] = found
+    return back

@@ -16,6 +16,7 @@ from gpusim.cli import run
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.config_file import decoder_of_file
+from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import footprint_of, parameters_of
 from gpusim.project.layers import stages_of
 from gpusim.project.limits import limiters, remedies
@@ -114,6 +115,22 @@ def test_more_work_takes_longer_and_more_gpus_hold_less_each(prices: Prices) -> 
     assert shared.footprint.weight_bytes == pytest.approx(step.footprint.weight_bytes / 4, rel=0.01)
     assert shared.communication_seconds > 0 == step.communication_seconds
     assert shared.step.seconds < step.step.seconds
+
+
+def test_kernels_that_read_shared_keys_for_each_head_slow_the_generation_of_models_that_share_them(
+    prices: Prices,
+) -> None:
+    network = decoder_of("llama3_8b")  # four query heads on one of keys
+    alone = replace(network, kv_heads=network.heads)
+
+    def seconds(of: Decoder, phase: str, reads: str) -> float:
+        return project_model(prices, of, Plan(phase, batch=64, sequence=4096, reads=reads)).step.seconds
+
+    assert seconds(network, "decode", "each") > 1.5 * seconds(network, "decode", "shared")
+    assert seconds(alone, "decode", "each") < 1.1 * seconds(alone, "decode", "shared")
+    assert seconds(network, "prefill", "each") == seconds(network, "prefill", "shared")
+    with pytest.raises(UsageError, match="reads is 'both': known are shared, each"):
+        Plan("decode", reads="both")
 
 
 def test_a_pipeline_is_paced_by_its_slowest_stage(prices: Prices) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.attention_context import ContextShape
+from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.library import library_of
+from gpusim.tile.moe import moe_library_of
 from gpusim.tile.operators import (
     AttentionOp,
     GemmOp,
@@ -17,9 +21,10 @@ from gpusim.tile.operators import (
     project_memory_op,
     project_moe_op,
 )
-from gpusim.tile.routing import expert_rows
+from gpusim.tile.product import project_product
+from gpusim.tile.routing import _whole, expert_rows
 
-H100 = load_gpu("h100")
+H100, A100 = load_gpu("h100"), load_gpu("a100_80gb")
 
 
 def test_products_of_a_batch_run_side_by_side():
@@ -35,8 +40,17 @@ def test_half_the_bytes_halve_a_product_of_few_rows_and_their_conversion_is_a_la
     assert bare.seconds < narrow.seconds < wide.seconds
 
 
+def test_a_rule_names_the_tile_of_a_product_and_leaves_its_depth_whole():
+    for rows, of_tile in ((256, 64), (257, 128)):
+        found = project_gemm(H100, GemmShape(rows, 256, 65536, "fp8"))
+        assert (found.tile.rows, found.splits) == (of_tile, 1)
+    assert project_gemm(H100, GemmShape(256, 256, 65536)).splits > 1
+
+
 def test_scales_of_blocks_are_read_too():
-    plain, scaled = (project_gemm_op(H100, GemmOp(16, 32768, 8192, "fp8", block_scaled=each)) for each in (False, True))
+    plain, scaled = (
+        project_product(H100, GemmOp(16, 32768, 8192, "fp8", block_scaled=each), library_of("hopper")) for each in (False, True)
+    )  # fmt: skip
     assert plain.dram_bytes < scaled.dram_bytes < 1.01 * plain.dram_bytes
 
 
@@ -65,6 +79,19 @@ def test_keys_of_eight_bits_are_half_the_bytes():
     assert narrow.dram_bytes == pytest.approx(wide.dram_bytes / 2)
 
 
+def test_keys_that_heads_share_come_once_from_memory_and_once_for_each_from_l2_where_blocks_have_one_head():
+    shared, each = (
+        project_attention_op(H100, AttentionOp("generation", 64, 1, 8192, 32, 4, 128, each_head=each_head)) for each_head in (False, True)
+    )  # fmt: skip
+    assert each.dram_bytes == shared.dram_bytes == 2 * 2 * 64 * 4 * 8192 * 128
+    assert each.l2_bytes == pytest.approx(8 * each.dram_bytes)
+    assert each.seconds > 2 * shared.seconds
+    assert not each.validated and shared.validated
+    alone = (AttentionOp("generation", 256, 1, 8192, 32, 32, 128, each_head=each_head) for each_head in (False, True))
+    plain, same = (project_attention_op(H100, op) for op in alone)
+    assert same.dram_bytes == plain.dram_bytes and same.validated
+
+
 def test_latents_are_read_once_for_all_heads():
     few, many = (
         project_attention_op(H100, AttentionOp("generation", 64, 1, 8192, heads, 1, 576, kind="mla")) for heads in (16, 64)
@@ -72,7 +99,19 @@ def test_latents_are_read_once_for_all_heads():
     assert many.dram_bytes == few.dram_bytes == 64 * 8192 * 576 * 2
 
 
-@pytest.mark.parametrize("distribution", ["balanced", "power_law_1.01", "power_law_1.2"])
+def test_blocks_of_latent_attention_slow_each_other_where_both_sms_of_a_tpc_have_one():
+    seconds = {
+        batch: project_attention_op(A100, AttentionOp("generation", batch, 1, 8192, 16, 1, 576, kind="mla")).seconds
+        for batch in (32, 54, 55, 108, 109, 162, 163)
+    }
+    assert seconds[54] < 1.05 * seconds[32] < 1.3 * seconds[32] < seconds[55] < seconds[108] < 1.05 * seconds[55]
+    # A second wave that leaves every TPC one block is as fast as one alone.
+    assert seconds[109] - seconds[108] == pytest.approx(seconds[32], rel=0.05)
+    assert seconds[163] - seconds[108] == pytest.approx(seconds[108], rel=0.05)
+    assert seconds[162] < seconds[163] - 0.2 * seconds[32]
+
+
+@pytest.mark.parametrize("distribution", ["balanced", "power_law_1.01", "power_law_1.2", "power_law_1.2_together"])
 def test_every_choice_is_given_out_once_and_no_expert_gets_a_token_twice(distribution):
     for tokens in (1, 7, 64, 1000):
         rows = expert_rows(tokens, 64, 6, 1, distribution)
@@ -83,6 +122,33 @@ def test_every_choice_is_given_out_once_and_no_expert_gets_a_token_twice(distrib
 def test_a_power_law_loads_one_gpu_more_than_balance_does():
     balanced, uneven = (sum(expert_rows(4096, 128, 8, 8, each)) for each in ("balanced", "power_law_1.2"))
     assert balanced == 4096 * 8 // 8 < uneven
+
+
+def test_few_choices_are_spread_over_gpus_or_all_on_one():
+    for tokens, ep in ((1, 8), (2, 8)):
+        spread, together = (expert_rows(tokens, 256, 8, ep, f"power_law_1.2{each}") for each in ("", "_together"))
+        assert sum(spread) == tokens  # of tokens x 8 choices on eight GPUs
+        assert together == (1,) * 8 * tokens
+    # Of sixteen experts to a GPU no more than these; every choice is another expert as long as there are such.
+    assert 12 < len(expert_rows(4, 256, 8, 16, "power_law_1.2_together")) <= 16
+    assert expert_rows(4, 256, 8, 1, "power_law_1.2_together") == (1,) * 32
+
+
+@pytest.mark.parametrize("ep", [1, 4, 32])
+def test_what_rounding_misses_is_made_up_for_on_every_gpu(ep):
+    parts = [
+        _whole(np.array(wanted), 40, ep) for wanted in ([0.4] * 96 + [3.0] * 32, [1.6] * 128, [90.0] + [1.0] * 127)
+    ]
+    for part, total in zip(parts, (134, 205, 217), strict=True):
+        assert part.sum() == total and part.min() >= 0 and part.max() <= 40
+
+
+def test_a_rule_names_the_tile_of_experts_and_those_that_were_tuned_choose():
+    for spec, tokens, experts, rows in ((H100, 32, 128, 16), (H100, 33, 128, 32), (H100, 513, 128, 128), (A100, 128, 128, 16), (A100, 129, 128, 64)):  # fmt: skip
+        (tile,) = moe_library_of(spec.generation).product_for(tokens, experts, 1000).tiles
+        assert tile.rows == rows
+    assert len(moe_library_of("ampere").product_for(128, 8, 3584).tiles) > 1
+    assert len(moe_library_of("hopper", "fp8").product_for(128, 8, 1000).tiles) > 1
 
 
 def test_experts_of_few_tokens_cost_their_weights():

@@ -57,6 +57,10 @@ _MLA = (
 )  # fmt: skip
 _CONTEXT = ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_passes", "head_passes")
 _MEMORY = ("launch_ns", "start_cycles", "block_bytes_per_cycle", "dram_share", "l2_rate_share", "l2_share")
+#: Versions whose rows were collected by the earlier rule (routing.py): a token or two on any number of GPUs take as long as on one.
+_TOGETHER = ("0.14.0", "1.3.0rc10")
+#: Hidden, inner, top_k and experts of models whose experts have no gate: all that TensorRT-LLM ran so (moe_torch_flow_nongated).
+_WITHOUT_GATE = ((2048, 5120, 22, 512), (2688, 1856, 6, 128), (4096, 2688, 22, 512), (8192, 5120, 22, 512))
 #: Beside absorbed latent attention: a head's own products of (columns, depth).
 _BMM = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
 
@@ -77,11 +81,23 @@ def _bmm(dtype: str) -> Callable[[GpuSpec, Any, Any], float]:
     return seconds
 
 
+def _distribution(row: Any) -> str:
+    """What these versions' collector took for a power law: earlier ones gave what was missing to neighbours."""
+    together = row.version in _TOGETHER and row.distribution != "balanced"
+    return row.distribution + "_together" * together
+
+
+def _gated(row: Any) -> bool:
+    """Whether a gate stands beside the first product: of models that TensorRT-LLM's rows call nongated, vLLM's take none from 0.24 on."""
+    shape = (int(row.hidden_size), int(row.inter_size), int(row.topk), int(row.num_experts))
+    return not (row.version == "0.24.0" and shape in _WITHOUT_GATE)
+
+
 def _moe(dtype: str, block_scaled: bool = False) -> Callable[[GpuSpec, Any, Any], float]:
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
         op = MoeOp(
             int(row.num_tokens), int(row.hidden_size), int(row.inter_size), int(row.num_experts), int(row.topk), dtype,
-            int(row.moe_ep_size), int(row.moe_tp_size), row.distribution, block_scaled=block_scaled,
+            int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), block_scaled=block_scaled, gated=_gated(row),
         )  # fmt: skip
         return project_moe(spec, op, library).seconds
 
