@@ -1,6 +1,6 @@
 """How well `gpusim watch changes` tells a change of measured times from noise: annotated series, false alarms, power, delay, grouping.
 
-Run ``python tools/watch_power.py`` (about ten minutes), or one part: ``annotated``, ``false-alarms``, ``power``, ``delay``, ``grouping``.
+Run ``python tools/watch_power.py`` (about ten minutes), or one part: ``annotated``, ``false-alarms``, ``chain``, ``power``, ``delay``, ``grouping``.
 """
 
 from __future__ import annotations
@@ -16,17 +16,23 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.watch.change import COMMIT, DRIFT, alert_numbers
+from gpusim.watch.change import STEP as STEP_KIND
 from gpusim.watch.changes import all_changes
 from gpusim.watch.detect import analyse
 from gpusim.watch.history import History, Point
+from gpusim.watch.measured import measured_changes
+from gpusim.watch.side_by_side import MOST_PAIRS, REFUTED, UNSETTLED, noise_of, weigh
 from tools.watch_annotated import PUBLISHED_DEFAULT, PUBLISHED_ORACLE, Annotated, f1, read_annotated
-from tools.watch_series import DRIFTING, NULLS
+from tools.watch_series import DRIFTING, NULLS, stays
 
 #: Rules were set on this seed; figures are printed of another one.
 TUNING_SEED, HELD_OUT_SEED = 7, 20262
 #: Relative noise of a point, and a step of the same size: what is asked for.
 NOISE = STEP = 0.005
 WITHIN = 5
+#: Noise that each measurement has anew, in that of a point: of a level that wanders the rest is the level's. Elsewhere all of it counts as
+#: new, also where neighbours resemble each other.
+ANEW = {"level that wanders": 0.7}
 
 
 def annotated(folder: Path, half: str) -> Iterator[dict[str, object]]:
@@ -73,6 +79,56 @@ def false_alarms(count: int, seed: int) -> Iterator[dict[str, object]]:
                 alarms = sum(any(kinds is NULLS or each.kind != DRIFT for each in found) for found in drawn)
                 row[f"percent_of_{n}_points"] = 100 * alarms / count
             yield row
+
+
+def chain(count: int, seed: int) -> Iterator[dict[str, object]]:
+    """Of ``count`` histories, the percentage with a step blamed on a commit; the same once the commits around it were measured in turn (pairs
+    of which each value has the noise of a point, here all of it anew: a slow movement is the same for both); and of modes whose clock
+    was read beside each value. Steps of 1.5, 2 and 3 standard deviations: what the pairs take away from what is found."""
+    steps = {f"white, and a step of {size:g}": size for size in (1.5, 2.0, 3.0)}
+    for name in (*NULLS, *DRIFTING, *steps):
+        row: dict[str, object] = {"history": name}
+        for n in (30, 100):
+            random = np.random.default_rng([seed, n])
+            alarms = left = clocked = 0
+            for _ in range(count):
+                values = {**NULLS, **DRIFTING}.get(name, NULLS["white"])(random, n)
+                size = steps.get(name, 0.0)
+                values = values + size * (np.arange(n) >= n // 2)
+                found = [each for each in analyse(100 + 0.5 * values).changes if each.kind == STEP_KIND]
+                alarms += bool(found)
+                noise = noise_of(0.5 * values)
+                own = 0.5 * ANEW.get(name, 1.0)
+                left += any(
+                    _in_turn(random, each.after - each.before, noise, 0.5 * size, own) != REFUTED for each in found
+                )
+                if "stays" in name:
+                    clocked += _with_clock(random, n, float(name.rpartition(" ")[2]))
+            row |= {f"{n}_points_percent": 100 * alarms / count, f"{n}_after_pairs": 100 * left / count}
+            row[f"{n}_with_clock"] = 100 * clocked / count if "stays" in name else None
+        yield row
+
+
+def _in_turn(random: np.random.Generator, seen: float, noise: float, true: float, own: float) -> str:
+    """What pairs of values with noise of ``own`` say of a step as large as ``seen`` that is ``true``."""
+    pairs: list[tuple[float, float]] = []
+    verdict = UNSETTLED
+    while verdict == UNSETTLED and len(pairs) < MOST_PAIRS:
+        before, after = own * random.normal(0, 1, 2)
+        pairs.append((before, after + true))
+        verdict = weigh(pairs, seen, noise)
+    return verdict
+
+
+def _with_clock(random: np.random.Generator, n: int, dwell: float) -> bool:
+    """Whether a history of two modes, each at a clock of its own that is known, has a change of a commit."""
+    upper = stays(random, n, dwell)
+    values = 100 + 0.5 * (random.normal(0, 1, n) + 5 * upper)
+    rows = tuple(
+        Point(f"c{i}", float(value), {"clock": "1410 MHz" if mode else "1980 MHz"})
+        for i, (value, mode) in enumerate(zip(values, upper))
+    )
+    return any(each.cause == COMMIT for each in measured_changes(History("m", rows, True, "us")))
 
 
 def daily_false_alarms(count: int, seed: int) -> Iterator[dict[str, object]]:
@@ -168,7 +224,7 @@ def _found(histories: list[History], at: int) -> bool:
     return any(each.cause == COMMIT and f"c{at}" in each.candidates for each in all_changes(histories))
 
 
-PARTS = ("annotated", "false-alarms", "power", "delay", "grouping")
+PARTS = ("annotated", "false-alarms", "chain", "power", "delay", "grouping")
 
 
 @click.command()
@@ -191,6 +247,7 @@ def main(parts: tuple[str, ...], count: int, half: str, regressions: Path, seed:
     tables = {
         "annotated": lambda: [annotated(regressions / "tcpd", half)],
         "false-alarms": lambda: [false_alarms(count, seed), daily_false_alarms(few, seed)],
+        "chain": lambda: [chain(count, seed)],
         "power": lambda: [power(few, seed)],
         "delay": lambda: [delay(few, seed)],
         "grouping": lambda: [grouping(few, seed)],

@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -262,7 +263,8 @@ def measure_pages(store: Store, rounds: int) -> None:
     for name in page_makers(Board(store)):
         make = page_makers(Board(store))[name]
         server = _database_processes(store)[:1]
-        first, again = _clocked(make, server), [_clocked(make, server) for _ in range(rounds)]
+        with store.one_reading():  # as the server makes them
+            first, again = _clocked(make, server), [_clocked(make, server) for _ in range(rounds)]
         assert first[2] is not None, name
         wall, cpu = (statistics.median(each[n] for each in again) for n in (0, 1))
         print(
@@ -343,7 +345,17 @@ async def _reader(
     writer.close()
 
 
-def load(store: Store, where: str, readers: int, seconds: float, pause_s: float, processes: int) -> None:
+async def _keep_runs(store: Store, until: float, every_s: float) -> None:
+    """A run kept every ``every_s``: whatever the server remembers belongs to an older store from then on."""
+    while every_s and time.monotonic() + every_s < until:
+        await asyncio.sleep(every_s)
+        with store.new_run(command="simulate"):
+            pass
+
+
+def load(
+    store: Store, where: str, readers: int, seconds: float, pause_s: float, processes: int, run_every_s: float
+) -> None:
     """Print the latencies of ``readers`` at once: half of what they open are the pages of everybody, half any kernel's."""
     rng = random.Random(2)
     with store.reading() as c:
@@ -365,7 +377,7 @@ def load(store: Store, where: str, readers: int, seconds: float, pause_s: float,
     try:
         assert server.stderr is not None
         port = int(server.stderr.readline().split("127.0.0.1:")[1].split("/")[0])
-        asyncio.run(_warm(port, popular))
+        asyncio.run(_warm(port, [*popular, *tail[:1], *tail[2000:2001], *tail[-1:]]))
         before, before_database = _family_seconds(server.pid), _cpu_seconds(_database_processes(store))
         begun = time.monotonic()
         times: list[tuple[str, float]] = []
@@ -374,7 +386,8 @@ def load(store: Store, where: str, readers: int, seconds: float, pause_s: float,
         async def run() -> None:
             until = time.monotonic() + seconds
             await asyncio.gather(
-                *(_reader("127.0.0.1", port, paths, weights, until, pause_s, times, bad) for _ in range(readers))
+                _keep_runs(store, until, run_every_s),
+                *(_reader("127.0.0.1", port, paths, weights, until, pause_s, times, bad) for _ in range(readers)),
             )
 
         asyncio.run(run())
@@ -385,21 +398,23 @@ def load(store: Store, where: str, readers: int, seconds: float, pause_s: float,
         server.wait()
     ordered = sorted(each for _, each in times)
     quantile = {q: ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.99)}
-    print(f"{readers} readers, {processes} processes, a pause of {pause_s:g} s: {len(ordered)} pages in {wall:.0f} s ({len(ordered) / wall:.0f}/s), "
+    print(f"{readers} readers, {processes} processes, a pause of {pause_s:g} s, {f'a new run every {run_every_s:g} s' if run_every_s else 'no new run'}: {len(ordered)} pages in {wall:.0f} s ({len(ordered) / wall:.0f}/s), "
           f"{len(set(p for p, _ in times))} different; {len(bad)} not well; {1e3 * cpu / len(ordered):.1f} ms CPU a page in the server, {1e3 * database / len(ordered):.1f} in its database")  # fmt: skip
     print(
         "latency, ms: "
         + ", ".join(f"p{100 * q:g} {value:.0f}" for q, value in quantile.items())
-        + f", most {ordered[-1]:.0f}"
+        + f", most {ordered[-1]:.0f}; load average {os.getloadavg()[0]:.1f}"
     )
+    slowest = Counter(path.split("/")[1] or "today" for path, took in times if took >= quantile[0.99])
+    print("the slowest hundredth: " + ", ".join(f"{count} of {kind}" for kind, count in slowest.most_common()))
 
 
 async def _warm(port: int, paths: list[str]) -> None:
-    """Each page of everybody's once, as after the first minute of a morning."""
+    """Each page of everybody's, and one of each other kind, in each process: as after the first minute of a morning."""
     until = time.monotonic() + 60
     while True:
         try:
-            for path in paths * 4:  # whichever process answers
+            for path in paths * 8:  # whichever process answers: all of two in 99 % of cases
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
                 await reader.read()
@@ -448,6 +463,9 @@ def main() -> None:
         "--pause", type=float, default=1.0, help="seconds that a reader looks at a page, on average; 0: none"
     )
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--run-every", type=float, default=0.0, help="keep a new run in the store every so many seconds; 0: none"
+    )
     given = parser.parse_args()
     with open_store(given.store) as store:
         if given.what == "fill":
@@ -457,7 +475,7 @@ def main() -> None:
         elif given.what == "explain":
             explain(store)
         else:
-            load(store, given.store, given.readers, given.seconds, given.pause, given.processes)
+            load(store, given.store, given.readers, given.seconds, given.pause, given.processes, given.run_every)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ def autoregression(random: np.random.Generator, n: int, phi: float) -> np.ndarra
     return noise
 
 
-def two_modes(random: np.random.Generator, n: int, gap: float, dwell: float) -> np.ndarray:
-    """White noise on two levels, ``gap`` apart; a stay in either lasts ``dwell`` points in the mean, 1: each point is drawn anew."""
+def stays(random: np.random.Generator, n: int, dwell: float) -> np.ndarray:
+    """In which of two modes each point lies, bool[n]; a stay in either lasts ``dwell`` points in the mean, 1: each point is drawn anew."""
     share = random.uniform(0.25, 0.75)
     upper = np.empty(n, bool)
     state = random.random() < share
@@ -36,6 +36,12 @@ def two_modes(random: np.random.Generator, n: int, gap: float, dwell: float) -> 
         change = (1 - share if state else share) if dwell <= 1 else 0.5 / dwell * (1 / (share if state else 1 - share))
         state = state != (random.random() < change)
         upper[i] = state
+    return upper
+
+
+def two_modes(random: np.random.Generator, n: int, gap: float, dwell: float) -> np.ndarray:
+    """White noise on two levels, ``gap`` apart, with :func:`stays`."""
+    upper = stays(random, n, dwell)
     return random.normal(0, 1, n) + gap * upper
 
 

@@ -25,10 +25,10 @@ from starlette.routing import Route
 from gpusim.errors import GpusimError, StoreError, UnknownAlertError
 from gpusim.serve import address, alert_forms, pages
 from gpusim.serve.address import ServerLinks
-from gpusim.serve.board import Board, asset
+from gpusim.serve.board import Board, Stamp, asset
 from gpusim.serve.failures import Failures
 from gpusim.serve.guard import Guard
-from gpusim.serve.page_cache import Kept, PageCache
+from gpusim.serve.page_cache import Kept, PageCache, as_kept
 from gpusim.serve.refused import RefusedError
 from gpusim.serve.sessions import COOKIE, FORM_COOKIE, SESSION_SECONDS, Sessions, Visitor
 from gpusim.serve.tokens import TokenFile
@@ -104,8 +104,8 @@ class _Dashboard:
             stamp = await self._in_thread(self._board.stamp)
         kept = self._cache.look(key, stamp)
         if kept is None:
-            make = partial(self._in_thread, partial(self._text, partial(page, self._board, _LINKS, **places, **values)))
-            kept = await self._cache.make(key, stamp, make)
+            made = partial(page, self._board, _LINKS, **places, **values)
+            kept = await self._cache.make(key, partial(self._in_thread, partial(self._kept, made, stamp)))
         return _sent(request, kept)
 
     async def _alert(self, request: Request, said: str = "", status: int = 200) -> Response:
@@ -202,12 +202,17 @@ class _Dashboard:
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
     def _text(self, page: Callable[[], str | None]) -> tuple[str, int]:
-        text = page()
+        with self._board.store.one_reading():
+            text = page()
         return (
             (text, 200)
             if text is not None
             else (self._message("There is no such page", "It may have been deleted."), 404)
         )
+
+    def _kept(self, page: Callable[[], str | None], stamp: Stamp) -> Kept:
+        # Compressed in the thread that made it: others are answered meanwhile.
+        return as_kept(*self._text(page), stamp)
 
     def _message(self, title: str, text: str) -> str:
         values = {"title": title, "text": text, "here": "", "plan_here": "", "plans": []}

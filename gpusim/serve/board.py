@@ -2,7 +2,7 @@
 
 Mental model: whatever is remembered belongs to a *stamp*, the newest numbers of the tables that pages are made of; a store that has not
 changed has the same stamp, which costs a look at the end of seven indexes. What takes long to read (the newest value of every series) is
-made once for a stamp, by whoever asks first, while others wait for it.
+read once, by whoever asks first, while others wait for it; of a newer stamp, only what is new.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ except ImportError as error:  # an extra: say how to get it
 STAMP_SECONDS = 1.0
 #: What was deleted leaves the stamp as it is; it is forgotten after so long.
 KEPT_SECONDS = 600.0
-#: A value that took long to make is kept for so many times as long, whatever the stamp says.
-COST_FACTOR = 10.0
 _TABLES = (points, alert_events, runs, documents, commits, refusals, cells)
 Stamp = tuple
 
@@ -47,10 +45,11 @@ class Board:
         self.store = store
         self.accuracy = Trends("compare", COMPARISON, compared_run)
         self.coverage = Trends("cover", COVERAGE, covered_run)
-        self._states: dict[str, tuple[Stamp, float, float, PlanState]] = {}
+        self._states: dict[str, tuple[Stamp, float, PlanState]] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock, self._stamping = threading.Lock(), threading.Lock()
         self._stamp: tuple[float, Stamp] | None = None
+        self._plans: tuple[Stamp, float, list[str]] | None = None
         self._environment = _environment()
 
     def stamp(self, *, now: bool = False) -> Stamp:
@@ -72,22 +71,26 @@ class Board:
 
     def plans(self) -> list[str]:
         """The plans that have a history, by name."""
+        stamp, kept = self.stamp(), self._plans
+        if kept is not None and kept[0] == stamp and time.monotonic() < kept[1] + KEPT_SECONDS:
+            return kept[2]
         with self.store.reading() as connection:
-            return [] if connection is None else plan_names(connection)
+            names = [] if connection is None else plan_names(connection)
+        self._plans = (stamp, time.monotonic(), names)
+        return names
 
     def state(self, plan: str) -> PlanState:
         """The newest value of every series of ``plan``."""
         with self._lock:
             lock = self._locks.setdefault(plan, threading.Lock())
         with lock:
-            stamp, kept, begun = self.stamp(), self._states.get(plan), time.monotonic()
-            if kept is not None:
-                age = begun - kept[1]
-                if age < kept[2] or kept[0] == stamp and age < KEPT_SECONDS:
-                    return kept[3]
-            state = read_state(self.store, plan)
-            cost = time.monotonic() - begun
-            self._states[plan] = (stamp, time.monotonic(), COST_FACTOR * cost, state)
+            stamp, now, kept = self.stamp(), time.monotonic(), self._states.get(plan)
+            if kept is not None and now > kept[1] + KEPT_SECONDS:  # what was deleted is seen when all is read again
+                kept = None
+            if kept is not None and kept[0] == stamp:
+                return kept[2]
+            state = read_state(self.store, plan, kept[2] if kept else None)
+            self._states[plan] = (stamp, kept[1] if kept else now, state)
             return state
 
     def render(self, template: str, links: Links, values: Mapping[str, Any]) -> str:
@@ -115,4 +118,8 @@ def _environment() -> Environment:
     for each in (figures.number, figures.signed, figures.percent, figures.value, figures.time_us, figures.day,
                  figures.moment, figures.short):  # fmt: skip
         environment.filters[each.__name__] = each
+    # Compiled now, a page's template does not take its first reader's time.
+    for each in folder.iterdir():
+        if each.name.endswith(".html"):
+            environment.get_template(each.name)
     return environment

@@ -28,6 +28,7 @@ from gpusim.serve.scales import (
     logarithmic,
     up_pixels,
 )
+from gpusim.serve.thinning import thin_band, thin_line
 
 #: Changes that are marked, the newest; more would lie on each other.
 MOST_MARKS = 60
@@ -59,8 +60,8 @@ def history_chart(history: SeriesHistory, link: Callable[[SeriesChange], str], m
     xs = [across.place(place) for place in places]
     if measured:
         low, high = ([up.place(getattr(point, name)) for point in points] for name in ("low", "high"))
-        canvas.area(xs, low, high, "band")
-    canvas.line(xs, [up.place(value) for value in values], "line", steps=not measured)
+        canvas.area(*thin_band(xs, low, high), "band")
+    canvas.line(*thin_line(xs, [up.place(value) for value in values]), "line", steps=not measured)
     for change in history.changes[-MOST_MARKS:]:
         x, y = across.place(change.position), up.place(change.after)
         chosen = change.position == marked

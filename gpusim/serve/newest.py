@@ -19,6 +19,10 @@ from gpusim.watch.read_history import SeriesKey
 
 _KEY = tuple(series.c)
 _MEGAHERTZ = 1e6
+#: Numbers are given when a point is written and seen when its transaction ends: so many before the last one are looked at again.
+_OVERLAP = 1000
+#: Where more series have moved, all are read.
+_MOST_MOVED = 2000
 
 
 @dataclass(frozen=True)
@@ -41,29 +45,39 @@ class Newest:
 @dataclass(frozen=True)
 class PlanState:
     """``newest``: of each series, by name. ``position``: of the plan's newest commit that has a value or is kept; ``gpus`` and
-    ``toolchains``: those of its series."""
+    ``toolchains``: those of its series; ``last_point``: the number of the newest point of the store when it was read."""
 
     plan: str
     position: int
     newest: Sequence[Newest] = field(repr=False)
     gpus: tuple[str, ...]
     toolchains: tuple[str, ...]
+    last_point: int = 0
 
 
-def read_state(store: Store, plan: str) -> PlanState:
-    """What a plan's series stand at."""
+def read_state(store: Store, plan: str, before: PlanState | None = None) -> PlanState:
+    """What a plan's series stand at. ``before``: what they stood at once; only series with points since then are looked at again."""
     with store.reading() as connection:
         if connection is None:
             return PlanState(plan, -1, (), (), ())
-        rows = connection.execute(newest_query(plan)).all()
+        last_point = connection.execute(select(func.max(points.c.id))).scalar() or 0
+        query, found = newest_query(plan), {}
+        if before is not None:
+            new = select(points.c.series_id).where(points.c.id > before.last_point - _OVERLAP).distinct()
+            moved = connection.execute(new.limit(_MOST_MOVED + 1)).scalars().all()
+            if len(moved) <= _MOST_MOVED:
+                query = query.where(series.c.id.in_(moved))
+                found = {each.key.id: each for each in before.newest}
+        rows = connection.execute(query).all()
         last = connection.execute(select(func.max(commits.c.position)).where(commits.c.plan == plan)).scalar()
     groups: dict[int, list] = {}
     for row in rows:
         groups.setdefault(row[0], []).append(row)
-    found = sorted(map(_newest, groups.values()), key=lambda each: _order(each.key))
+    found |= {number: _newest(each) for number, each in groups.items()}
+    newest = sorted(found.values(), key=lambda each: _order(each.key))
     return PlanState(
-        plan, -1 if last is None else int(last), found, tuple(sorted({each.key.gpu for each in found})),
-        tuple(sorted({each.key.toolchain for each in found})),
+        plan, -1 if last is None else int(last), newest, tuple(sorted({each.key.gpu for each in newest})),
+        tuple(sorted({each.key.toolchain for each in newest})), last_point,
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ class PageCache:
         self._kept.move_to_end(key)
         return kept
 
-    async def make(self, key: tuple, stamp: Stamp, render: Callable[[], Awaitable[tuple[str, int]]]) -> Kept:
+    async def make(self, key: tuple, render: Callable[[], Awaitable[Kept]]) -> Kept:
         """The page of ``key``, made by ``render`` unless somebody is making it."""
         under_way = self._making.get(key)
         if under_way is not None:
@@ -58,8 +58,7 @@ class PageCache:
         future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
         self._making[key] = future
         try:
-            text, status = await render()
-            kept = as_kept(text, status, stamp)
+            kept = await render()
             self._put(key, kept)
             future.set_result(kept)
             return kept

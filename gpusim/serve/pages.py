@@ -23,7 +23,7 @@ from gpusim.serve.newest import PlanState, read_key, read_siblings
 from gpusim.serve.overview import ALERTS_A_PAGE, newest_alerts, read_alerts, read_today
 from gpusim.serve.pairs import geometric_mean, gpu_pairs, kernel_ratios, mean_ratios
 from gpusim.serve.trends import ComparedRun, seconds_of
-from gpusim.watch.alerts.read import alert_events, alert_series, read_alert
+from gpusim.watch.alerts.read import read_with_events
 from gpusim.watch.alerts.record import STATES, VERDICTS, VERIFIED
 
 SERIES_A_PAGE = 100
@@ -61,8 +61,7 @@ def alerts(board: Board, links: Links, number: int = 1, state: str = "", plan: s
 def alert(board: Board, links: Links, number: int, editor: Editor | None = None) -> str | None:
     """One alert: its series, its attribution, all that was done about it."""
     try:
-        found = read_alert(board.store, number)
-        moved, events = alert_series(board.store, number), alert_events(board.store, number)
+        found, moved, events = read_with_events(board.store, number)
     except UnknownAlertError:
         return None
     chart = ""

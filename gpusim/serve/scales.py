@@ -12,9 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from matplotlib.ticker import LogLocator, MaxNLocator
-
+from gpusim.errors import ToolchainError
 from gpusim.serve.canvas import Canvas
+
+try:
+    from matplotlib.ticker import LogLocator, MaxNLocator
+except ImportError as error:  # an extra: say how to get it
+    raise ToolchainError("the dashboard needs matplotlib: pip install 'gpusim[serve]'") from error
 
 #: Of a chart that stands alone, in pixels of its own.
 WIDTH, HEIGHT = 880.0, 300.0

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,6 +115,7 @@ class Store:
         self._path = Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
         self._ready = False
         self._checked = False  # its file, before the first write
+        self._shared = threading.local()  # the transaction of one_reading, if this thread is in one
 
     def prepare(self) -> None:
         """Create or migrate the store if need be and take its write lock once: what cannot be kept later fails now,
@@ -199,8 +201,25 @@ class Store:
         self.close()
 
     @contextlib.contextmanager
+    def one_reading(self) -> Iterator[None]:
+        """A block in which every :meth:`reading` of this thread is the same transaction: what reads often, and writes nothing, begins and
+        ends one instead of many."""
+        with self.reading() as connection:
+            before = getattr(self._shared, "connection", None)
+            self._shared.connection = connection
+            try:
+                yield
+            finally:
+                self._shared.connection = before
+
+    @contextlib.contextmanager
     def reading(self) -> Iterator[Connection | None]:
         """A transaction that sees one state of the store; None where there is no store yet."""
+        shared = getattr(self._shared, "connection", None)
+        if shared is not None:
+            with translating(self.url):
+                yield shared
+            return
         if self._path is not None and not self._path.exists():
             yield None
             return

@@ -38,6 +38,7 @@ from gpusim.measure.driver import Driver
 from gpusim.measure.run import MeasureOptions, MeasureRequest, measure_cases
 from gpusim.store.environment import environment, host_hash
 from gpusim.store.hashes import gpu_values, model_hash
+from gpusim.store.launch import SimulatedLaunch
 
 PROTOCOL = 1
 #: What a failure that is no error of ours is called: the case's own code raised it.
@@ -86,10 +87,21 @@ def _simulated(task: Mapping[str, Any]) -> dict[str, Any]:
     bounds = [bounds_of(traces, index, spec, warmed=bool(source.warm)) for index in range(len(traces))]
     records = launch_records(result, source.timed, bounds)
     return {
-        "launches": [dataclasses.asdict(record) for record in records],
+        "launches": [dataclasses.asdict(_in_checkout(record, Path.cwd())) for record in records],
         "figures": {records[0].gpu_hash: gpu_values(spec)} if records else {},
         "unchecked": source.unchecked,
     }
+
+
+def _in_checkout(record: SimulatedLaunch, tree: Path) -> SimulatedLaunch:
+    """``record`` with source files named as they stand in the commit: its checkout goes when its cells are done."""
+    lines = [
+        dataclasses.replace(each, file=str(Path(each.file).relative_to(tree)))
+        if each.file and Path(each.file).is_relative_to(tree)
+        else each
+        for each in record.instructions
+    ]
+    return dataclasses.replace(record, instructions=tuple(lines))
 
 
 def _measured(task: Mapping[str, Any], driver: Callable[[], Driver]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from gpusim.io.cache_folder import cache_folder
 from gpusim.io.progress import Task, say, task
 from gpusim.store.hashes import gpu_hash
 from gpusim.store.store import Store
+from gpusim.watch.compare_commits import compare_new_steps
 from gpusim.watch.kept import Cell, done_cells, keep_cell, keep_commits, method_hash
 from gpusim.watch.places import Cells, Place
 from gpusim.watch.plan import Plan
@@ -36,7 +37,7 @@ from gpusim.watch.worker_process import Answer
 @dataclass
 class RunSummary:
     """What a run of a plan did: cells that got values, that were refused, that were kept before, that were left for want of time;
-    measurements that were run again."""
+    measurements that were run again, and changes whose commits were measured side by side."""
 
     plan: str
     run_id: int = 0
@@ -46,6 +47,7 @@ class RunSummary:
     kept_before: int = 0
     left: int = 0
     rerun: int = 0
+    compared: int = 0
 
     @property
     def done(self) -> int:
@@ -86,6 +88,8 @@ def run_plan(
                             place.open(tree, toolchain, len(todo)) as cells_of_tree,
                         ):
                             batch.run(todo, cells_of_tree)
+            if plan.mode == "measured":
+                summary.compared = compare_new_steps(plan, store, run, place, deadline)
     return summary
 
 

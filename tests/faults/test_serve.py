@@ -16,8 +16,10 @@ from starlette.testclient import TestClient
 from gpusim.errors import UsageError
 from gpusim.serve import sessions
 from gpusim.serve.app import ServeOptions, make_app
+from gpusim.serve.board import Board
 from gpusim.serve.failures import MOST_FAILURES, WINDOW_SECONDS, Failures
 from gpusim.serve.guard import LONGEST_TARGET, MOST_BODY_BYTES
+from gpusim.serve.newest import read_state
 from gpusim.serve.tokens import TokenFile, add_token, revoke_token
 from gpusim.store.schema import alert_events, alerts, points, series
 from gpusim.store.store import Store
@@ -120,7 +122,9 @@ def test_a_mark_has_the_shape_that_the_legend_shows(store: Store) -> None:
         for mark in marks:
             look, outline = (re.findall(rf'\b{name}="([^"]*)"', mark)[0] for name in ("class", "d"))
             assert "C" not in outline, outline  # straight sides
-            heights = [float(y) for _, y in sorted({(x, y) for x, y in re.findall(r"[ML] ([\d.]+) ([\d.]+)", outline)})]
+            heights = [
+                float(y) for _, y in sorted({(x, y) for x, y in re.findall(r"[ML] ?([\d.]+) ([\d.]+)", outline)})
+            ]
             rank = {y: place for place, y in enumerate(sorted(set(heights)), 1)}
             assert sorted((rank[y] for y in heights), reverse=True) == shapes[legend[look]], (look, outline)
             seen.add(look)
@@ -368,3 +372,19 @@ def test_an_empty_store_has_pages_too(tmp_path: Path) -> None:
     for page in ("/", "/alerts", "/accuracy"):
         assert asking.get(page).status_code == 200
     assert asking.get("/kernels/nightly").status_code == 404 and not (tmp_path / "none.sqlite").exists()
+
+
+def test_what_a_plan_stands_at_is_as_new_as_its_points(store: Store) -> None:
+    board = Board(store)
+    before = {each.key.id: each.value for each in board.state("nightly").newest}
+    with store.writing() as connection:  # of one series at a new commit, of another one again at its newest
+        rows = connection.execute(points.select().where(points.c.series_id.in_((2, 5)), points.c.position == 39))
+        first, second = (dict(row) for row in rows.mappings())
+        for row, position, value in ((first, 40, 7.0), (second, 39, 9.0)):
+            del row["id"]
+            connection.execute(points.insert().values({**row, "position": position, "repetition": 1, "value": value}))
+    board.stamp(now=True)
+    after = board.state("nightly")
+    assert after == read_state(store, "nightly") and len(after.newest) == len(before)
+    moved = {each.key.id: each.value for each in after.newest if each.value != before[each.key.id]}
+    assert moved == {2: 7.0, 5: (before[5] + 9.0) / 2}

@@ -258,6 +258,9 @@ def test_cases_of_each_commit_are_simulated_in_its_own_checkout(
     (alert,) = json.loads(capsys.readouterr().out)
     assert (alert["number"], alert["commit"], alert["owner"]) == (change["alert"], slower, "@scale")
     assert alert["sentence"].startswith("k.py:case:n=32 got ") or "slower on h200" in alert["sentence"]
+    assert run(["alerts", "show", str(alert["number"]), "--format", "json"]) == 0
+    shown = capsys.readouterr().out  # files as they stand in the commit: the checkout is gone
+    assert '"k.py"' in shown and "gpusim-watch-" not in shown
     assert "k.py:" in alert["sentence"] and "instructions instead of" in alert["sentence"]
     with open_store() as store:
         assert read_points(store, list_series(store, "e")[0].id)[0].facts["file"] == "k.py"

@@ -198,3 +198,14 @@ def test_changes_of_a_kind_keep_their_form() -> None:
     """What alerts are built on: a fact has confidence 1 and no candidates."""
     change = Change("s", 1, "c1", 1.0, 2.0, COMMIT, "c1")
     assert (change.kind, change.confidence, change.candidates, change.percent) == (STEP, 1.0, (), 100.0)
+
+
+def test_many_steps_do_not_hide_each_other() -> None:
+    # Of several steps each makes the means of longer stretches differ, which by itself is what a level that wanders does.
+    places, n = (41, 73, 121, 148, 199, 231, 262), 300
+    level = sum(
+        size * after(place, n) for place, size in zip(places, (2.5, 2.0, -3.0, 2.5, 3.0, -2.0, 2.5), strict=True)
+    )
+    found = [each for each in analyse(noise(3, n) + level).changes if each.kind == STEP]
+    assert len(found) >= 6
+    assert all(min(abs(each.index - place) for place in places) <= 1 for each in found)

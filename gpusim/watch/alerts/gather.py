@@ -6,7 +6,8 @@ that was run, or from where an alert that speaks of it begins, if that is earlie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, func, select
 
@@ -14,9 +15,10 @@ from gpusim.store.schema import alert_events, alert_marks, alert_series, alerts,
 from gpusim.store.store import Store
 from gpusim.watch.alerts.record import SLOWER, VERIFIED
 from gpusim.watch.alerts.step import Step, make_steps, walk
-from gpusim.watch.change import Change
+from gpusim.watch.change import COMMIT, UNRECORDED, Change
 from gpusim.watch.changes import all_changes
 from gpusim.watch.read_history import ALL_DIGITS, MEASURED, HistoryPoint, history_of, list_series, read_points
+from gpusim.watch.side_by_side import REFUTED, Comparison, read_comparisons
 
 #: An alert whose series moved so many commits ago is no reason to read as far back: one that waits, and one that was mended, whose return
 #: would be another alert after that.
@@ -53,12 +55,28 @@ def find_steps(store: Store, plan: str, since: int | None) -> Found:
     used = {key.id: key for key in known if points.get(key.id)}
     changes: dict[str, list[Change]] = {}
     histories = [history_of(key, points[n], name=str(n), digits=ALL_DIGITS) for n, key in used.items()]
+    judged = [each for each in read_comparisons(store, plan) if each.verdict == REFUTED] if measured else []
     for change in all_changes(histories):
-        changes.setdefault(change.series, []).append(change)
+        changes.setdefault(change.series, []).append(_as_judged(change, points[int(change.series)], judged, positions))
     steps = {
         number: make_steps(key, points[number], changes.get(str(number), []), positions) for number, key in used.items()
     }
     return Found(steps, {number: points[number][0].position for number in used})
+
+
+def _as_judged(
+    change: Change, points: Sequence[HistoryPoint], judged: Sequence[Comparison], positions: Mapping[str, int]
+) -> Change:
+    """``change``, or, where its commits were measured side by side and do not differ, the same as nobody's doing."""
+    if change.cause != COMMIT:
+        return change
+    within = [positions[commit] for commit in change.candidates if commit in positions]
+    within.append(points[change.index].position)
+    for each in judged:
+        if each.covers(int(change.series), min(within), max(within)):
+            said = f"measured side by side {len(each.pairs)} times, the commits around {change.commit} do not differ"
+            return replace(change, cause=UNRECORDED, who=said, candidates=())
+    return change
 
 
 def unjudged_since(store: Store, plan: str) -> int | None:

@@ -59,11 +59,10 @@ def find_alert(connection: Connection | None, number: int, name: str) -> Alert:
 
 def alert_series(store: Store, number: int) -> list[AlertSeries]:
     """The series of an alert, the most-moved first."""
-    query = _series_query().where(series_table.c.alert_id == number)
     with store.reading() as connection:
         find_alert(connection, number, store.name)
         assert connection is not None
-        return _most_moved_first(_series(row) for row in connection.execute(query).mappings())
+        return _series_of(connection, number)
 
 
 def plan_alert_series(store: Store, plan: str) -> dict[int, list[AlertSeries]]:
@@ -90,13 +89,30 @@ def _most_moved_first(moved: Iterable[AlertSeries]) -> list[AlertSeries]:
 
 def alert_events(store: Store, number: int) -> list[AlertEvent]:
     """All that was done to an alert, in order."""
-    columns = ("sequence", "time", "who", "kind", "before", "after", "text")
-    query = select(events_table).where(events_table.c.alert_id == number).order_by(events_table.c.sequence)
     with store.reading() as connection:
         find_alert(connection, number, store.name)
         assert connection is not None
-        rows = connection.execute(query).mappings()
-        return [AlertEvent(row["alert_id"], *(row[name] for name in columns)) for row in rows]
+        return _events_of(connection, number)
+
+
+def read_with_events(store: Store, number: int) -> tuple[Alert, list[AlertSeries], list[AlertEvent]]:
+    """The alert of that number with its series and all that was done to it, of one state of the store."""
+    with store.reading() as connection:
+        found = find_alert(connection, number, store.name)
+        assert connection is not None
+        return found, _series_of(connection, number), _events_of(connection, number)
+
+
+def _series_of(connection: Connection, number: int) -> list[AlertSeries]:
+    query = _series_query().where(series_table.c.alert_id == number)
+    return _most_moved_first(_series(row) for row in connection.execute(query).mappings())
+
+
+def _events_of(connection: Connection, number: int) -> list[AlertEvent]:
+    columns = ("sequence", "time", "who", "kind", "before", "after", "text")
+    query = select(events_table).where(events_table.c.alert_id == number).order_by(events_table.c.sequence)
+    rows = connection.execute(query).mappings()
+    return [AlertEvent(row["alert_id"], *(row[name] for name in columns)) for row in rows]
 
 
 def change_numbers(store: Store, plan: str) -> dict[tuple[int, int, str], int]:
