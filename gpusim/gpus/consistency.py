@@ -93,6 +93,12 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "l2.partition_piece_bytes",
         "must be a power of two from 256 to 2097152",
     )
+    pieces = l2.scattered_pieces
+    require(
+        pieces & (pieces - 1) == 0 and 1 <= pieces <= 1 << 15,
+        "l2.scattered_pieces",
+        "must be a power of two from 1 to 32768",
+    )
     require(l2.slices % l2.partitions == 0, "l2.slices", "do not divide over l2.partitions")
     require(
         l2.total_bytes % (l2.slices * l2.ways * l2.line_bytes) == 0,

@@ -133,6 +133,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "l2.slices": Better.MORE,
     "l2.partitions": Better.NEITHER,
     "l2.partition_piece_bytes": Better.NEITHER,
+    "l2.scattered_pieces": Better.NEITHER,
     "l2.fetch_bytes": Better.NEITHER,
     "dram.channels": Better.NEITHER,  # the same bandwidth, cut otherwise
     "dram.banks_per_channel": Better.MORE,

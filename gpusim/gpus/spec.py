@@ -262,7 +262,8 @@ class TlbSpec:
 class L2Spec:
     """``partitions`` halves of ``slices`` / partitions slices each. Each half caches what its own
     SMs access; a line's home half owns the DRAM channel behind it. The halves take turns at pieces of
-    ``partition_piece_bytes``. ``hit_latency_ns`` is the time
+    ``partition_piece_bytes``; so many of a half's pieces, ``scattered_pieces``, change places with one another before its slices
+    take turns (1: none does), so that neighbouring pieces may begin at the same slice. ``hit_latency_ns`` is the time
     inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
     is the other half. ``fetch_bytes``: what a missing sector brings along from DRAM (an aligned
     group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns."""
@@ -283,6 +284,7 @@ class L2Spec:
     fetch_bytes: int = 64
     tag_interval_ns: float = 0.5
     partition_piece_bytes: int = 4096
+    scattered_pieces: int = 1
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 Mental model: addresses are interleaved over the partitions in pieces of a few KiB (4 KiB on Hopper and Blackwell), and
 within a partition over its slices in chunks of 256 bytes, one round of chunks after the other, each
 round starting at another slice: a contiguous buffer loads every partition, slice, set and channel evenly, and no
-power-of-two stride can stay on one of them. Which is first in a turn or round comes from folding its number; of
+power-of-two stride can stay on one of them. Where a GPU's file says so, the pieces of a partition first change places
+within groups: what is read within a short time then loads slices and channels unevenly, and a whole group
+still loads them alike. Which is first in a turn or round comes from folding its number; of
 the real hash functions little more than the sizes of the pieces and their evenness is public. (256 bytes are the
 width of a memory partition that NVIDIA documents from the GT200 on.)
 
@@ -26,16 +28,18 @@ CHUNK_SHIFT = 1
 
 class Layout(NamedTuple):
     """How many partitions and slices (of all partitions) there are, and log2 of the lines that neighbour one
-    another in a partition."""
+    another in a partition and of the pieces whose order is scattered."""
 
     slices: int
     partitions: int
     piece_shift: int
+    scatter_shift: int = 0
 
 
 def layout_of(l2: L2Spec) -> Layout:
     """The layout of a GPU's L2."""
-    return Layout(l2.slices, l2.partitions, (l2.partition_piece_bytes // l2.line_bytes).bit_length() - 1)
+    piece_shift = (l2.partition_piece_bytes // l2.line_bytes).bit_length() - 1
+    return Layout(l2.slices, l2.partitions, piece_shift, l2.scattered_pieces.bit_length() - 1)
 
 
 @compiled
@@ -56,9 +60,23 @@ def partition_of(line: int, on: Layout) -> int:
 
 
 @compiled
+def _scattered(piece: int, shift: int) -> int:
+    """The place of a piece among the 1 << ``shift`` pieces that it is scattered over: a permutation of each group."""
+    mask = (1 << shift) - 1
+    group = piece >> shift
+    half = (shift + 1) >> 1
+    place = (piece ^ fold(group)) & mask
+    place = (place * 0x9E3779B1) & mask
+    place ^= place >> half
+    place = (place * 0x2C1B3C6D) & mask
+    place ^= place >> half
+    return (group << shift) + place
+
+
+@compiled
 def _order_in_partition(line: int, on: Layout) -> int:
-    """How many lines of its partition lie before a line."""
-    turn = quotient(line >> on.piece_shift, on.partitions)
+    """The place of a line among those of its partition, in the order in which slices take turns at them."""
+    turn = _scattered(quotient(line >> on.piece_shift, on.partitions), on.scatter_shift)
     return (turn << on.piece_shift) + (line & ((1 << on.piece_shift) - 1))
 
 

@@ -36,7 +36,13 @@ A100 = layout_of(load_gpu("a100_80gb").l2)
 
 @pytest.mark.parametrize(
     ("layout", "sets"),
-    [(Layout(80, 2, 5), 256), (Layout(96, 2, 5), 320), (Layout(4, 1, 5), 3), (Layout(96, 2, 1), 10)],
+    [
+        (Layout(80, 2, 5), 256),
+        (Layout(96, 2, 5), 320),
+        (Layout(4, 1, 5), 3),
+        (Layout(96, 2, 1), 10),
+        (Layout(80, 2, 5, scatter_shift=7), 256),  # ten groups of pieces
+    ],
 )
 def test_a_contiguous_buffer_fills_every_set_of_every_slice_alike(layout, sets):
     lines = layout.slices * sets * 2
@@ -63,6 +69,18 @@ def test_neighbours_share_their_partition_as_far_as_the_piece_reaches(piece_shif
     # Each pair of pieces has one in each partition.
     assert all(pieces[n] != pieces[n + 1] for n in range(0, 64, 2))
     assert {pieces[n] == pieces[n + 1] for n in range(1, 63, 2)} == {True, False}
+
+
+def test_scattered_pieces_change_places_among_themselves_alone():
+    """Lines keep their piece and its partition, no two meet in one place, and neighbouring pieces may begin alike."""
+    plain, scattered = Layout(80, 2, 5), Layout(80, 2, 5, scatter_shift=6)
+    lines = range((1 << 6) * 2 * 32 * 4)
+    assert [partition_of(i, plain) for i in lines] == [partition_of(i, scattered) for i in lines]
+    places = {(channel_of(i, scattered, 80), row_of(i, scattered, 80, 1)) for i in lines}
+    assert len(places) == len(lines)
+    firsts = [local_slice_of(turn * 64, scattered) for turn in range(512)]
+    plain_firsts = [local_slice_of(turn * 64, plain) for turn in range(512)]
+    assert sum(np.diff(firsts) == 0) > sum(np.diff(plain_firsts) == 0)
 
 
 @pytest.mark.parametrize(("slices", "channels"), [(80, 80), (96, 192), (80, 40)])
