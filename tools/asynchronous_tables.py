@@ -1,6 +1,6 @@
 """Tables of Hopper's and Blackwell's asynchronous units beside what GPUs were measured at, each re-created as a kernel.
 
-    python tools/asynchronous_tables.py                        all tables, every 8th row of the long one, every 64th of the multicast
+    python tools/asynchronous_tables.py                        all tables, every 8th row of the long ones, every 64th of the multicast
     python tools/asynchronous_tables.py tensor --every 1       one table, all of it (minutes)
     python tools/asynchronous_tables.py products shared --format csv
 
@@ -8,11 +8,13 @@ Mental model: a table is a generator of rows (what, measured, simulated); a time
 
 tensor    products into tensor memory (tcgen05) on a B200: a round of one product with its commit and wait, and rounds of 16 and 64 products
 products  a chain of mma.sync of two warps a sub-core on an RTX 5090
+functions functions of DPX on H800, A100 and RTX 4090: cycles a call, calls a cycle and SM
 shared    loads of another block's shared memory on an H800: mean, least and most over the pairs of a cluster of 16
+loads     TMA loads on an H800 by what they move: plain copies and boxes of tensors of one to three dimensions
 copies    bulk copies on an H800 by size and blocks an SM, and a hop of a chase (tools/bulk_copies.py)
 multicast tiles that the blocks of a cluster share on a B200, each loading them or one for all: a round of four tiles an SM
 
-Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (shared, copies). Of
+Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (the others). Of
 `tensor` the source fits cycles a product = interval + b / depth; the table has the interval and a round of depth 1. Of `products` the source's throughput
 figures are an eighth of its latencies, eight times the datasheet's peak; one product of the loop is what counts here.
 """
@@ -32,22 +34,17 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import bulk_copies
+from asynchronous.dynamic_programming import programming_rows
+from asynchronous.rounds import Row, cycles_a_round
+from asynchronous.tma_loads import load_rows
 
 import gpusim
+from gpusim.errors import GpusimError
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.report.tables import FORMATS, format_records
 
 FOLDER = Path(__file__).parent / "asynchronous"
-#: What is compared, measured and simulated cycles.
-Row = tuple[str, float, float]
-
-
-def _longer(kernel, grid: int, block: int, rounds: tuple[int, int], spec, args, **options) -> float:
-    """Cycles a round: of launches of two numbers of ``rounds``, for each of which ``args`` gives the arguments."""
-    cycles = [gpusim.simulate(gpusim.capture(kernel, grid, block, args(n), **options), spec).cycles for n in rounds]
-    return (cycles[1] - cycles[0]) / (rounds[1] - rounds[0])
-
 
 #: Kind of the instruction, and the bits of its descriptor that say what is multiplied, by the name of a format.
 _FORMATS = {
@@ -74,7 +71,7 @@ def tensor_rows(every: int) -> Iterator[Row]:
         interval, once = float(row["interval_cycles"]), float(row["round_cycles"])
         for depth in (1, *_DEPTHS):
             kernel = gpusim.cuda_cpp(FOLDER / "tensor_products.cu", "multiply_rounds", [*options, f"-DDEPTH={depth}"])
-            cycles = _longer(
+            cycles = cycles_a_round(
                 kernel, group, 128, (2, 4), spec, lambda n: (np.zeros(1, np.uint64), np.int32(n)), **rest
             )  # fmt: skip
             yield f"{what}, {depth} a round", once + (depth - 1) * interval, cycles
@@ -100,7 +97,9 @@ def product_rows(_every: int) -> Iterator[Row]:
             ]  # fmt: skip
             kernel = gpusim.cuda_cpp(FOLDER / "warp_products.cu", "chain", options)
             out = np.zeros(256, np.float32 if kept == "float" else np.uint32)
-            cycles = _longer(kernel, 1, 256, (4, 12), spec, lambda n, out=out: (out, np.int32(n)), gpu="rtx5090") / 4
+            cycles = (
+                cycles_a_round(kernel, 1, 256, (4, 12), spec, lambda n, out=out: (out, np.int32(n)), gpu="rtx5090") / 4
+            )
             yield f"{name}, {'sparse' if sparse else 'dense'}", measured, cycles
 
 
@@ -113,7 +112,7 @@ def shared_rows(_every: int) -> Iterator[Row]:
     spec = replace(load_gpu("h100_pcie"), sm_count=_CLUSTER)
     kernel = gpusim.cuda_cpp(FOLDER / "shared_chase.cu", "chase")
     times = {
-        (start, to): _longer(
+        (start, to): cycles_a_round(
             kernel, _CLUSTER, 1, (32, 96), spec,
             lambda n, start=start, to=to: (np.zeros(1, np.int32), np.int32(start), np.int32(to), np.int32(n)),
             gpu="h100_pcie", cluster=_CLUSTER,
@@ -152,21 +151,22 @@ def multicast_rows(every: int) -> Iterator[Row]:
             return gpusim.TensorMap(tiles, (rows, width)), np.zeros(1, np.uint64), np.int32(rounds)
 
         shared_bytes = 4 * 4 * width * rows
-        cycles = _longer(
+        cycles = cycles_a_round(
             kernel, spec.sm_count, 128, _TILE_ROUNDS, spec, args, gpu="b200", cluster=cluster, shared_bytes=max(shared_bytes, 120_000)
         )  # fmt: skip
         yield f"{row['mode']}, {cluster} blocks, {width} x {rows}", float(row["round_cycles"]), cycles
 
 
 TABLES = {
-    "tensor": tensor_rows, "products": product_rows, "shared": shared_rows, "copies": copy_rows, "multicast": multicast_rows,
+    "tensor": tensor_rows, "products": product_rows, "functions": programming_rows, "shared": shared_rows, "loads": load_rows,
+    "copies": copy_rows, "multicast": multicast_rows,
 }  # fmt: skip
 
 
 @click.command(help=__doc__)
 @click.argument("tables", nargs=-1, type=click.Choice(list(TABLES)))
 @click.option(
-    "--every", default=8, show_default=True, type=click.IntRange(1), help="Of `tensor`: each so-many-th shape."
+    "--every", default=8, show_default=True, type=click.IntRange(1), help="Of long tables: each so-many-th row."
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(tables: tuple[str, ...], every: int, form: str) -> None:
@@ -174,8 +174,11 @@ def main(tables: tuple[str, ...], every: int, form: str) -> None:
     with shown():
         for name in tables or TABLES:
             rows = []
-            with task(f"simulating the table {name}"):
-                rows.extend(TABLES[name](every))
+            try:
+                with task(f"simulating the table {name}"):
+                    rows.extend(TABLES[name](every))
+            except GpusimError as error:  # a compiler that a table was measured with is not installed
+                raise click.ClickException(f"table {name}: {error}") from None
             errors = [100 * (simulated / measured - 1) for _, measured, simulated in rows]
             means.append(f"{name}: mean absolute error {np.mean(np.abs(errors)):.1f} % of {len(rows)} rows")
             records += [

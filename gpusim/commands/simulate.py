@@ -19,6 +19,24 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.store.run_names import checked_name
 
+
+class PowerLimitWatts(click.ParamType):
+    """Watts as a positive float; 0.0 stands for the board's own limit."""
+
+    name = "watts|board"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if value == "board":
+            return 0.0
+        try:
+            watts = float(str(value))
+        except ValueError:
+            watts = -1.0
+        if not 0.0 < watts < 1e6:
+            self.fail(f"{value!r} is neither a number of watts nor board", param, ctx)
+        return watts
+
+
 #: What ``--by`` may say; :data:`gpusim.commands.simulating.ATTRIBUTIONS` has them.
 BY = ("instruction", "line")
 
@@ -77,6 +95,12 @@ BY = ("instruction", "line")
     type=PlotFile(),
     help="Draw a sweep's times and rates over its first axis (.svg, .png or .pdf).",
 )
+@click.option(
+    "--power-limit-watts",
+    type=PowerLimitWatts(),
+    help="Simulate again at the clock at which the mean power stays within so many watts, or within the board's limit: "
+    "two to four times as long. Most energies are guesses.",
+)
 @instruction_limit_option()
 @output_option()
 @format_option(None)
@@ -97,6 +121,7 @@ def simulate(
     save: Path | None,
     save_run: str | None,
     plot: Path | None,
+    power_limit_watts: float | None,
     instruction_limit: int,
     output: Path | None,
     form: str | None,
@@ -119,6 +144,7 @@ def simulate(
       gpusim simulate saxpy:n=1Ki,64Ki,4Mi,block_threads=128,256 --gpu h200 --gpu a100_80gb --plot saxpy.svg
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
+      gpusim simulate cpp_wgmma_gemm:m=8192,n=8192,k=8192 --gpu h200 --sample --power-limit-watts board
       gpusim simulate transpose --by line
       gpusim simulate softmax --details
       gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line

@@ -17,10 +17,13 @@ from gpusim.commands.simulate_sweep import run_sweep
 from gpusim.commands.unchecked import tell_unchecked, tell_whole
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
+from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.regress.rerun import REQUEST, simulation_request
 from gpusim.report.attribution import by_instruction, by_line
+from gpusim.report.power import within_power
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.simulation import simulation_text
 from gpusim.report.timeline import write_timeline
@@ -46,6 +49,7 @@ def simulate(
     save: Path | None,
     save_run: str | None,
     plot: Path | None,
+    power_limit_watts: float | None,
     instruction_limit: int,
     output: Path | None,
     form: str | None,
@@ -53,6 +57,8 @@ def simulate(
     """What :func:`gpusim.commands.simulate.simulate` declares, with its arguments."""
     form = form_of(output, form)
     points = [point for text in sources for point in sweep_points(text)]
+    if power_limit_watts is not None and (len(points) > len(sources) or len(gpus) > 1 or save_run):
+        raise UsageError("--power-limit-watts is for one shape on one GPU, and not for a run that is kept in the store")
     if len(points) > len(sources) or len(gpus) > 1:
         return run_sweep(
             points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
@@ -78,9 +84,18 @@ def simulate(
     timed = [launch.trace for launch in named]
     if compiling is not None:
         compiling.wait()
-    result = simulate_traces(
-        timed, spec, warm=tuple(before), samples=bool(timeline or save or why) and not sample, sample=sample
-    )
+
+    def simulated(at: GpuSpec) -> Result:
+        return simulate_traces(
+            timed, at, warm=tuple(before), samples=bool(timeline or save or why) and not sample, sample=sample
+        )
+
+    if power_limit_watts is None:
+        result = simulated(spec)
+    else:
+        held = within_power(simulated, spec, power_limit_watts or None)
+        result, spec = held.result, held.result.spec
+        click.echo(held.text, err=True)
     shares = ATTRIBUTIONS[by](result.launches) if by else []
     explanation = None
     if why:

@@ -22,7 +22,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_direct import direct
 from gpusim.model import l2, l2_state, l2_tags
 from gpusim.model.address_hash import channel_of, fold, layout_of
-from gpusim.model.crossbar import gpc_count, response_latency_ticks, ticks
+from gpusim.model.crossbar import gpc_count, nearest_hit_ticks, response_latency_ticks, slice_ways, sm_ways, ticks
 from gpusim.model.event_heap import BIRTH_BITS
 from gpusim.model.l2_merging import MERGE_ROWS, MERGE_TABLE
 from gpusim.model.l2_tags import make_tags
@@ -69,7 +69,7 @@ class L2Part:
             gpcs=gpc_count(spec),
             merges=spec.crossbar.merges_reads and gpc_count(spec) > 0,
             tag=ticks(spec, chip.tag_interval_ns),
-            hit=ticks(spec, chip.hit_latency_ns),
+            hit=nearest_hit_ticks(spec),
             response=response_latency_ticks(spec),
             far=ticks(spec, chip.far_hit_extra_ns / 2),
             far_miss=max(0, ticks(spec, chip.far_miss_extra_ns - chip.far_hit_extra_ns)),
@@ -103,6 +103,8 @@ class L2Part:
             dram=np.zeros(256, DRAM_REQUEST),
             signals=SIGNAL_TABLE.zeros(1),
             written=np.zeros(1, np.int64),
+            sm_ways=sm_ways(spec),
+            slice_ways=slice_ways(spec),
         )
         self._arena: Arena | None = None
         self._state.servers[:, l2_state.WRITE_ROOM] = room

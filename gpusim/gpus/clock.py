@@ -17,7 +17,7 @@ from dataclasses import replace
 from gpusim.gpus.spec import GpuSpec
 
 #: Of ``crossbar`` and ``l2``: times that are so many cycles of the cores' clock, and rates that are so much a cycle.
-_CROSSBAR_TIMES = ("request_latency_ns", "response_latency_ns")
+_CROSSBAR_TIMES = ("request_latency_ns", "response_latency_ns", "sm_spread_ns", "slice_spread_ns")
 _L2_TIMES = ("hit_latency_ns", "far_hit_extra_ns", "far_miss_extra_ns", "atomic_interval_ns", "tag_interval_ns")
 _L2_RATES = ("slice_bytes_per_ns", "slice_write_bytes_per_ns", "partition_link_bytes_per_ns")
 

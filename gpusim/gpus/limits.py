@@ -130,6 +130,8 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "l1.tag_lead_cycles": Better.MORE,  # how far data passes may fall behind
     "crossbar.sms_per_gpc": Better.NEITHER,  # which SMs share what, and where clusters lie
     "crossbar.merges_reads": Better.MORE,
+    "crossbar.sm_spread_ns": Better.LESS,
+    "crossbar.slice_spread_ns": Better.LESS,
     "l2.slices": Better.MORE,
     "l2.partitions": Better.NEITHER,
     "l2.partition_piece_bytes": Better.NEITHER,

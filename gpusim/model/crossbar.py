@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.compiled import compiled
 from gpusim.model.messages import TICKS_PER_CYCLE
@@ -31,6 +32,33 @@ def request_latency_ticks(spec: GpuSpec) -> int:
 def response_latency_ticks(spec: GpuSpec) -> int:
     """L2 slice output to SM input port, one way, in ticks."""
     return ticks(spec, spec.crossbar.response_latency_ns)
+
+
+#: Levels of distance, and steps that have no factor in common with them: neighbours differ. Which SM or slice is how far is made up.
+_SM_LEVELS, _SM_STEP, _SLICE_LEVELS, _SLICE_STEP = 9, 5, 17, 7
+
+
+def sm_ways(spec: GpuSpec) -> np.ndarray:
+    """Ticks by which an SM's round trip to L2 takes longer than the nearest one's, int64[SMs]: both SMs of a TPC alike, SM 0 at the mean."""
+    levels = ((np.arange(spec.sm_count) >> 1) * _SM_STEP + _SM_LEVELS // 2) % _SM_LEVELS
+    return np.rint(levels * ticks(spec, spec.crossbar.sm_spread_ns) / (_SM_LEVELS - 1)).astype(np.int64)
+
+
+def slice_ways(spec: GpuSpec) -> np.ndarray:
+    """Ticks by which the round trip to an L2 slice takes longer than that to the nearest, int64[slices]."""
+    levels = np.arange(spec.l2.slices) * _SLICE_STEP % _SLICE_LEVELS
+    return np.rint(levels * ticks(spec, spec.crossbar.slice_spread_ns) / (_SLICE_LEVELS - 1)).astype(np.int64)
+
+
+def nearest_hit_ticks(spec: GpuSpec) -> int:
+    """Ticks of a hit in the nearest slice from the nearest SM: ``l2.hit_latency_ns`` is the mean. Raises SpecError where no time is left."""
+    spread_ns = spec.crossbar.sm_spread_ns + spec.crossbar.slice_spread_ns
+    found = ticks(spec, spec.l2.hit_latency_ns) - ticks(spec, spread_ns / 2)
+    if found < 0:
+        raise SpecError(
+            f"{spec.name}: crossbar.sm_spread_ns and slice_spread_ns, {spread_ns:g} in all, are more than twice l2.hit_latency_ns"
+        )
+    return found
 
 
 def gpc_count(spec: GpuSpec) -> int:

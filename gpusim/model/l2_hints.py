@@ -111,4 +111,6 @@ def known_widths(s: L2State) -> L2State:
         s.dram,
         known_rows(s.signals, _SIGNAL_WIDTH),
         s.written,
+        s.sm_ways,
+        s.slice_ways,
     )

@@ -102,9 +102,9 @@ def page_known(p: L2Rates, s: L2State, node: int) -> bool:
 
 @inlined
 def respond(s: L2State, time: int, node: int) -> None:
-    """Answer a request at an SM's port; the node stays the caller's."""
+    """Answer a request at an SM's port, whose way and that of the line's home add to ``time``; the node stays the caller's."""
     at = s.scalars[RESPONSES]
-    s.responses[at]["time"] = time
+    s.responses[at]["time"] = time + s.sm_ways[s.nodes[node, SENDER] >> 32] + s.slice_ways[s.nodes[node, HOME]]
     s.responses[at]["tag"] = s.nodes[node, SENDER] & 0xFFFFFFFF
     s.responses[at]["sm"] = s.nodes[node, SENDER] >> 32
     s.responses[at]["kind"] = s.nodes[node, KIND]

@@ -45,6 +45,11 @@ def launch_energy(launch: LaunchResult, spec: GpuSpec, limit_watts: float | None
     return energy_within(spec, seconds, dynamic, lambda _: _BAND, limit_watts)
 
 
+def dynamic_joules(launch: LaunchResult, spec: GpuSpec) -> float:
+    """What all events of a launch take at the clock and voltage that ``spec`` describes, and its SMs for being busy as many cycles."""
+    return sum(_dynamic(launch, figures_for(spec), float(launch.cycles / spec.clock_hz)).values())
+
+
 def _dynamic(launch: LaunchResult, figures: EnergyFigures, seconds: float) -> dict[str, float]:
     """Joules by unit at the described clock."""
     code, counted = launch.program.instructions, launch.counters

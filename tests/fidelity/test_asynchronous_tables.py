@@ -5,16 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpusim.errors import ToolchainError
 from tools.asynchronous_tables import TABLES
 
-#: Table, each so-many-th shape, mean absolute error in percent that it stays below. Bulk copies are a known gap (docs/validation/gaps.md).
-LIMITS = [("products", 1, 2.0), ("shared", 1, 5.0), ("tensor", 66, 5.0), ("copies", 1, 9.5)]
+#: Table, each so-many-th row, mean absolute error in percent that it stays below. Loads of few lines are a known gap (docs/validation/gaps.md).
+LIMITS = [
+    ("products", 1, 2.0), ("functions", 5, 5.0), ("shared", 1, 5.0), ("tensor", 66, 5.0), ("loads", 13, 12.0), ("copies", 1, 9.5),
+]  # fmt: skip
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("name", "every", "limit"), LIMITS)
 def test_a_table_is_met(name: str, every: int, limit: float) -> None:
-    errors = [100 * abs(simulated / measured - 1) for _, measured, simulated in TABLES[name](every)]
+    try:
+        errors = [100 * abs(simulated / measured - 1) for _, measured, simulated in TABLES[name](every)]
+    except ToolchainError as error:  # the compiler that made the measured code
+        pytest.skip(str(error))
     assert len(errors) >= 4
     assert np.mean(errors) < limit
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from oracles_memory import LruSet
 from small_memory import NS, answer_ns, fresh, request, run, small_gpu
 
-from gpusim.errors import DeadlockError
+from gpusim.errors import DeadlockError, SpecError
+from gpusim.gpus import load_gpu
 from gpusim.model.address_hash import Layout, set_of, slice_of
+from gpusim.model.crossbar import nearest_hit_ticks, slice_ways, sm_ways, ticks
 from gpusim.model.messages import ATOMIC, READ, REDUCTION, WRITE
 
 SLICES, SETS, WAYS = 4, 4, 2
@@ -18,6 +20,7 @@ LAYOUT = Layout(SLICES, partitions=2, piece_shift=1)
 # Near hit of one sector: port 1 + hit 10 + response 30.
 HIT = 41.0
 DRAM = 100.0
+NS_A_TICK = 1 / NS
 
 
 def home(line):
@@ -335,3 +338,29 @@ def test_edges_are_long_enough_for_a_window():
     l2, hbm = fresh()
     assert l2.minimum_latency_ticks == round(gpu.crossbar.response_latency_ns * NS)
     assert hbm.minimum_latency_ticks >= 30 * NS
+
+
+def test_far_sms_and_slices_are_answered_later_by_their_ways() -> None:
+    spread = {"crossbar__sm_spread_ns": 8.0, "crossbar__slice_spread_ns": 4.0}
+    near_slices = {slice_of(line, LAYOUT): line for line in lines_of(0, 8)}
+    parts, even = fresh(**spread), fresh()
+    spec = small_gpu(**spread)
+    for line in near_slices.values():
+        for each in (parts, even):
+            answer_ns(each, request(0, line, sm=0))
+    for here, line in near_slices.items():
+        at_home = LAYOUT.slices // LAYOUT.partitions * (here % 2) + here // 2  # numbered partition by partition
+        for sm in (0, 2):  # both are wired to the first partition
+            (hit,) = answer_ns(parts, request(5000 + 100 * sm, line, sm=sm))
+            (mean,) = answer_ns(even, request(5000 + 100 * sm, line, sm=sm))
+            ways = (sm_ways(spec)[sm] + slice_ways(spec)[at_home]) * NS_A_TICK
+            assert hit == pytest.approx(mean - 6.0 + ways, abs=2 * NS_A_TICK)
+
+
+def test_spreads_are_about_the_mean_and_must_leave_time() -> None:
+    spec = load_gpu("h100_pcie")
+    assert sm_ways(spec).mean() == pytest.approx(ticks(spec, spec.crossbar.sm_spread_ns / 2), rel=0.1)
+    assert sm_ways(spec)[0] == pytest.approx(ticks(spec, spec.crossbar.sm_spread_ns / 2), abs=1)
+    assert slice_ways(spec).max() == ticks(spec, spec.crossbar.slice_spread_ns)
+    with pytest.raises(SpecError, match="more than twice"):
+        nearest_hit_ticks(small_gpu(crossbar__sm_spread_ns=21.0))

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 SOURCE = Path(__file__).parents[2] / "tools" / "asynchronous" / "bulk_copies.cu"
 SMS, BYTES = 4, 1024
-GPU = replace(load_gpu("h100_pcie"), sm_count=SMS)
+FAR = replace(load_gpu("h100_pcie"), sm_count=SMS)
+GPU = replace(FAR, crossbar=replace(FAR.crossbar, sm_spread_ns=0.0))
 
 
 def copies(loads: int):
@@ -55,4 +56,5 @@ def test_small_launches_and_those_with_waves_are_not_resident(trace, monkeypatch
     assert not resident.is_resident(trace, GPU)
     monkeypatch.setattr(resident, "LEAST_INSTRUCTIONS", 1000)
     assert resident.is_resident(trace, GPU)
+    assert not resident.is_resident(trace, FAR)
     assert not resident.is_resident(replace(trace, launch=replace(trace.launch, grid=(10_000, 1, 1))), GPU)

@@ -99,7 +99,10 @@ class ResidentWatch:
 
 
 def is_resident(trace: Trace, spec: GpuSpec) -> bool:
-    """Whether all blocks of the launch run from its start on, and they do enough to leave some of it out."""
+    """Whether all blocks of the launch run from its start on, and they do enough to leave some of it out. Not where SMs lie at different distances
+    from L2: the launch ends with the farthest, whose rate is not read."""
+    if spec.crossbar.sm_spread_ns:
+        return False
     fit = occupancy(trace.launch, spec)
     return trace.launch.blocks <= fit.blocks_per_sm * spec.sm_count and trace.warp_instructions >= LEAST_INSTRUCTIONS
 

@@ -1,0 +1,67 @@
+"""The clock that a board's power limit leaves exact launches: simulated again at the clock that fits, until what they take fits.
+
+Mental model: a launch's events take their joules at the described clock and its voltage. At a share s of the clock an event takes s ** (exponent - 1) of that and
+the launch lasts longer, so its power goes with s ** exponent where SMs bound it, and by less where DRAM does, which keeps its nanoseconds: that is why the launch
+is simulated again. The figures are :mod:`gpusim.energy`'s, most of them guesses; no exact launch was compared with a measured power. The limit is taken to be
+held all the time, as in a loop of launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpusim.energy.power import PowerLimit, power_limit
+from gpusim.engine.result import Result
+from gpusim.gpus.clock import at_clock
+from gpusim.gpus.spec import GpuSpec
+from gpusim.report.energy import dynamic_joules
+
+#: A clock fits when the power is this near to the limit; simulations at other clocks than the described one at most.
+_NEAR, _TRIES = 0.02, 3
+
+
+@dataclass(frozen=True)
+class Held:
+    """``result``: of the launches at the clock that is held; ``clock_share``: that clock over the described one; ``watts``: mean power there, and
+    ``described_watts`` at the described clock; ``limit_watts``: what was held, None where the board's limit is not known."""
+
+    result: Result
+    clock_share: float
+    watts: float
+    described_watts: float
+    limit_watts: float | None
+
+    @property
+    def text(self) -> str:
+        """What was held, in a line."""
+        if self.limit_watts is None:
+            return f"power: no limit is known of {self.result.gpu}; the described clock"
+        clocks = f"{self.result.clock_hz / 1e6:.0f} of {self.result.clock_hz / self.clock_share / 1e6:.0f} MHz"
+        return f"power: {self.watts:.0f} W at {clocks}, {self.described_watts:.0f} W at the described clock, limit {self.limit_watts:.0f} W (guessed energies)"
+
+
+def within_power(simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None) -> Held:
+    """``simulate``'s launches at the highest clock, the described one at most, at which their mean power stays within ``limit_watts``, or the board's limit. Raises
+    SpecError for a limit that is not above what the GPU takes at rest, or a generation of which no energy is known."""
+    result, share = simulate(spec), 1.0
+    limit = power_limit(spec, limit_watts)
+    if limit is None:
+        return Held(result, 1.0, 0.0, 0.0, None)
+    described = watts = _watts(result, spec, limit, share)
+    for _ in range(_TRIES):
+        left = (limit.limit_watts - limit.static_watts) / (watts - limit.static_watts)
+        if abs(left - 1.0) <= _NEAR or (share == 1.0 and left > 1.0):
+            break
+        share = min(1.0, share * left ** (1.0 / limit.exponent))
+        result = simulate(at_clock(spec, share * spec.clock_hz))
+        watts = _watts(result, spec, limit, share)
+    return Held(result, share, watts, described, limit.limit_watts)
+
+
+def _watts(result: Result, spec: GpuSpec, limit: PowerLimit, share: float) -> float:
+    """Mean power of launches that were simulated at ``share`` of the clock of ``spec``."""
+    seconds = sum(launch.cycles for launch in result.launches) / (share * spec.clock_hz)
+    # What busy SMs take is given as power: as for an event a cycle, it goes with the time at the described clock.
+    joules = sum(dynamic_joules(launch, spec) for launch in result.launches)
+    return limit.static_watts + share ** (limit.exponent - 1.0) * joules / seconds
