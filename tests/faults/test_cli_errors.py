@@ -62,6 +62,13 @@ def gpusim(capsys, *arguments: str) -> tuple[int, str, str]:
         (["simulate", "saxpy", "--set", "sm_count=5", "--set", "sm_count=6"], 2, "set twice"),
         (["simulate", "stream_triad", "saxpi"], 2, "saxpy"),
         (["simulate", "stream_triad", "saxpy:colour=3"], 2, "colour"),
+        (["simulate", "saxpy", "--power-limit-watts", "much"], 2, "much"),
+        (["simulate", "saxpy", "--power-limit-watts", "-5"], 2, "-5"),
+        (
+            ["simulate", "saxpy", "--power-limit-watts", "board", "--gpu", "h200", "--gpu", "gh200"],
+            2,
+            "one shape on one GPU",
+        ),
         (["compare", "mine.suite.json"], 2, "mine.suite.json"),
         (["compare", "mine.suite.json", "--against", "rows.csv"], 2, "neither a file here"),
         (["simulat"], 2, "did you mean simulate"),
