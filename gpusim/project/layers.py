@@ -61,7 +61,7 @@ def embedding_operators(config: Decoder, plan: Plan, load: Load) -> list[Operato
 
 
 def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = None) -> list[Operator]:
-    """Of the last stage: the logits of each sequence that ends its prompt or generates (``rows``: of so many tokens), and one token drawn."""
+    """Of the last stage: the logits of each sequence that ends its prompt or generates (``rows``: of so many tokens), and one token drawn, or in training the loss."""
     rows = load.ends if rows is None else rows
     if not rows:
         return []
@@ -70,12 +70,28 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
         normalisation("head", rows, config.hidden),
         Operator("head", "logits", GemmOp(rows, share, config.hidden, "bf16")),
     ]
+    if plan.phase == "train":
+        return found + _loss(plan, rows, share)
     if plan.tensor_parallel > 1:
         gathered = 2 * rows * share * plan.tensor_parallel
         found.append(Operator("head", "all-gather", Collective("all_gather", plan.tensor_parallel, gathered, "bf16")))
     # Logits are brought to FP32, a softmax is taken, one is drawn: three passes.
     logits = 4.0 * rows * config.vocabulary
     found.append(Operator("head", "sampling", MemoryOp("sampling", 3 * logits, logits)))
+    return found
+
+
+def _loss(plan: Plan, rows: int, share: int) -> list[Operator]:
+    """The cross entropy of ``rows`` tokens, each GPU of a tensor-parallel group over its own ``share`` of the vocabulary: three passes over logits in FP32, as a softmax
+    takes, and of each row the largest logit, the sum and the right token's logit over the group (Shoeybi et al., Megatron-LM (2019), section 3)."""
+    logits = 4.0 * rows * share
+    found = [Operator("head", "loss", MemoryOp("softmax", 3 * logits, logits))]
+    if plan.tensor_parallel > 1:
+        found.append(
+            Operator(
+                "head", "all-reduce of the loss", Collective("all_reduce", plan.tensor_parallel, 4 * rows, "bf16"), 3
+            )
+        )
     return found
 
 

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.cli import run
+from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import footprint_of, parameters_of
-from gpusim.project.layers import stages_of
+from gpusim.project.layers import head_operators, stages_of
 from gpusim.project.limits import limiters, remedies
 from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
@@ -29,6 +30,7 @@ from gpusim.project.records import operator_records
 from gpusim.project.requests import project_request
 from gpusim.project.sweep import Kept, axes_of, pareto
 from gpusim.project.whole import project_model
+from gpusim.tile.operators import MemoryOp
 
 #: Parameters as published by who made the networks.
 PUBLISHED = {
@@ -155,6 +157,24 @@ def test_training_costs_three_forward_passes_and_holds_the_optimizer(prices: Pri
     whole, shared = (footprint_of(network, replace(replicas, zero=zero), 80e9) for zero in (0, 1))
     assert whole.training_bytes == pytest.approx(8.03e9 * 16, rel=0.01)
     assert shared.training_bytes == pytest.approx(8.03e9 * (4 + 12 / 4), rel=0.01)
+
+
+def test_the_loss_is_taken_over_shared_out_logits() -> None:
+    network = decoder_of("llama3_8b")
+    ((step,),) = [steps_of(Plan("train", batch=2, sequence=1024))]
+    alone, shared = (
+        {each.name: each.op for each in head_operators(network, plan, step, step.tokens)}
+        for plan in (Plan("train", batch=2, sequence=1024, tensor_parallel=ways) for ways in (1, 4))
+    )
+    assert isinstance(alone["loss"], MemoryOp) and isinstance(shared["loss"], MemoryOp)
+    assert alone["loss"].read_bytes == 4 * shared["loss"].read_bytes == 3 * 4 * 2048 * network.vocabulary
+    told = shared["all-reduce of the loss"]
+    assert isinstance(told, Collective) and told.message_bytes == 4 * 2048
+    assert "all-gather" not in shared and "sampling" not in alone
+    generated = head_operators(
+        network, Plan("decode", tensor_parallel=4), steps_of(Plan("decode", tensor_parallel=4))[0]
+    )
+    assert {"all-gather", "sampling"} <= {each.name for each in generated}
 
 
 def test_a_request_is_its_prefill_and_its_tokens(prices: Prices) -> None:
