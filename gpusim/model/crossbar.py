@@ -39,8 +39,10 @@ _SM_LEVELS, _SM_STEP, _SLICE_LEVELS, _SLICE_STEP = 9, 5, 17, 7
 
 
 def sm_ways(spec: GpuSpec) -> np.ndarray:
-    """Ticks by which an SM's round trip to L2 takes longer than the nearest one's, int64[SMs]: both SMs of a TPC alike, SM 0 at the mean."""
+    """Ticks by which an SM's round trip to L2 takes longer than the nearest one's, int64[SMs + 1]: both SMs of a TPC alike, SM 0 at the mean, and so
+    is what comes from other devices, behind the SMs."""
     levels = ((np.arange(spec.sm_count) >> 1) * _SM_STEP + _SM_LEVELS // 2) % _SM_LEVELS
+    levels = np.append(levels, _SM_LEVELS // 2)
     return np.rint(levels * ticks(spec, spec.crossbar.sm_spread_ns) / (_SM_LEVELS - 1)).astype(np.int64)
 
 

@@ -146,7 +146,7 @@ class L2State(NamedTuple):
     dram: np.ndarray  # DRAM_REQUEST[...]
     signals: np.ndarray  # ``tables.signals`` of the launch
     written: np.ndarray  # int64[words]: writes so far of each word that warps poll
-    sm_ways: np.ndarray  # int64[SMs]: ticks, see gpusim.model.crossbar
+    sm_ways: np.ndarray  # int64[SMs + 1]: ticks, see gpusim.model.crossbar
     slice_ways: np.ndarray  # int64[slices]
 
 
