@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from asynchronous.rounds import cycles_a_round, per_round
 
 import gpusim
 from gpusim.report.tables import FORMATS, format_records
@@ -30,24 +31,28 @@ _LOADS, _HOPS, _LINES = (6, 18), (64, 128), 512
 
 def copy_cycles(size_bytes: int, blocks_per_sm: int) -> float:
     """Simulated cycles a copy."""
-    kernel, blocks, cycles = gpusim.cuda_cpp(SOURCE, "stream"), SMS * blocks_per_sm, []
-    for loads in _LOADS:
-        args = np.zeros(size_bytes * blocks * loads, np.uint8), np.zeros(blocks, np.float32), size_bytes, loads
-        trace = gpusim.capture(kernel, blocks, 1, args, gpu=GPU, shared_bytes=size_bytes)
-        cycles.append(gpusim.simulate(trace, GPU).cycles)
-    return (cycles[1] - cycles[0]) / (_LOADS[1] - _LOADS[0])
+    blocks = SMS * blocks_per_sm
+
+    def args(loads: int) -> tuple:
+        return np.zeros(size_bytes * blocks * loads, np.uint8), np.zeros(blocks, np.float32), size_bytes, loads
+
+    return cycles_a_round(
+        gpusim.cuda_cpp(SOURCE, "stream"), blocks, 1, _LOADS, GPU, args, gpu=GPU, shared_bytes=size_bytes
+    )
 
 
 def hop_cycles(entry: str) -> float:
     """Simulated cycles a hop of a pointer chase through lines that lie in the L2."""
     order = np.random.default_rng(1).permutation(_LINES)
-    chain, cycles = np.zeros(_LINES * 16, np.uint64), []
+    chain = np.zeros(_LINES * 16, np.uint64)
     chain[order * 16] = np.roll(order, -1) * 16
-    for hops in _HOPS:
+
+    def cycles(hops: int) -> int:
         args = chain, np.zeros(1, np.uint64), hops, np.uint64(order[0] * 16)
         trace = gpusim.capture(gpusim.cuda_cpp(SOURCE, entry), 1, 32, args, gpu=GPU)
-        cycles.append(gpusim.simulate(trace, GPU, warm=trace).cycles)
-    return (cycles[1] - cycles[0]) / (_HOPS[1] - _HOPS[0])
+        return gpusim.simulate(trace, GPU, warm=trace).cycles
+
+    return per_round(cycles, _HOPS)
 
 
 def _row(what: str, measured: float, simulated: float) -> dict[str, object]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from asynchronous.rounds import Row
+from asynchronous.rounds import Row, per_round
 from validation.own_compiler import cubin_of
 
 import gpusim
@@ -28,7 +28,7 @@ COMPILER = "nvidia-cuda-nvrtc-cu12==12.0.140"
 #: Which description stands for a GPU that was measured.
 GPUS = {"H800": "h100_pcie", "A100": "a100_pcie_40gb", "RTX 4090": "rtx4090"}
 _THREADS = 1024
-_ROUNDS, _FEWER = 1024, 256
+_ROUNDS = (256, 1024)
 
 
 def programming_rows(every: int, own_compiler: bool = True) -> Iterator[Row]:
@@ -57,14 +57,16 @@ def _round_cycles(function: str, entry: str, threads: int, spec: GpuSpec, own_co
         f"-DARGUMENTS={arguments}",
         f"-DTYPE={'int' if kind is np.int32 else 'unsigned'}",
     ]
-    source, (major, minor), cycles = FOLDER / "dynamic_programming.cu", spec.capability, []
+    source, (major, minor) = FOLDER / "dynamic_programming.cu", spec.capability
     values = np.arange(2 * threads).astype(kind)
-    for rounds in (_FEWER, _ROUNDS):
+
+    def cycles(rounds: int) -> int:
         options = [*fixed, f"-DROUNDS={rounds}"]
         if own_compiler:
             kernel = gpusim.cubin(*cubin_of(COMPILER, source, entry, tuple(options), f"sm_{major}{minor}"))
         else:
             kernel = gpusim.cuda_cpp(source, entry, options)
         trace = gpusim.capture(kernel, 1, threads, (values, np.empty(threads, kind)), gpu=spec.name)
-        cycles.append(gpusim.simulate(trace, spec).cycles)
-    return (cycles[1] - cycles[0]) / (_ROUNDS - _FEWER)
+        return gpusim.simulate(trace, spec).cycles
+
+    return per_round(cycles, _ROUNDS)
