@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
         }
     }
     process = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - process, thread = clock_ns(CLOCK_THREAD_CPUTIME_ID) - thread;
-    usleep(50000);
+    usleep(600000); /* counts are added up twice a second */
     char line[256];
     long rss_kb = 0;
     FILE *status = fopen("/proc/self/status", "r");

@@ -81,6 +81,19 @@ def test_more_threads_than_rings_lose_nothing_silently(folder: Path) -> None:
     assert sum(by_grid(totals).values()) + dropped == 2100
 
 
+def test_more_shapes_than_counters_are_counted_each(folder: Path) -> None:
+    """A thread counts 512 launches in place; the others are events, until counters that are idle are given back."""
+    _, totals, dropped = run("shapes", folder)
+    counted = by_grid(totals)
+    assert (counted.pop(5), dropped, len(counted), set(counted.values())) == (100, 0, 1400, {4})
+
+
+def test_a_handle_that_comes_again_is_another_kernel(folder: Path) -> None:
+    """Although the same launch of the same address was counted before."""
+    totals = run("renamed", folder)[1]
+    assert {total.what.kernel: total.launches for total in totals} == {"alpha": 100, "delta": 30}
+
+
 def test_a_launch_is_on_the_gpu_of_its_context(folder: Path) -> None:
     """Whose device is asked once, and again where its address may mean another context."""
     totals = run("contexts", folder)[1]

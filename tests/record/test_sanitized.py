@@ -74,6 +74,8 @@ def run(kind: str, what: str, **more: str) -> tuple[int, int, str]:
         ("crowd", 0, 2100),
         ("fork", 0, 110),
         ("reloaded", 0, 130),
+        ("renamed", 0, 130),
+        ("shapes", 0, 5700),
         ("refused", 0, 100),
         ("exec", 0, 200),
         ("crash", -11, 100),

@@ -12,10 +12,10 @@
 
 typedef int (*launch_type)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 static launch_type launch;
-static void *f;
+static void *f, *module;
 
 static void open_driver(const char *kernel) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *module;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     ((int (*)(unsigned))dlsym(driver, "cuInit"))(0);
     ((int (*)(void **, const void *))dlsym(driver, "cuModuleLoadData"))(&module, "//");
     ((int (*)(void **, void *, const char *))dlsym(driver, "cuModuleGetFunction"))(&f, module, kernel);
@@ -87,6 +87,17 @@ int main(int argc, char **argv) {
         if (dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW)) return 9; /* the recorder holds the driver */
         open_driver("beta");
         launches(30, 6);
+    }
+    if (!strcmp(what, "renamed")) { /* the driver gives the address of a kernel that is gone to another */
+        ((int (*)(void *))find("cuModuleUnload"))(module);
+        open_driver("delta");
+        launches(30, 5);
+    }
+    if (!strcmp(what, "shapes")) { /* more than there are counters, and then others */
+        for (int set = 0; set < 2; set++)
+            for (int again = 0; again < 4; again++, usleep(50000))
+                for (unsigned i = 0; i < 700; i++) launches(1, 10000u * (unsigned)(set + 1) + i);
+        settle();
     }
     if (!strcmp(what, "resolved")) {
         int (*ask)(const char *, void **, int, uint64_t, void *) =

@@ -36,15 +36,6 @@ static inline void *real_of(int at, const char *name) {
     int (*call) types = (int (*) types)real_of(AT_##name, #name); \
     if (!call) return 3 /* CUDA_ERROR_NOT_INITIALIZED: there is no driver */; \
     int result = call(__VA_ARGS__)
-/* What the launch will touch comes while the driver works. Of one after a pause that is most of what the recorder costs it. */
-static inline void expect(const void *place) {
-    __builtin_prefetch(place);
-    if (!thread_state.ring) return;
-    __builtin_prefetch(thread_state.ring, 1);
-    __builtin_prefetch(thread_state.next, 1);
-    __builtin_prefetch((const char *)thread_state.next + sizeof(struct event) - 1, 1);
-}
-
 /* CUPTI's callback, where there is one, leaves the launch's correlation id behind. */
 #define LAUNCH_CALL(name, types, ...) \
     thread_state.inside = true, thread_state.cupti = 0; \
@@ -52,87 +43,25 @@ static inline void expect(const void *place) {
     int result = call ? call(__VA_ARGS__) : 3; \
     thread_state.inside = false
 
-/* Whether each launch is counted where it happens: by a hook, or by a callback. */
-bool launches_noted(void) { return atomic_load_explicit(&hot.used, memory_order_relaxed) || callbacks_on(); }
-
-/* Questions that a launch may ask; to look for their functions costs more than a launch may. A driver that is loaded anew is looked up
- * anew by the program too, which forgets these. */
-enum { ASK_DEVICE, ASK_CAPTURE, ASK_CAPTURE_PTSZ, QUESTIONS };
-static _Atomic(void *) questions[QUESTIONS];
-static void *question(int at, const char *name) {
-    void *found = atomic_load_explicit(&questions[at], memory_order_acquire);
-    if (LIKELY(found != NULL)) return found;
-    found = real_function(name);
-    atomic_store_explicit(&questions[at], found, memory_order_release);
-    return found;
-}
-static void forget_questions(void) { for (int i = 0; i < QUESTIONS; i++) atomic_store(&questions[i], NULL); }
-
-static __attribute__((noinline)) void ask_device(void) {
-    int (*ask)(int *) = (int (*)(int *))question(ASK_DEVICE, "cuCtxGetDevice");
-    int device = NO_DEVICE;
-    if (!ask || ask(&device) || device < 0 || device >= DEVICES) device = NO_DEVICE;
-    thread_state.device = (int16_t)device;
-    if (device != NO_DEVICE) identity_gpu((uint8_t)device);
-}
-
-static __attribute__((noinline)) bool is_captured(handle stream, bool per_thread) {
-    int (*ask)(handle, int *) = (int (*)(handle, int *))(per_thread ? question(ASK_CAPTURE_PTSZ, "cuStreamIsCapturing_ptsz") : question(ASK_CAPTURE, "cuStreamIsCapturing"));
-    int status = 0;
-    return ask && !ask(stream, &status) && status == 1;
-}
-
-static inline uint32_t folded(handle stream) { return (uint32_t)((uintptr_t)stream >> 3 ^ (uintptr_t)stream >> 35); }
-
-static inline void note(enum kind kind, uint32_t kernel, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
-    struct ring *ring = ring_of_thread();
-    if (!ring) return;
-    if (thread_state.device < 0) ask_device();
-    if (__builtin_expect(atomic_load_explicit(&hot.captures, memory_order_relaxed) > 0, 0) && is_captured(stream, per_thread)) kind = CAPTURED;
-    struct event event = {
-        .kernel = kernel, .grid_x = grid[0], .grid_y = (uint16_t)grid[1], .grid_z = (uint16_t)grid[2],
-        .block_x = (uint16_t)block[0], .block_y = (uint16_t)block[1], .block_z = (uint16_t)block[2], .range = current_range(),
-        .shared_bytes = shared, .stream = folded(stream), .correlation = thread_state.cupti ? thread_state.cupti : ++thread_state.correlation,
-        .device = (uint8_t)thread_state.device, .kind = (uint8_t)kind, .joins = thread_state.cupti != 0,
-    };
-    if (__builtin_expect(atomic_load_explicit(&hot.capture_until_s, memory_order_relaxed), 0)) event.time_ns = unix_ns();
-    ring_put(ring, &event);
-}
-
-static inline void note_kernel(enum kind kind, handle f, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
-    if (!recording()) return;
-    if (!atomic_load_explicit(&hot.used, memory_order_relaxed)) atomic_store(&hot.used, true);
-    if (thread_state.device < 0 && ring_of_thread()) ask_device(); /* before the kernel's attributes are asked for */
-    note(kind, kernel_of(f), grid, block, shared, stream, per_thread);
-}
-
-/* From CUPTI's callback: nothing has told the kernel's name before. */
-void note_launch(enum kind kind, handle f, const char *symbol, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
-    if (!recording()) return;
-    if (thread_state.device < 0 && ring_of_thread()) ask_device();
-    kernel_symbol(f, symbol);
-    note(kind, kernel_of(f), grid, block, shared, stream, per_thread);
-}
-void note_graph(handle stream, bool per_thread) {
-    if (recording()) note(GRAPH, 0, (unsigned[]){0, 0, 0}, (unsigned[]){0, 0, 0}, 0, stream, per_thread);
-}
-
 #define LAUNCH_TYPES (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **)
 #define LAUNCH_HOOK(name, per_thread) \
     EXPORT HOT int name(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
                     handle stream, void **parameters, void **extra) { \
-        expect(kernel_place(f)); \
+        unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz}; \
+        uint32_t counter = counter_at(f, grid, block, shared, stream); \
+        expect(counter); \
         LAUNCH_CALL(name, LAUNCH_TYPES, f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra); \
-        if (!result) note_kernel(LAUNCH, f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, per_thread); \
+        if (!result) note_call(LAUNCH, f, grid, block, shared, stream, per_thread, counter); \
         return result; }
 LAUNCH_HOOK(cuLaunchKernel, false)
 LAUNCH_HOOK(cuLaunchKernel_ptsz, true)
 
 #define LAUNCH_EX_HOOK(name, per_thread) \
     EXPORT HOT int name(const struct launch_config *config, handle f, void **parameters, void **extra) { \
-        expect(kernel_place(f)); \
+        uint32_t counter = config ? counter_at(f, config->grid, config->block, config->shared_bytes, config->stream) : 0; \
+        expect(counter); \
         LAUNCH_CALL(name, (const void *, handle, void **, void **), config, f, parameters, extra); \
-        if (!result) note_kernel(LAUNCH, f, config->grid, config->block, config->shared_bytes, config->stream, per_thread); \
+        if (!result) note_call(LAUNCH, f, config->grid, config->block, config->shared_bytes, config->stream, per_thread, counter); \
         return result; }
 LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
 LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
@@ -142,7 +71,8 @@ LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
                     handle stream, void **parameters) { \
         LAUNCH_CALL(name, (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **), \
              f, gx, gy, gz, bx, by, bz, shared, stream, parameters); \
-        if (!result) note_kernel(COOPERATIVE, f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, per_thread); \
+        unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz}; \
+        if (!result) note_call(COOPERATIVE, f, grid, block, shared, stream, per_thread, counter_at(f, grid, block, shared, stream)); \
         return result; }
 COOPERATIVE_HOOK(cuLaunchCooperativeKernel, false)
 COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, true)

@@ -45,9 +45,11 @@ static void meaning(void *handle, void *module, uint32_t kernel, bool of_library
     for (int i = 0; i < PROBES; i++, at = (at + 1) % HANDLES) {
         void *key = atomic_load_explicit(&handles[at].key, memory_order_relaxed);
         if (key && key != handle) continue;
+        bool other = key && (atomic_load(&handles[at].kernel) & ~(uint32_t)COMPLETE) != kernel;
         handles[at].module = module, handles[at].of_library = of_library;
         atomic_store_explicit(&handles[at].kernel, kernel, memory_order_release);
         atomic_store_explicit(&handles[at].key, handle, memory_order_release);
+        if (other) atomic_fetch_add(&hot.meanings, 1);
         return;
     }
 }
@@ -98,6 +100,7 @@ void module_unloaded(void *module) {
         if (handles[i].module == module && atomic_load(&handles[i].key)) atomic_store(&handles[i].kernel, UNKNOWN);
     for (size_t i = 0; i < MODULES; i++)
         if (modules[i].key == module) modules[i].hash = 0;
+    atomic_fetch_add(&hot.meanings, 1);
     tables_leave();
 }
 
@@ -132,23 +135,24 @@ static __attribute__((noinline)) uint32_t first_launch(void *handle, uint32_t sl
     return slot;
 }
 
-/* Where a launch will look first. */
-const void *kernel_place(void *handle) { return &handles[at_of(handle, HANDLES)]; }
-
-uint32_t kernel_of(void *handle) {
+/* `settled`: nothing is left to ask, so that it stays so until `hot.meanings` changes. */
+uint32_t kernel_of(void *handle, bool *settled) {
     size_t at = at_of(handle, HANDLES);
     for (int i = 0; i < PROBES; i++, at = (at + 1) % HANDLES) {
         void *key = atomic_load_explicit(&handles[at].key, memory_order_acquire);
         if (key == handle) {
             uint32_t slot = atomic_load_explicit(&handles[at].kernel, memory_order_acquire);
+            *settled = slot & COMPLETE || slot == NAMELESS;
             if (LIKELY(slot & COMPLETE)) return slot & ~(uint32_t)COMPLETE;
             if (slot == NAMELESS) return UNKNOWN;
             uint32_t found = first_launch(handle, slot, handles[at].of_library);
-            if (found == slot && slot && atomic_load(&kernels[slot].ready)) atomic_compare_exchange_strong(&handles[at].kernel, &slot, slot | COMPLETE);
+            if (found == slot && slot && atomic_load(&kernels[slot].ready))
+                *settled = atomic_compare_exchange_strong(&handles[at].kernel, &slot, slot | COMPLETE);
             return found;
         }
         if (!key) break;
     }
+    *settled = false;
     return first_launch(handle, UNKNOWN, false);
 }
 

@@ -16,16 +16,19 @@ struct export_table { size_t bytes; int (*functions)(int module, void ***table, 
 static __thread uint16_t stack[DEPTH] __attribute__((tls_model("initial-exec")));
 static __thread int depth __attribute__((tls_model("initial-exec")));
 
-uint16_t current_range(void) { return LIKELY(!depth) ? 0 : stack[(depth <= DEPTH ? depth : DEPTH) - 1]; }
-
+static int now_at(int after) {
+    depth = after;
+    thread_state.range = depth ? stack[(depth <= DEPTH ? depth : DEPTH) - 1] : 0;
+    return depth;
+}
 static int push_range(uint16_t range) {
     if (depth < DEPTH) stack[depth] = range;
-    return depth++;
+    return now_at(depth + 1) - 1;
 }
 static int push(const char *text) {
     return push_range(text ? range_of(text, strnlen(text, TEXT_BYTES)) : 0);
 }
-static int pop(void) { return depth > 0 ? --depth : -2; }
+static int pop(void) { return depth > 0 ? now_at(depth - 1) : -2; }
 static int push_ascii(const char *text) { return push(text); }
 /* A registered text's handle is its range's number: never null, and no address. */
 static void *register_text(void *domain, const char *text) {

@@ -1,4 +1,5 @@
-/* Rings: each launching thread owns one and never waits; the background thread empties all.
+/* Rings: each launching thread owns one and never waits; the background thread empties all. What comes again is counted beside the ring
+ * (counters.c); events are launches that find no counter, and those of which each is told.
  *
  * A thread claims a free ring at its first launch and leaves it behind when it ends, full or not: the background thread takes
  * what is in it and frees it. Threads beyond RINGS share the last ring, one producer at a time by an atomic flag that they
@@ -23,7 +24,7 @@ static void thread_ended(void *ring) {
     struct ring *mine = ring;
     if (thread_state.generation == atomic_load(&hot.generation) && mine != &rings[RINGS - 1])
         atomic_store_explicit(&mine->state, LEFT, memory_order_release);
-    thread_state.ring = NULL;
+    thread_state.ring = NULL, thread_state.counters = NULL;
     thread_state.none = true; /* a launch in a later destructor of this thread is dropped */
 }
 
@@ -31,11 +32,16 @@ static void make_key(void) { pthread_key_create(&end_of_thread, thread_ended); }
 
 static bool mapped(struct ring *ring) {
     if (atomic_load_explicit(&ring->events, memory_order_acquire)) return true;
-    size_t bytes = RING_EVENTS * sizeof(struct event);
+    size_t of_events = RING_EVENTS * sizeof(struct event), of_counters = COUNTERS * sizeof(struct counter);
+    size_t bytes = of_events + of_counters + COUNTERS * sizeof *ring->taken;
     /* Present at once: a page fault costs the launch more than the event. */
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (at == MAP_FAILED) return false;
     struct event *none = NULL;
+    if (ring != &rings[RINGS - 1]) { /* its thread alone maps it; the shared one counts nothing */
+        ring->counters = (struct counter *)((char *)at + of_events);
+        ring->taken = (uint32_t *)((char *)at + of_events + of_counters);
+    }
     if (!atomic_compare_exchange_strong(&ring->events, &none, at)) munmap(at, bytes);
     else atomic_fetch_add(&mapped_bytes, bytes);
     return true;
@@ -47,7 +53,7 @@ struct ring *ring_of_thread(void) {
     if (LIKELY(mine->ring && mine->generation == now)) return mine->ring;
     if (mine->generation == now && mine->none) return NULL;
     pthread_once(&once, make_key);
-    *mine = (struct thread_state){.generation = now, .device = -1, .cupti = mine->cupti}; /* this launch is under way */
+    *mine = (struct thread_state){.generation = now, .device = -1, .cupti = mine->cupti, .range = mine->range, .inside = mine->inside}; /* this launch is under way */
     for (int i = 0; i < RINGS; i++) {
         uint32_t free_one = FREE;
         if (i == RINGS - 1) { /* the one that is shared */
@@ -57,6 +63,7 @@ struct ring *ring_of_thread(void) {
             else atomic_store(&rings[i].state, FREE);
         }
         if (mine->ring) {
+            mine->counters = mine->ring->counters;
             pthread_setspecific(end_of_thread, mine->ring);
             start_background();
             return mine->ring;
@@ -103,7 +110,9 @@ bool ring_put(struct ring *ring, const struct event *event) {
     return false;
 }
 
-void rings_drain(void (*take)(const struct event *)) {
+/* How many events there were. */
+uint64_t rings_drain(void (*take)(const struct event *, uint32_t)) {
+    uint64_t sum = 0;
     for (int i = 0; i < RINGS; i++) {
         struct ring *ring = &rings[i];
         struct event *events = atomic_load_explicit(&ring->events, memory_order_acquire);
@@ -111,10 +120,13 @@ void rings_drain(void (*take)(const struct event *)) {
         uint32_t left = atomic_load_explicit(&ring->state, memory_order_acquire); /* before the head: all it has put is seen */
         uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
         uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-        for (; tail != head; tail++) take(&events[tail % RING_EVENTS]);
+        if (ring->counters) counters_drain(ring->counters, ring->taken, tail != head, left == LEFT, take);
+        sum += head - tail;
+        for (; tail != head; tail++) take(&events[tail % RING_EVENTS], 1);
         atomic_store_explicit(&ring->tail, tail, memory_order_release);
         if (left == LEFT) atomic_store_explicit(&ring->state, FREE, memory_order_release);
     }
+    return sum;
 }
 
 uint64_t rings_dropped(void) {
@@ -136,5 +148,6 @@ void rings_after_fork(void) {
         atomic_store(&rings[i].dropped, 0);
         atomic_store(&rings[i].state, FREE);
         rings[i].seen_tail = 0;
+        counters_after_fork(rings[i].counters, rings[i].taken);
     }
 }

@@ -77,11 +77,12 @@ static struct row *row_for(const struct event *event, uint32_t minute) {
     return row_of(&other, ROWS);
 }
 
-void rows_event(const struct event *event) {
+/* Of `times` launches, one unless they were counted where they happened. */
+void rows_event(const struct event *event, uint32_t times) {
     struct row *row = row_for(event, minute_now);
-    atomic_store_explicit(&launches, atomic_load_explicit(&launches, memory_order_relaxed) + 1, memory_order_relaxed);
-    if (row) row->launches++;
-    else atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+    atomic_store_explicit(&launches, atomic_load_explicit(&launches, memory_order_relaxed) + times, memory_order_relaxed);
+    if (row) row->launches += times;
+    else atomic_fetch_add_explicit(&lost, times, memory_order_relaxed);
     if (event->joins) join_keep(event, minute_now);
     if (event->time_ns) events_launch(event);
 }

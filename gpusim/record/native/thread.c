@@ -41,7 +41,7 @@ uint64_t unix_ns(void) { return clock_ns(CLOCK_REALTIME); }
 uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint32_t coarse_seconds(void) { return (uint32_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000000u) + 1; }
 
-/* As long a pause as keeps a step's launches few: a wakeup costs as much as many of them. A ring that fills, and CUPTI's buffers that
+/* As long a pause as keeps a step's events few: a wakeup costs as much as many of them. A ring that fills, and CUPTI's buffers that
  * do, call by themselves. */
 static long pause_ns(uint64_t taken) {
     static long pause = STEP_NS;
@@ -54,13 +54,15 @@ static long pause_ns(uint64_t taken) {
     return pause > STEP_NS ? pause : STEP_NS;
 }
 
-static void step(bool last) {
+/* How many events it took. */
+static uint64_t step(bool last) {
     uint32_t until = atomic_load(&hot.capture_until_s);
     if (until && coarse_seconds() > until) atomic_store(&hot.capture_until_s, 0);
     rows_set_minute((uint32_t)(clock_ns(CLOCK_REALTIME_COARSE) / 60000000000u));
-    rings_drain(rows_event);
+    uint64_t taken = rings_drain(rows_event);
     if (!last) cupti_poll(); /* at the end the driver may be gone */
     channel_step(last);
+    return taken;
 }
 
 static void *run(void *unused) {
@@ -68,9 +70,7 @@ static void *run(void *unused) {
     pthread_setname_np(pthread_self(), "gpusim-record");
     identity_read();
     while (atomic_load(&phase) == RUNNING) {
-        uint64_t before = rows_launches();
-        step(false);
-        struct timespec pause = {0, pause_ns(rows_launches() - before)};
+        struct timespec pause = {0, pause_ns(step(false))};
         syscall(SYS_futex, &phase, FUTEX_WAIT_PRIVATE, RUNNING, &pause, NULL, 0);
     }
     uint64_t end = now_ns() + (uint64_t)LAST_WORDS_MS * 1000000;
