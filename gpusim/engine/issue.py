@@ -52,8 +52,11 @@ from gpusim.model.residency import (
     POLL_ONCE,
     POLL_RUN,
     PRODUCT_GROUPS,
+    PRODUCT_ROOM,
     PRODUCTS_CLOSED,
     PRODUCTS_END,
+    PRODUCTS_ISSUED,
+    PRODUCTS_LEAVE,
     QUEUED,
     ROW,
     RUN,
@@ -79,7 +82,9 @@ from gpusim.model.timing import (
     FENCE_LATENCY,
     L1_SETS,
     L1_WAYS,
+    MOST_QUEUED_PRODUCTS,
     OPERAND_READ,
+    PRODUCT_QUEUE,
     SUB_CORES,
     WARPS_PER_SUB_CORE,
 )
@@ -276,7 +281,7 @@ def issue(state, tables, sm, sub, warp, now):
             subs[sub, TENSOR_FREE_TICK] = tick
             free = tick // TICKS_PER_CYCLE
             if flags & PRODUCT:  # the core has it in its queue
-                note_product(warps, warp, flags, free + 1 + latency)
+                note_product(warps, timing, warp, flags, free, free + 1 + latency)
                 free = now + 1
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
@@ -387,8 +392,15 @@ def issue(state, tables, sm, sub, warp, now):
 
 
 @inner
-def note_product(warps, warp, flags, end):
-    """A product of the warp's group will be there at ``end``, and with it, perhaps, a group of products."""
+def note_product(warps, timing, warp, flags, free, end):
+    """The core will have done with a product of the warp's group at ``free``, and it will be there at ``end``, and with it, perhaps, a group of
+    products. As many as the core keeps of a warp may issue before the oldest of them has left it."""
+    issued = warps[warp, PRODUCTS_ISSUED] + 1
+    warps[warp, PRODUCTS_ISSUED] = issued
+    warps[warp, PRODUCTS_LEAVE + issued % MOST_QUEUED_PRODUCTS] = free
+    before = issued + 1 - timing[PRODUCT_QUEUE]
+    if before > 0:
+        warps[warp, PRODUCT_ROOM] = warps[warp, PRODUCTS_LEAVE + before % MOST_QUEUED_PRODUCTS]
     warps[warp, PRODUCTS_END] = max(warps[warp, PRODUCTS_END], end)
     if flags & PRODUCT_GROUP:
         closed = warps[warp, PRODUCTS_CLOSED] + 1

@@ -124,6 +124,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "sm.shared_per_block_max_bytes": Better.NEITHER,
     "sm.shared_max_bytes": Better.NEITHER,
     "sm.shared_carveouts_kib": Better.NEITHER,
+    "tensor.warpgroup_queue_entries": Better.NEITHER,  # which of two groups goes first is decided otherwise
     "register_file.reads_per_bank": Better.MORE,
     "l1.bank_count": Better.MORE,
     "l1.tag_banks": Better.MORE,

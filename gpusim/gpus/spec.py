@@ -57,7 +57,9 @@ class TensorSpec:
     counts, those decide and the latencies are not looked at.
 
     ``warpgroup_*_macs_per_cycle``: the same of a sub-core's part of a warp group's product (wgmma), of which the result is readable
-    ``warpgroup_latency_cycles`` after the core has done with it."""
+    ``warpgroup_latency_cycles`` after its multiply-adds, had they begun with it and gone on at that rate. The core keeps
+    ``warpgroup_queue_entries`` of a warp (1 to 16), with the one that it works on, and takes all warps' in the order of their issue; whoever
+    has so many there does not issue another one."""
 
     latency_cycles: int
     step_latency_cycles: int
@@ -79,6 +81,7 @@ class TensorSpec:
     warpgroup_fp8_macs_per_cycle: float = 0.0
     warpgroup_fp8_f16_macs_per_cycle: float = 0.0
     warpgroup_latency_cycles: int = 0
+    warpgroup_queue_entries: int = 1
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from gpusim.model.stall_reasons import (
     SHORT_SCOREBOARD,
     SLEEPING,
 )
-from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
+from gpusim.model.timing import MAX_BLOCKS, MOST_QUEUED_PRODUCTS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
 from gpusim.model.whole_division import quotient
 from gpusim.state_tables import Table
@@ -91,6 +91,11 @@ CLUSTER_PHASE = WARP_TABLE.column(
 COPIES_OPEN = WARP_TABLE.column("count", "copies of each group entry that are under way", span=COPY_GROUPS)
 COPIES_DONE = WARP_TABLE.column("cycle", "at which the latest copy of each group entry was there", span=COPY_GROUPS)
 PRODUCTS_END = WARP_TABLE.column("cycle", "at which the latest product (wgmma) of the warp is there")
+PRODUCT_ROOM = WARP_TABLE.column("cycle", "from which the tensor core's queue has room for another of its products")
+PRODUCTS_ISSUED = WARP_TABLE.column("count", "products issued so far")
+PRODUCTS_LEAVE = WARP_TABLE.column(
+    "cycle", "at which the core has done with each of the latest products", span=MOST_QUEUED_PRODUCTS
+)
 PRODUCTS_CLOSED = WARP_TABLE.column("count", "groups of products closed so far")
 GROUPS_END = WARP_TABLE.column("cycle", "at which the latest groups of products are there", span=PRODUCT_GROUPS)
 WARP_COLUMNS = WARP_TABLE.width
@@ -119,7 +124,7 @@ CLUSTER_OPENED = BLOCK_TABLE.column("count", "how often the barrier has opened")
 #: AT_BARRIER of a warp that waits for its cluster.
 AT_CLUSTER = BARRIERS + 1
 
-FLAG_DEPBAR, FLAG_PRODUCT_WAIT = int(Flag.DEPBAR), int(Flag.PRODUCT_WAIT)
+FLAG_DEPBAR, FLAG_PRODUCT, FLAG_PRODUCT_WAIT = int(Flag.DEPBAR), int(Flag.PRODUCT), int(Flag.PRODUCT_WAIT)
 
 
 class ResidentState(NamedTuple):
@@ -173,6 +178,9 @@ def earliest_issue(warps, board, program, warp):
             return NEVER
     if program[pc, op.FLAGS] & FLAG_DEPBAR:
         cycle = _depbar_end(warps, board, warp, program[pc, op.DEPBAR_INDEX], program[pc, op.DEPBAR_LEVEL], cycle)
+    if program[pc, op.FLAGS] & FLAG_PRODUCT and warps[warp, PRODUCT_ROOM] > cycle:
+        cycle = warps[warp, PRODUCT_ROOM]
+        warps[warp, WAIT_REASON] = GMMA
     if program[pc, op.FLAGS] & FLAG_PRODUCT_WAIT:
         # Groups complete in order: that of the last one that must be there decides.
         group = warps[warp, PRODUCTS_CLOSED] - program[pc, op.DEPBAR_LEVEL]

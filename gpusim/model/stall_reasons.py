@@ -43,5 +43,7 @@ DISPATCH_STALL = STALL_TABLE.column(
     "warp cycles", "operand reads of instructions before it keep the register-file ports", counter="dispatch_stall"
 )
 SLEEPING = STALL_TABLE.column("warp cycles", "the end of a NANOSLEEP", counter="sleeping")
-GMMA = STALL_TABLE.column("warp cycles", "groups of a warp group's products (wgmma)", counter="gmma")
+GMMA = STALL_TABLE.column(
+    "warp cycles", "groups of a warp group's products (wgmma), or room for another one", counter="gmma"
+)
 STALL_NAMES = STALL_TABLE.counters()

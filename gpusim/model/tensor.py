@@ -59,7 +59,8 @@ def product_timing(matrix_type: int, macs: int, space: int, column_bytes: int, s
     rows = GROUP_WARPS * _WARP_ROWS if space == Space.SHARED else 0
     reading = (columns * column_bytes + rows * _ROW_BYTES) / (4 * spec.l1.bank_count)
     interval = max(1.0, macs / rate, reading)
-    return round(interval * TICKS_PER_CYCLE) / TICKS_PER_CYCLE, spec.tensor.warpgroup_latency_cycles
+    latency = max(1, round(spec.tensor.warpgroup_latency_cycles + macs / rate - interval))
+    return round(interval * TICKS_PER_CYCLE) / TICKS_PER_CYCLE, latency
 
 
 def instruction_timing(instruction: np.void | np.ndarray, spec: GpuSpec) -> tuple[float, int]:

@@ -82,8 +82,11 @@ TENSOR_COLUMN_TICKS = TIMING_TABLE.column(
 TENSOR_SHARED_BYTES = TIMING_TABLE.column("bytes", "that shared memory gives the tensor core a cycle")
 TENSOR_LATENCY = TIMING_TABLE.column("cycles", "from a product's end to its result's, as a commit tells it")
 TENSOR_PAIR_LATENCY = TIMING_TABLE.column("cycles", "more, of a product of a pair of blocks")
+PRODUCT_QUEUE = TIMING_TABLE.column("count", "products (wgmma) of a warp that a tensor core keeps")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
+#: Products of a warp that a tensor core may keep at most.
+MOST_QUEUED_PRODUCTS = 16
 #: Lines of one instruction at most: 32 lanes of 32 bytes in local memory, where each word has its own
 #: line. One instruction may exceed a limit that is otherwise kept; tables have so much slack.
 LINES_MAX = 256
@@ -119,6 +122,11 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     if l1.miss_entries + l1.store_entries + spec.tma.request_entries + 2 * LINES_MAX + _TMA_SLACK > REQUESTS_MAX:
         raise SpecError(
             f"{spec.name}: l1.miss_entries, l1.store_entries and tma.request_entries leave no room for {REQUESTS_MAX} tags"
+        )
+    if not 1 <= spec.tensor.warpgroup_queue_entries <= MOST_QUEUED_PRODUCTS:
+        raise SpecError(
+            f"{spec.name}: tensor.warpgroup_queue_entries = {spec.tensor.warpgroup_queue_entries} is not between 1 and "
+            f"{MOST_QUEUED_PRODUCTS}"
         )
     timing = TIMING_TABLE.zeros()
     timing[SUB_CORES] = sm.sub_cores
@@ -162,6 +170,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[TENSOR_COLUMN_TICKS] = round(TICKS_PER_CYCLE / core.columns_per_cycle) if core.columns_per_cycle else 0
     timing[TENSOR_SHARED_BYTES], timing[TENSOR_LATENCY] = max(1, core.shared_bytes_per_cycle), core.latency_cycles
     timing[TENSOR_PAIR_LATENCY] = core.pair_latency_cycles
+    timing[PRODUCT_QUEUE] = spec.tensor.warpgroup_queue_entries
     timing[FENCE_LATENCY] = fence_cycles(spec)
     timing[CODE_L0_MISS] = spec.instruction_cache.l0_miss_cycles
     timing[CODE_L1_MISS] = spec.instruction_cache.l1_miss_cycles

@@ -1,11 +1,14 @@
 """What does wgmma cost: how long the tensor core is busy by shape and operands, and who waits for what?"""
 
+from dataclasses import replace
+
 import pytest
 from hand_traces import Asm, build, run_cycles, small_gpu
 
 from gpusim.engine.gpu import simulate
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.model.tensor import product_timing
 from gpusim.theory.bounds import lower_bounds
 from gpusim.trace.record import Flag, MatrixType, PipeClass, Space
@@ -27,6 +30,10 @@ MEASURED = [
     (MatrixType.F16, 32, Space.SHARED, DENSE, 24),
     (MatrixType.F16, 32, Space.NONE, DENSE, 16),
 ]
+
+
+def with_queue(entries: int) -> GpuSpec:
+    return replace(GPU, tensor=replace(GPU.tensor, warpgroup_queue_entries=entries))
 
 
 def product(asm: Asm, columns: int, closes: bool, space=Space.SHARED, kind=MatrixType.F16, column_bytes=DENSE) -> None:
@@ -74,9 +81,53 @@ def test_the_warp_goes_on_and_waits_for_groups_at_the_end():
     assert 4 * 300 < result.stalls["gmma"] < 4 * 4 * 128 + 4 * 40
 
 
+@pytest.mark.parametrize("entries", [2, 7])
+def test_a_warp_issues_as_many_products_as_the_core_keeps_and_then_one_for_each_that_leaves(entries):
+    """Measured on an H800: a burst of products issues fast up to the seventh, then as fast as they are done."""
+    gpu = with_queue(entries)
+
+    def issued_after(count: int) -> int:
+        asm = Asm()
+        for _ in range(count):
+            product(asm, 256, closes=True)
+        return run_cycles(simulate(build(asm.op(PipeClass.ALU, 1), threads=128), gpu))
+
+    at_once = issued_after(entries)
+    assert at_once < 20
+    assert [issued_after(entries + more) for more in (1, 2, 10)] == [128 + 1, 2 * 128 + 1, 10 * 128 + 1]
+
+
+def test_a_group_that_comes_later_does_not_wait_for_all_that_another_has_in_hand():
+    """Products are taken in the order in which they come, and one group has no more than seven there: from then on seven of each follow in turn."""
+    asm = Asm()
+    asm.load(lambda _, warp: (0, 4)).op(PipeClass.ALU, 1, wait_mask=1)
+    asm.load(lambda _, warp: (1 << 20 if warp >= 4 else 0, 4))  # a miss for the second group
+    asm.op(PipeClass.ALU, 1, wait_mask=1)
+    for i in range(20):
+        product(asm, 256, closes=i == 19)
+    wait(asm)
+    trace = build(asm.exit(), threads=256)
+    in_turns, one_by_one = (simulate(trace, with_queue(entries)).stalls["gmma"] for entries in (7, 16))
+    # The first group has 13 products in before the second one comes, then seven of each follow in turn: its last one is the 27th, where
+    # it is the 20th if the core keeps 16 of a warp.
+    assert in_turns - one_by_one == pytest.approx((27 - 20) * 128 * 4, abs=256)
+
+
+@pytest.mark.parametrize(("columns", "cycles"), [(8, 53), (16, 57), (64, 81), (256, 177)])
+def test_one_product_and_its_wait_take_what_they_were_measured_at(columns, cycles):
+    """NSD, notes on wgmma (H800): issue to the end of the wait."""
+    assert run_cycles(simulate(build(chain(1, columns=columns), threads=128), GPU)) == pytest.approx(cycles, abs=4)
+
+
 def test_two_warp_groups_share_the_tensor_cores():
     one, two = (simulate(build(chain(20, columns=128), threads=n), GPU) for n in (128, 256))
     assert run_cycles(two) - run_cycles(one) == 20 * 64
+
+
+@pytest.mark.parametrize("entries", [0, 17])
+def test_a_queue_that_no_core_has_is_refused(entries):
+    with pytest.raises(SpecError, match=f"warpgroup_queue_entries = {entries} is not between 1 and 16"):
+        simulate(build(chain(1, columns=64), threads=128), with_queue(entries))
 
 
 def test_gpus_without_them_say_so():
