@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from validation.coverage import by_part, calibrated_quantile, held, left_out, share_percent
-from validation.intervals import LEAST_SETS, LEVEL, calibration, gpu_of, rows_at, set_of
+from validation.intervals import LEAST_SETS, LEVEL, calibration, gpu_of, limiter_of, rows_at, set_of
 from validation.residuals import Residual, load_residuals
 
 from gpusim.errors import GpusimError
@@ -35,7 +35,7 @@ TABLE = ROOT / "gpusim" / "uncertainty" / FILE
 
 #: Weights of all launches that --pools compares.
 POOLS = (1.0, 2.0, 4.0, 8.0)
-PARTS = {"set": set_of, "gpu": gpu_of}
+PARTS = {"set": set_of, "gpu": gpu_of, "limiter": limiter_of}
 
 
 def document(residuals: list[Residual]) -> dict:

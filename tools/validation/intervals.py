@@ -42,6 +42,11 @@ def gpu_of(row: Residual) -> str:
     return row.gpu
 
 
+def limiter_of(row: Residual) -> str:
+    """What limited it."""
+    return row.limiter
+
+
 def calibration(rows: Iterable[Residual]) -> list[Residual]:
     """The rows that intervals are made from: held out, and of no half that is looked at last."""
     return [row for row in rows if row.held_out and row.half != FINAL]
