@@ -56,13 +56,13 @@ def document(residuals: list[Residual]) -> dict:
 
 
 def pools(residuals: list[Residual]) -> list[dict]:
-    """A line a weight of all launches: the quantile it needs, the shares of left-out sets and GPUs inside, and the mean factor."""
+    """A line a weight of all launches: the quantile it needs, the shares of left-out sets and GPUs inside, and the mean factor of validated classes."""
     known = calibration(residuals)
     lines = []
     for pool_sets in POOLS:
         quantile = calibrated_quantile(known, pool_sets)
         inside = {name: share_percent(left_out(known, part, quantile, pool_sets), part) for name, part in PARTS.items()}
-        rows = rows_at(known, quantile, pool_sets)
+        rows = [row for row in rows_at(known, quantile, pool_sets) if not row["coarser"]]
         lines.append(
             {"pool_sets": pool_sets, "quantile_percent": 100 * quantile, "inside_sets_percent": inside["set"],
              "inside_gpus_percent": inside["gpu"], "mean_factor": sum(row["factor"] for row in rows) / len(rows)}

@@ -21,7 +21,7 @@ from .residuals import Residual
 Part = Callable[[Residual], str]
 Judged = tuple[Residual, bool]
 #: Quantiles that are tried, in percent.
-_STEP_PERCENT = 1
+_STEP_PERCENT, _MOST = 1, 0.99
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ def share_percent(judged: Iterable[Judged], part: Part) -> float:
 
 def calibrated_quantile(known: Sequence[Residual], pool_sets: float = POOL_SETS) -> float:
     """The least quantile, from LEVEL upwards, at which left-out sets and left-out GPUs lie within at LEVEL; the highest tried, where none does."""
-    for percent in range(round(100 * LEVEL), 100, _STEP_PERCENT):
+    for percent in range(round(100 * LEVEL), round(100 * _MOST), _STEP_PERCENT):
         quantile = percent / 100
         if all(
             share_percent(left_out(known, part, quantile, pool_sets), part) >= 100 * LEVEL for part in (set_of, gpu_of)
         ):
             return quantile
-    return quantile
+    return _MOST
 
 
 def rows_of(residuals: Sequence[Residual]) -> list[Row]:

@@ -4,7 +4,8 @@ Mental model: who asks for a time asks it of a kernel that validation has not se
 is the *set*: rows that one program or one author measured, however many kernels, GPUs and points it has. A class (a kind of description, a limiter) has its sets, one
 weight each, and beside them as many as POOL_SETS more that err as all launches of the kind do: a class known from many sets speaks for itself, one known from
 two leans on the rest. The factor is the quantile of the absolute logarithms of time ratios at which sets that were left out lie within as often as the level says
-(``validation/coverage.py``), at least the level's own. A class with fewer than LEAST_SETS sets is not called validated.
+(``validation/coverage.py``), at least the level's own. A class with fewer than LEAST_SETS sets is not called validated: it is told
+the factor of the class that errs most.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from .residuals import Residual
 from .sets import FINAL
 
 LEVEL = 0.80
-#: Sets from which a class counts as validated.
+#: Weight, in sets, from which a class counts as validated.
 LEAST_SETS = 2
-#: Weight, in sets, of what all launches of the kind say of a class. Of 1, 2, 4 and 8 the one that makes left-out sets lie within at 80 % with the narrowest intervals
+#: Rows from which a set has the whole weight of one in a class: a single row of it that lies apart is no set that lies apart.
+WHOLE_SET_ROWS = 3
+#: Weight, in sets, of what all launches of the kind say of a class: with 1 and 2 the widths are those of single sets, with 8 all limiters are nearly alike
 #: (``tools/write_intervals.py --pools``).
 POOL_SETS = 4.0
 #: Series that one program measured under several names.
@@ -53,9 +56,10 @@ def calibration(rows: Iterable[Residual]) -> list[Residual]:
 
 
 def weights_of(rows: Sequence[Residual], total: float | None = None) -> np.ndarray:
-    """A weight a row, equal for each set and within it; together ``total``, or as many as there are sets."""
-    names, place, counts = np.unique([set_of(row) for row in rows], return_inverse=True, return_counts=True)
-    return (len(names) if total is None else total) / len(names) / counts[place]
+    """A weight a row, equal for each set and within it but for sets of few rows; scaled to ``total`` together, if that is given."""
+    _, place, counts = np.unique([set_of(row) for row in rows], return_inverse=True, return_counts=True)
+    weights = (np.minimum(counts / WHOLE_SET_ROWS, 1) / counts)[place]
+    return weights if total is None else weights * total / weights.sum()
 
 
 def factor_of(
@@ -76,16 +80,21 @@ def row_for(
     """The row of the table for a kind and a limiter, from calibration rows: of the class's own sets, where these are too few of all GPUs'; None without rows."""
     of_kind = [row for row in rows if row.kind == kind]
     own, whose = [row for row in of_kind if row.limiter == limiter], kind
-    if len({set_of(row) for row in own}) < LEAST_SETS:
+    if not _is_validated(own):
         own, whose = [row for row in rows if row.limiter == limiter], None
     if not rows:
         return None
     sets = {set_of(row) for row in own}
     return Row(
         kind=kind, limiter=str(limiter), factor=round(factor_of(own, of_kind or rows, quantile, pool_sets), 4),
-        basis=_basis(whose, limiter), coarser=len(sets) < LEAST_SETS, sets=len(sets),
+        basis=_basis(whose, limiter), coarser=not _is_validated(own), sets=len(sets),
         kernels=len({row.series for row in own}), series=len({row.group for row in own}), points=len(own),
     )  # fmt: skip
+
+
+def _is_validated(own: Sequence[Residual]) -> bool:
+    """Whether a class is known from LEAST_SETS whole sets."""
+    return bool(own) and weights_of(own).sum() >= LEAST_SETS - 1e-9
 
 
 def _basis(kind: str | None, limiter: Limiter) -> str:
@@ -96,6 +105,9 @@ def _basis(kind: str | None, limiter: Limiter) -> str:
 
 def rows_at(known: Sequence[Residual], quantile: float, pool_sets: float = POOL_SETS) -> list[Row]:
     """The table's rows, of calibration rows at a quantile. A GPU known from its datasheet is nowhere surer than a fitted one."""
+    if not known:
+        return []
+    widest = worst_row(known, quantile)
     fitted = {limiter: row_for(FITTED, limiter, known, quantile, pool_sets) for limiter in Limiter}
     found = list(fitted.values())
     for limiter in Limiter:
@@ -103,4 +115,22 @@ def rows_at(known: Sequence[Residual], quantile: float, pool_sets: float = POOL_
         if row and surer and not surer["coarser"] and surer["factor"] > row["factor"]:
             row = Row(**{**surer, "kind": DATASHEET})
         found.append(row)
-    return [row for row in found if row is not None]
+    return [
+        Row(**{**widest, "kind": row["kind"], "limiter": row["limiter"], "coarser": True}) if row["coarser"] else row
+        for row in found
+        if row is not None
+    ]
+
+
+def worst_row(known: Sequence[Residual], quantile: float) -> Row:
+    """The row of the class that errs most by its own rows alone, leaning on nothing: what a class that was not validated may be like."""
+    classes: dict[tuple[str, str], list[Residual]] = {}
+    for row in known:
+        classes.setdefault((row.kind, row.limiter), []).append(row)
+    factors = {key: factor_of(own, (), quantile) for key, own in classes.items()}
+    kind, limiter = max(factors, key=lambda key: (factors[key], key))
+    own = classes[kind, limiter]
+    return Row(
+        kind=kind, limiter=limiter, factor=round(factors[kind, limiter], 4), basis=f"{_basis(kind, Limiter(limiter))}, which err most", coarser=True,
+        sets=len({set_of(row) for row in own}), kernels=len({row.series for row in own}), series=len({row.group for row in own}), points=len(own),
+    )  # fmt: skip
