@@ -11,7 +11,18 @@ import pytest
 from hand_traces import Asm, build, small_gpu
 from validation.coverage import calibrated_quantile, held, judged_by, left_out, rows_of, share_percent
 from validation.held_out import HELD_OUT, held_out, like_of
-from validation.intervals import LEVEL, POOL_SETS, calibration, factor_of, gpu_of, limiter_of, row_for, rows_at, set_of
+from validation.intervals import (
+    LEVEL,
+    POOL_SETS,
+    calibration,
+    factor_of,
+    gpu_of,
+    limiter_of,
+    row_for,
+    rows_at,
+    set_of,
+    weights_of,
+)
 from validation.residuals import Residual, load_residuals
 from write_intervals import document
 
@@ -42,10 +53,10 @@ def factor(rows: list[Residual], quantile: float = LEVEL) -> float:
 
 
 def test_a_factor_by_hand() -> None:
-    # Four sets weigh alike; of two points each weighs half as much: three of four and a half are reached at 0.3, 80 % at 0.3 too.
-    rows = [residual("a", 0.1), residual("a", -0.2), residual("b", 0.05), residual("b", 0.3), residual("c", 0.1), residual("d", -0.4)]  # fmt: skip
+    # Four sets weigh alike; of two rows each has half of that: 3.5 of 4 are reached at 0.3.
+    rows = [residual("a", 0.1), residual("a", -0.2), residual("b", 0.05), residual("b", 0.3), residual("c", 0.1), residual("d", -0.4)] * 3  # fmt: skip
     assert factor(rows, 0.75) == pytest.approx(0.3) and factor(rows) == pytest.approx(0.4)
-    rows += [residual(name, 0.01) for name in "efghij"]  # ten sets: 8 are reached at 0.1, 0.05 and 0.01
+    rows += [residual(name, 0.01) for name in "efghij"] * 3  # ten sets: 8.5 are reached at 0.1, 9 at 0.3
     assert factor(rows) == pytest.approx(0.1) and factor(rows, 0.9) == pytest.approx(0.3)
 
 
@@ -53,13 +64,23 @@ def test_points_kernels_and_gpus_of_a_set_count_as_one() -> None:
     streams = [residual(f"stream_{n}", 0.4, gpu=gpu) for n in ("read", "scale") for gpu in ("h200", "a40", "l40")]
     streams += [residual("stencil3", 0.4)]
     assert {set_of(row) for row in streams} == {"streams and stencils"}
-    assert factor([*streams, *(residual(name, 0.1) for name in "bcdef")]) == pytest.approx(0.1)
+    assert factor([*streams, *(residual(name, 0.1) for name in "bcdef" * 3)]) == pytest.approx(0.1)
     external = [replace(residual(f"kernels {n}", 0.1), source="kernels") for n in "ab"]
     assert {set_of(row) for row in external} == {"kernels"}
 
 
+def test_a_set_of_one_row_has_a_third_of_the_weight() -> None:
+    rows = [residual(name, 0.1) for name in "ab" * 3] + [residual("c", 0.5)]
+    assert weights_of(rows).tolist() == pytest.approx([1 / 3] * 7) and weights_of(rows, 14).sum() == pytest.approx(14)
+    assert factor(rows) == pytest.approx(0.1) and factor(
+        [*rows, residual("c", 0.5), residual("c", 0.5)]
+    ) == pytest.approx(0.5)
+    made = row_for(FITTED, Limiter.DRAM, [residual("a", 0.1)] * 3 + [residual("b", 0.1)] * 2, LEVEL)
+    assert made is not None and made["coarser"]
+
+
 def test_a_class_of_few_sets_leans_on_all_launches_of_its_kind() -> None:
-    own, rest = [residual(name, 0.3) for name in "ab"], [residual(name, 0.1) for name in "cdefgh"]
+    own, rest = [residual(name, 0.3) for name in "ab" * 3], [residual(name, 0.1) for name in "cdefgh" * 3]
     assert math.log(factor_of(own, rest, LEVEL, 100)) == pytest.approx(0.1)
     assert math.log(factor_of(own, rest, LEVEL, 1)) == pytest.approx(0.3)
     assert math.log(factor_of(own, rest, LEVEL, POOL_SETS)) == pytest.approx(0.3)  # two of six are more than a fifth
@@ -74,7 +95,7 @@ def test_new_sets_lie_within_as_often_as_the_level_says() -> None:
         return [residual(name, common + random.normal(0, 0.03), limiter=limiter) for _ in range(random.integers(1, 20))]
 
     shares = []
-    for _ in range(25):
+    for _ in range(15):
         known = [row for i in range(8) for row in points(str(i), "DRAM" if i % 3 else "L2")]
         table_ = rows_at(known, calibrated_quantile(known))
         shares.append(np.mean([ok for _, ok in judged_by(table_, points("new", random.choice(["DRAM", "L2"])))]))
@@ -82,16 +103,16 @@ def test_new_sets_lie_within_as_often_as_the_level_says() -> None:
 
 
 def test_few_sets_take_those_of_all_gpus_and_say_so() -> None:
-    own = [residual(name, 0.1) for name in "abcd"]
-    others = [residual(name, 0.3, limiter="L1") for name in "e"]
+    own = [residual(name, 0.1) for name in "abcd" * 3]
+    others = [residual(name, 0.3, limiter="L1") for name in "eee"]
     made = row_for(FITTED, Limiter.DRAM, own, LEVEL)
     assert made == {
-        "kind": FITTED, "limiter": "DRAM", "factor": 1.1052, "basis": "DRAM-bound on fitted GPUs", "coarser": False, "sets": 4, "kernels": 4, "series": 4, "points": 4,
+        "kind": FITTED, "limiter": "DRAM", "factor": 1.1052, "basis": "DRAM-bound on fitted GPUs", "coarser": False, "sets": 4, "kernels": 4, "series": 4, "points": 12,
     }  # fmt: skip
     rest = row_for(FITTED, Limiter.L1, own + others, LEVEL)
     assert rest is not None and rest["coarser"] and rest["sets"] == 1
-    sheet = [residual(name, 0.5, kind=DATASHEET, gpu="a40") for name in "abcd"]
-    leaning = row_for(FITTED, Limiter.DRAM, own[:1] + sheet, LEVEL)
+    sheet = [residual(name, 0.5, kind=DATASHEET, gpu="a40") for name in "abcd" * 3]
+    leaning = row_for(FITTED, Limiter.DRAM, own[::4] + sheet, LEVEL)
     assert leaning is not None and leaning["basis"] == "DRAM-bound on all GPUs" and leaning["series"] == 5
 
 
@@ -131,16 +152,18 @@ def test_held_out_rows_judge_no_interval_that_they_made() -> None:
     assert judged["far"] is False and judged["a"] is True
 
 
-def test_a_class_with_too_few_sets_is_judged_by_the_widest_as_it_is_said() -> None:
-    made = rows_of(
-        [residual(n, 0.1) for n in "abcdefghijklmnopABCDEFGH"] + [residual(n, 0.5, limiter="L1") for n in "qrst"]
-    )
-    (own,) = judged_by(made, [residual("new", 0.4, limiter="L2")])
-    assert own[1] and next(row for row in made if row["limiter"] == "L2")["factor"] < math.exp(0.4)
+def test_a_class_with_too_few_sets_is_told_the_error_of_the_worst() -> None:
+    many = [residual(n, 0.1) for n in "abcdefgh" * 3]
+    made = rows_of(many + [residual(n, 0.5, limiter="L1") for n in "qrst" * 3])
+    rows = {row["limiter"]: row for row in made if row["kind"] == FITTED}
+    assert rows["L2"]["coarser"] and rows["L2"]["factor"] == pytest.approx(math.exp(0.5), abs=1e-4)
+    assert rows["L2"]["basis"] == "L1-bound on fitted GPUs, which err most" and rows["DRAM"]["factor"] < math.exp(0.2)
+    judged = judged_by(made, [residual("new", error, limiter="L2") for error in (0.4, 0.6)])
+    assert [inside for _, inside in judged] == [True, False]
 
 
 def test_a_datasheet_is_nowhere_surer_than_a_fitted_description() -> None:
-    rows = [residual(n, 0.5) for n in "abcd"] + [residual(n, 0.1, kind=DATASHEET, gpu="a40") for n in "abcd"]
+    rows = [residual(n, 0.5) for n in "abcd" * 3] + [residual(n, 0.1, kind=DATASHEET, gpu="a40") for n in "abcd" * 3]
     factors = {row["kind"]: row["factor"] for row in rows_of(rows) if row["limiter"] == "DRAM"}
     assert factors[DATASHEET] == factors[FITTED] == pytest.approx(math.exp(0.5), abs=1e-4)
 

@@ -86,10 +86,15 @@ def row_for(
         return None
     sets = {set_of(row) for row in own}
     return Row(
-        kind=kind, limiter=str(limiter), factor=round(factor_of(own, of_kind or rows, quantile, pool_sets), 4),
+        kind=kind, limiter=str(limiter), factor=_rounded_up(factor_of(own, of_kind or rows, quantile, pool_sets)),
         basis=_basis(whose, limiter), coarser=not _is_validated(own), sets=len(sets),
         kernels=len({row.series for row in own}), series=len({row.group for row in own}), points=len(own),
     )  # fmt: skip
+
+
+def _rounded_up(factor: float) -> float:
+    """To four digits, so that the row it comes from still lies within."""
+    return math.ceil(1e4 * factor) / 1e4
 
 
 def _is_validated(own: Sequence[Residual]) -> bool:
@@ -131,6 +136,6 @@ def worst_row(known: Sequence[Residual], quantile: float) -> Row:
     kind, limiter = max(factors, key=lambda key: (factors[key], key))
     own = classes[kind, limiter]
     return Row(
-        kind=kind, limiter=limiter, factor=round(factors[kind, limiter], 4), basis=f"{_basis(kind, Limiter(limiter))}, which err most", coarser=True,
+        kind=kind, limiter=limiter, factor=_rounded_up(factors[kind, limiter]), basis=f"{_basis(kind, Limiter(limiter))}, which err most", coarser=True,
         sets=len({set_of(row) for row in own}), kernels=len({row.series for row in own}), series=len({row.group for row in own}), points=len(own),
     )  # fmt: skip
