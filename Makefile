@@ -6,6 +6,7 @@
 #   make docs      the pages under docs/ as a site, in site/
 #   make bench     how fast it is here
 #   make nightly   tonight's share of the tests that are too long for every day
+#   make validation   what validation recorded with an older source, anew, with intervals and pages (MINUTES of processor time)
 # The virtual environment is built once and again whenever pyproject.toml changes.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python3.14; do \
@@ -19,7 +20,7 @@ IMPORTS := 'import gpusim.commands as all, importlib, pkgutil; \
 # Processes that share out the test files: one a core. WORKERS=0 keeps all in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: compare test nightly check docs bench setup clean
+.PHONY: compare test nightly validation check docs bench setup clean
 
 setup: $(READY)
 
@@ -62,6 +63,12 @@ NIGHTS ?= 2
 nightly: export PYTHONDONTWRITEBYTECODE :=
 nightly: $(READY)
 	$(BIN)/python -m pytest -q -m nightly --nights $(NIGHTS) -n $(WORKERS) --maxprocesses 8 --dist load
+
+# Processor time that recording may take: the cheapest recordings first.
+MINUTES ?= 60
+
+validation: $(READY)
+	$(BIN)/python tools/record_validation.py --run --minutes $(MINUTES)
 
 check: $(READY)
 	$(LINT)

@@ -12,7 +12,9 @@ from gpusim.gpus import datasheet as datasheets
 from gpusim.gpus import describe_gpu, list_gpus, load_gpu
 from gpusim.gpus.capability_rules import LIMITS
 from gpusim.gpus.datasheet import Datasheet, Memory, Rates, read_datasheet
-from gpusim.gpus.make import GENERATIONS, MEMORY_KINDS, MEMORY_OF, make_gpu
+from gpusim.gpus.make import GENERATIONS, make_gpu
+from gpusim.gpus.make_memory import DRAM_OWN_NS, MEMORY_KINDS, MEMORY_OF
+from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.architectures import architecture
 
 SHEETS = sorted((Path(datasheets.__file__).parent / "datasheets").glob("*.toml"))
@@ -20,6 +22,11 @@ A40 = Datasheet(
     "an A40", "its datasheet", 84, 1740.0, 6.0, Memory("GDDR6", 48.0, 384, 696.0),
     Rates(fp32=37.4, fp64=0.585, f16=149.7, f16_f16=149.7, tf32=74.8, int8=299.3), (8, 6), "ampere",
 )  # fmt: skip
+
+
+def delivered(spec: GpuSpec) -> float:
+    """Bytes a nanosecond of all slices."""
+    return spec.l2.slices * spec.l2.slice_bytes_per_ns
 
 
 def changed(**what) -> Datasheet:
@@ -82,14 +89,33 @@ def test_limits_of_a_capability_are_those_that_machine_code_is_made_for() -> Non
 
 
 def test_a_gpu_of_another_capability_has_its_own_limits_and_widths() -> None:
-    """An A40 like an A100: another SM, slices half as wide, and no full-rate FP64 unit's latency."""
+    """An A40 like an A100: another SM, a port half as wide, and no full-rate FP64 unit's latency."""
     made, own, base = make_gpu("mine", A40, "a100_80gb").spec, load_gpu("a40"), load_gpu("a100_80gb")
     assert made.sm.max_warps == own.sm.max_warps and made.sm.shared_carveouts_kib == own.sm.shared_carveouts_kib
     assert made.l1.total_bytes == own.l1.total_bytes and made.l1.fill_bytes_per_cycle == own.l1.fill_bytes_per_cycle
-    a_clock = [spec.l2.slice_bytes_per_ns / spec.clock_hz for spec in (made, base)]
-    assert a_clock[0] == pytest.approx(a_clock[1] / 2, rel=0.01)
+    a_clock_and_sm = [delivered(spec) / spec.clock_hz / spec.sm_count for spec in (made, base)]
+    assert a_clock_and_sm[0] == pytest.approx(a_clock_and_sm[1] / 2, rel=0.01)
     assert made.pipes["fp64"].latency_cycles > 5 * base.pipes["fp64"].latency_cycles
     assert made.launch.start_cycles / made.clock_hz == pytest.approx(base.launch.start_cycles / base.clock_hz, rel=0.01)
+
+
+def test_what_l2_delivers_goes_by_the_sms_as_far_as_slices_are_wide() -> None:
+    """L40 and A40 have as many slices; the SMs of both take in a TPC's 32 bytes a clock when all read, though the L40's slices are twice as wide."""
+    base = make_gpu("mine", A40, "a40").spec
+    fewer = make_gpu("mine", changed(sm_count=42), "a40").spec
+    assert delivered(fewer) == pytest.approx(delivered(base) / 2, rel=0.01)
+    more = make_gpu("mine", changed(sm_count=168), "a40").spec  # a slice of 8.6 gives 32 bytes a clock
+    assert more.l2.slice_bytes_per_ns == pytest.approx(32 * more.clock_hz / 1e9, rel=0.01)
+    ada = make_gpu("mine", changed(sm_count=168, capability=(8, 9)), "a40").spec
+    assert delivered(ada) == pytest.approx(2 * delivered(base), rel=0.01)
+    assert ada.l1.fill_bytes_per_cycle == base.l1.fill_bytes_per_cycle
+
+
+def test_of_what_dram_adds_the_chips_part_follows_its_clock() -> None:
+    base = load_gpu("a40").dram.miss_latency_ns
+    fast = make_gpu("mine", changed(boost_clock_mhz=2 * 1740.0), "a40").spec.dram.miss_latency_ns
+    assert fast == pytest.approx(DRAM_OWN_NS + (base - DRAM_OWN_NS) / 2, abs=0.1)
+    assert make_gpu("mine", A40, "a40").spec.dram.miss_latency_ns == base
 
 
 def test_slices_follow_the_bus_whatever_the_channels_are() -> None:

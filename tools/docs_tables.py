@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from validation.intervals import Held, gpu_of, held, judged_by, kernel_of, left_out, rows_of
-from validation.residuals import load_residuals
+from validation.coverage import Held, Judged, Part, by_part, calibrated_quantile, held, judged_by, left_out, rows_of
+from validation.intervals import calibration, gpu_of, limiter_of, set_of
+from validation.residuals import Residual, load_residuals
 from validation.sets import FINAL
 from validation.sheet_errors import sheet_errors
 
@@ -115,37 +117,59 @@ def intervals() -> str:
     """The factors by kind of description and limiter, with whose errors they are."""
     rows = [
         [
-            row["kind"],
-            row["limiter"],
-            f"{row['factor']:.2f}",
-            row["basis"],
-            row["kernels"],
-            row["series"],
-            row["points"],
+            row["kind"], row["limiter"], f"{row['factor']:.2f}", row["basis"] + (" (too few sets)" if row["coarser"] else ""),
+            row["sets"], row["kernels"], row["series"], row["points"],
         ]
         for row in rows_of(load_residuals())
-    ]
+    ]  # fmt: skip
     return table(
-        ["description", "bound by", "factor", "from the errors of", "kernels", "series", "points"],
+        ["description", "bound by", "factor", "from the errors of", "sets", "kernels", "series", "points"],
         rows,
-        frozenset((2, 4, 5, 6)),
+        frozenset((2, 4, 5, 6, 7)),
     )
 
 
+@cache
+def _calibrated() -> tuple[list[Residual], float]:
+    known = calibration(load_residuals())
+    return known, calibrated_quantile(known)
+
+
+def _left_out(part: Part) -> list[Judged]:
+    known, quantile = _calibrated()
+    return left_out(known, part, quantile)
+
+
 def interval_coverage() -> str:
-    """How often intervals hold for what they were not made from: a kernel left out on all GPUs, a GPU left out with all its kernels."""
-    residuals = load_residuals()
+    """How often intervals hold for what they were not made from: a set left out, a GPU left out, a limiter left out."""
     columns: list[dict[tuple[str, str], Held]] = [
-        {(each.kind, each.limiter): each for each in held(left_out(residuals, part))} for part in (kernel_of, gpu_of)
+        {(each.kind, each.limiter): each for each in held(_left_out(part), part)}
+        for part in (set_of, gpu_of, limiter_of)
     ]
     rows = []
-    for key, kernel in columns[0].items():
-        gpu = columns[1][key]
-        rows.append(
-            [key[0], key[1], kernel.kernels, kernel.points, f"{kernel.inside_kernels_percent:.0f} % ({kernel.inside_percent:.0f})",
-             f"{gpu.inside_kernels_percent:.0f} % ({gpu.inside_percent:.0f})"]
-        )  # fmt: skip
-    head = ["description", "bound by", "kernels", "points", "inside, kernel left out", "inside, GPU left out"]
+    for key, first in columns[0].items():
+        shares = [f"{each[key].inside_parts_percent:.0f} % ({each[key].inside_percent:.0f})" for each in columns]
+        rows.append([*key, first.parts, first.points, *shares])
+    head = ["description", "bound by", "sets", "points", "inside, set left out", "GPU left out", "limiter left out"]
+    return table(head, rows, frozenset((2, 3, 4, 5, 6)))
+
+
+def interval_sets() -> str:
+    """Each set beside the intervals that all others make."""
+    return _by_part(set_of, "set")
+
+
+def interval_gpus() -> str:
+    """Each GPU beside the intervals that all others make."""
+    return _by_part(gpu_of, "GPU")
+
+
+def _by_part(part: Part, name: str) -> str:
+    rows = [
+        [each.part, each.kind, each.points, f"{each.error_percent:.1f} %", f"{each.holds_percent:.1f} %", f"{each.inside_percent:.0f} %"]
+        for each in by_part(_left_out(part), part)
+    ]  # fmt: skip
+    head = [f"{name} left out", "description", "points", "median error", "80 % of them within", "inside"]
     return table(head, rows, frozenset((2, 3, 4, 5)))
 
 
@@ -159,12 +183,12 @@ def interval_halves() -> str:
     }
     rows = []
     for name, own in groups.items():
-        total = [each for each in held(judged_by(made, own)) if (each.kind, each.limiter) == ("all", "all")]
+        total = [each for each in held(judged_by(made, own), set_of) if (each.kind, each.limiter) == ("all", "all")]
         rows += [
-            [name, each.kernels, each.points, f"{each.inside_kernels_percent:.0f} % ({each.inside_percent:.0f})"]
+            [name, each.parts, each.points, f"{each.inside_parts_percent:.0f} % ({each.inside_percent:.0f})"]
             for each in total
         ]
-    return table(["rows", "kernels", "points", "inside"], rows, frozenset((1, 2, 3)))
+    return table(["rows", "sets", "points", "inside"], rows, frozenset((1, 2, 3)))
 
 
 def datasheet_errors() -> str:
@@ -287,6 +311,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "external sets": external_sets,
     "intervals": intervals,
     "interval coverage": interval_coverage,
+    "interval sets": interval_sets,
+    "interval gpus": interval_gpus,
     "interval halves": interval_halves,
     "datasheet errors": datasheet_errors,
     "projection errors": projection_errors,

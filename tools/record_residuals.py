@@ -6,14 +6,15 @@
     python tools/record_residuals.py small_launches      chains of small launches, on both
     python tools/record_residuals.py liger_forward_a100 --rows 20      rows of an external set, of each half
 
-Mental model: each source's rows take the place of its older ones. Points and rows are kept by the hash of all that they depend on, as
+Mental model: each source's rows take the place of its older ones, of a set those of the same half. Points and rows are kept by the hash of all that they depend on, as
 tools/validate.py keeps its own.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -24,9 +25,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from microbenchmarks import FIGURES, SmallKernel
 from validate import Job, run
 from validation.held_out import HELD_OUT, held_out
+from validation.recordings import DIGESTS, key_of, remember
 from validation.replayed import Replayed, replayed
 from validation.residuals import FILE, Residual, load_residuals, save_residuals
-from validation.sets import FINAL, LEARN, load_sets, sample
+from validation.sets import FINAL, LEARN, MeasuredRow, load_sets, sample
 
 from gpusim.compare.run import select
 from gpusim.engine.bound import bound_of
@@ -39,6 +41,10 @@ from gpusim.uncertainty.table import DATASHEET, FITTED
 PUBLISHED = "published"
 #: The suite that tools/microbenchmarks.py has the figures of.
 SMALL = "small_launches"
+#: Warp instructions simulated a row of a set, about.
+BUDGET = 4e6
+#: (series, point) of rows to predict, None: all.
+Only = set[tuple[str, str]] | None
 
 
 def fitted_gpus() -> list[str]:
@@ -46,18 +52,22 @@ def fitted_gpus() -> list[str]:
     return sorted({point.gpu for point in load_published() if point.fitted})
 
 
-def of_curves(gpus: list[str], all_points: bool) -> Iterator[Residual]:
-    """The published curves on the descriptions that ship."""
-    yield from _replayed([(load_gpu(gpu), gpu) for gpu in gpus], FITTED, all_points)
+def of_curves(gpus: list[str], all_points: bool = False, only: Only = None) -> Iterator[Residual]:
+    """The published curves on the descriptions that ship; ``only``: these (series, point) of them."""
+    yield from _replayed([(load_gpu(gpu), gpu) for gpu in gpus], FITTED, all_points, only)
 
 
-def of_datasheets(gpus: list[str], all_points: bool) -> Iterator[Residual]:
+def of_datasheets(gpus: list[str], all_points: bool = False, only: Only = None) -> Iterator[Residual]:
     """The same curves on descriptions made from datasheets."""
-    yield from _replayed([(held_out(gpu), gpu) for gpu in gpus], DATASHEET, all_points)
+    yield from _replayed([(held_out(gpu), gpu) for gpu in gpus], DATASHEET, all_points, only)
 
 
-def _replayed(gpus: list, kind: str, all_points: bool) -> Iterator[Residual]:
-    groups = [(spec, gpu, points) for spec, gpu in gpus for _, points in select((), [gpu], all_points=all_points)]
+def _replayed(gpus: list, kind: str, all_points: bool, only: Only) -> Iterator[Residual]:
+    groups = [
+        (spec, gpu, [each for each in points if only is None or (each.series, each.point) in only])
+        for spec, gpu in gpus
+        for _, points in select((), [gpu], all_points=all_points or only is not None)
+    ]
     with task(f"replaying curves, {kind}", sum(len(points) for *_, points in groups), "points") as bar:
         done = 0
         for spec, gpu, points in groups:
@@ -71,37 +81,42 @@ def _of_point(each: Replayed, gpu: str, kind: str) -> Residual:
     point = each.point
     is_held_out = kind == DATASHEET or not point.fitted
     return Residual(
-        PUBLISHED, kind, gpu, point.series, point.point, each.limiter, int(is_held_out), "", each.time_ratio
+        PUBLISHED, kind, gpu, point.series, point.point, each.limiter, int(is_held_out), "", each.time_ratio, each.cpu_s
     )
 
 
-def of_small_launches(kind: str) -> Iterator[Residual]:
-    """Chains of small launches; the start of a launch was fitted to the smallest of each GPU."""
+def of_small_launches(kind: str, gpus: list[str] | None = None) -> Iterator[Residual]:
+    """Chains of small launches, on all GPUs or these; the start of a launch was fitted to the smallest of each GPU."""
     figures = [(figure, figure.experiment) for figure in FIGURES if isinstance(figure.experiment, SmallKernel)]
     smallest = {gpu: min(s.elements for f, s in figures if f.gpu == gpu) for gpu in {f.gpu for f, _ in figures}}
     for figure, small in figures:
         gpu = figure.gpu
-        if kind == DATASHEET and gpu not in HELD_OUT:
+        if kind == DATASHEET and gpu not in HELD_OUT or gpus is not None and gpu not in gpus:
             continue
         spec = load_gpu(gpu) if kind == FITTED else held_out(gpu)
+        begun = time.process_time()
         launches = small.run(spec)
         time_ns = spec.ns(sum(launch.cycles for launch in launches) / len(launches))
         yield Residual(
             SMALL, kind, gpu, SMALL, f"elements={small.elements}", str(bound_of(launches, spec).limiter),
             int(kind == DATASHEET or small.elements > smallest[gpu]), "", time_ns / figure.published,
+            time.process_time() - begun,
         )  # fmt: skip
 
 
-def of_set(name: str, rows: int | None, final: bool, budget: float, jobs: int) -> Iterator[Residual]:
-    """Rows of an external set."""
+def of_set(
+    name: str, rows: int | None, halves: Sequence[str], budget: float = BUDGET, jobs: int = 1, only: Only = None
+) -> Iterator[Residual]:
+    """Rows of an external set, of each half so many (None: all) or, of these, ``only`` some (series, identity)."""
     (one,) = load_sets([name])
     if not one.is_predicted:
         raise UsageError(f"{name}: {one.entry['status']}")
     entry = one.entry
     chosen = [
         row
-        for half in (LEARN, FINAL)[: 1 + final]
+        for half in halves
         for row in sample([r for r in one.rows if r.half == half], rows, entry["strata"])
+        if only is None or (series_of(name, row), row.identity) in only
     ]
     found = {row.identity: row for row in chosen}
     todo = [
@@ -114,11 +129,16 @@ def of_set(name: str, rows: int | None, final: bool, budget: float, jobs: int) -
             say(f"{name} {done.job.identity}: {done.why}")
             continue
         row = found[done.job.identity]
-        kernel = row.values.get("kernel") or (f"rung {row.values['rung']}" if "rung" in row.values else "")
         yield Residual(
-            name, kind, entry["gpu"], " ".join(filter(None, (name, kernel))), row.identity, done.prediction.limiter, 1,
-            row.half, done.prediction.time_us / row.measured_us,
+            name, kind, entry["gpu"], series_of(name, row), row.identity, done.prediction.limiter, 1,
+            row.half, done.prediction.time_us / row.measured_us, done.seconds,
         )  # fmt: skip
+
+
+def series_of(name: str, row: MeasuredRow) -> str:
+    """What counts as one kernel: the set, and the kernel or rung that the row says."""
+    kernel = row.values.get("kernel") or (f"rung {row.values['rung']}" if "rung" in row.values else "")
+    return " ".join(filter(None, (name, kernel)))
 
 
 @click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))
@@ -129,7 +149,7 @@ def of_set(name: str, rows: int | None, final: bool, budget: float, jobs: int) -
 @click.option(
     "--final", is_flag=True, help="Sets: the other half too, which sets no interval and shows whether they hold."
 )
-@click.option("--budget", default=4e6, show_default=True, help="Warp instructions simulated a row of a set, about.")
+@click.option("--budget", default=BUDGET, show_default=True, help="Warp instructions simulated a row of a set, about.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, for sets.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=FILE, show_default=True)
 def main(
@@ -151,10 +171,11 @@ def main(
                 elif source == SMALL:
                     made = [row for kind in (FITTED, DATASHEET) for row in of_small_launches(kind)]
                 else:
-                    made = list(of_set(source, rows, final, budget, jobs))
-                replaced = {(row.source, row.kind, row.gpu) for row in made}
-                kept = [row for row in kept if (row.source, row.kind, row.gpu) not in replaced] + made
+                    made = list(of_set(source, rows, (LEARN, FINAL)[: 1 + final], budget, jobs))
+                replaced = {key_of(row) for row in made}
+                kept = [row for row in kept if key_of(row) not in replaced] + made
                 save_residuals(kept, out)
+                remember(replaced, out.with_name(DIGESTS.name))
                 say(f"{source}: {len(made)} rows")
     except GpusimError as error:
         click.echo(f"error: {error}", err=True)

@@ -81,7 +81,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """A job's prediction, or why there is none."""
+    """A job's prediction, or why there is none; ``seconds`` of a processor that it took, now or when it was kept."""
 
     job: Job
     prediction: Prediction | None
@@ -96,8 +96,9 @@ def work(job: Job) -> Done:
         spec = machine_of(job.gpu, list(job.settings))
         checkout = Path(job.checkout) if job.checkout else None
         made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache, job.nvrtc)
-        kept.write(job.key(), made)
-        return Done(job, made, "", time.process_time() - begun)
+        took = round(time.process_time() - begun, 2)
+        kept.write(job.key(), made, took)
+        return Done(job, made, "", took)
     except (GpusimError, ImportError) as error:
         return Done(job, None, " ".join(f"{type(error).__name__}: {error}".split()), time.process_time() - begun)
 
@@ -114,7 +115,7 @@ def run(jobs: Sequence[Job], processes: int) -> Iterator[Done]:
         if made is None:
             left.append(job)
         else:
-            yield Done(job, made, "", 0.0)
+            yield Done(job, made[0], "", made[1])
     if len(left) < len(jobs):
         say(f"{len(jobs) - len(left)} of {len(jobs)} rows were kept from before")
     with task("predicting", len(left), "rows") as bar:

@@ -1,4 +1,4 @@
-"""What a GPU's compute capability alone fixes: how much an SM holds, and how wide a slice of its L2 is.
+"""What a GPU's compute capability alone fixes: how much an SM holds, and how wide a slice of its L2 and an SM's way to it are.
 
 Mental model: the CUDA C++ Programming Guide tabulates an SM's limits by compute capability; a product of a capability has them whatever
 its datasheet says, so a GPU that is made like one of another capability must not inherit them. Capabilities that the guide does not list
@@ -48,6 +48,16 @@ LIMITS: dict[tuple[int, int], dict[str, Any]] = {
 SLICE_BYTES_PER_CLOCK = {(7, 0): 32, (7, 5): 32, (8, 0): 64, (8, 6): 32}
 #: Elsewhere: what a slice of GA100 has, and no described GPU of a newer generation reads more than 64 bytes a clock but for Blackwell's.
 USUAL_SLICE_BYTES_PER_CLOCK = 64
+
+
+#: Bytes a clock of the network's port at an SM. Elsewhere as wide as a slice: 8.9: an L40's SMs take in 16.2 bytes a clock each when all read from L2 (RRZE l1_read),
+#: an A40's 16.7, a TPC of two SMs 32, though its slices are twice as wide; 12.0 is taken to be as 8.9.
+SM_PORT_BYTES_PER_CLOCK = {(8, 9): 32, (12, 0): 32}
+
+
+def port_width(capability: tuple[int, int]) -> int:
+    """Bytes a clock of an SM's port to L2."""
+    return SM_PORT_BYTES_PER_CLOCK.get(capability, slice_width(capability))
 
 
 def slice_width(capability: tuple[int, int]) -> int:

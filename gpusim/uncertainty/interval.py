@@ -2,7 +2,7 @@
 
 Mental model: the model errs by a factor, whose size depends on what limits the run and on how the GPU is described. Validation knows the
 factors of measurements that set nothing; the interval is the predicted time over and times the factor within which the level's share of
-them lay (split conformal prediction, each kernel counting as one). What sampling left out adds its own claimed error, as independent errors
+them lay, each set of measurements (one program, one author) counting as one. What sampling left out adds its own claimed error, as independent errors
 add. Where nothing alike was ever measured, the widest factor is taken, and ``outside`` says why.
 """
 
@@ -54,7 +54,9 @@ def interval_of(
         row = widest()
     share = error_us / time_us if time_us > 0 else 0.0
     factor = math.exp(math.hypot(math.log(row["factor"]), share))
-    basis = f"{row['basis']}: {row['kernels']} kernels, {row['series']} series, {row['points']} points"
+    basis = (
+        f"{row['basis']}: {row['sets']} sets, {row['kernels']} kernels, {row['series']} series, {row['points']} points"
+    )
     return Interval(time_us / factor, time_us * factor, known["level_percent"], basis, reasons)
 
 

@@ -19,25 +19,28 @@ FITTED, DATASHEET = "fitted", "datasheet"
 
 class Row(TypedDict):
     """``factor``: at least 1; an interval is from time / factor to time x factor. ``basis``: whose errors it is from, in words: so many
-    ``kernels``, ``series`` (a kernel on a GPU) and ``points``; ``coarser``: those of other limiters too, since its own has too few."""
+    ``sets`` (what one program or author measured), ``kernels``, ``series`` (a kernel on a GPU) and ``points``; ``coarser``: too few sets for it to count as validated."""
 
     kind: str
     limiter: str
     factor: PositiveFinite
     basis: str
     coarser: bool
+    sets: int
     kernels: int
     series: int
     points: int
 
 
 class Table(TypedDict):
-    """``level_percent``: the share of new measurements that should lie within. ``fitted_gpus``: descriptions that were set from curves of that
+    """``level_percent``: the share of new measurements that should lie within; ``quantile_percent``: that of known errors at which sets and GPUs that
+    were left out do so; ``least_sets``: from which a limiter counts as validated. ``fitted_gpus``: descriptions that were set from curves of that
     very GPU; ``architectures``: compute capabilities of which anything was measured."""
 
     about: str
     level_percent: PositiveFinite
-    least_units: int
+    least_sets: int
+    quantile_percent: PositiveFinite
     fitted_gpus: list[str]
     architectures: list[str]
     rows: list[Row]

@@ -16,6 +16,8 @@ from validation.figures import figures, spearman
 from validation.own_compiler import by_own_compiler
 from validation.predict import _cut, _part, machine_of, predict
 from validation.published import summed
+from validation.recordings import NEVER, OTHER, SAME, digest_of, key_of, recordings
+from validation.residuals import Residual
 
 import gpusim
 from gpusim.compare.error import ComparedPoint
@@ -233,3 +235,16 @@ def test_a_set_is_compiled_by_the_compiler_of_its_time() -> None:
     timed = by_own_compiler(families.convolution(CONVOLUTION), tuned.entry["nvrtc"], spec)
     trace = gpusim.capture(timed.kernel, (1, 1), timed.block, timed.arguments(None), gpu=spec)
     assert trace.launch.registers_per_thread and "convolution" in trace.launch.kernel
+
+
+def test_a_recording_says_whether_the_source_is_still_the_one_that_made_it() -> None:
+    dear, cheap = (
+        Residual("published", kind, "a40", "l1_read", "n=1", "L1", 1, "", 1.0, cpu_s)
+        for kind, cpu_s in (("fitted", 9.0), ("datasheet", 2.5))
+    )
+    known = {" ".join(filter(None, key_of(dear))): digest_of(key_of(dear))}
+    first, second, *never = recordings([dear, cheap], known)
+    assert (first.kind, first.state, first.cpu_s) == ("datasheet", OTHER, 2.5)
+    assert (second.kind, second.state, second.unknown) == ("fitted", SAME, 0)
+    assert {each.state for each in never} == {NEVER} and "liger_forward_a100" in {each.source for each in never}
+    assert digest_of(key_of(dear)) != digest_of(key_of(cheap))  # another description

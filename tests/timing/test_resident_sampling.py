@@ -17,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 SOURCE = Path(__file__).parents[2] / "tools" / "asynchronous" / "bulk_copies.cu"
 SMS, BYTES = 4, 1024
-FAR = replace(load_gpu("h100_pcie"), sm_count=SMS)
-GPU = replace(FAR, crossbar=replace(FAR.crossbar, sm_spread_ns=0.0))
+GPU = replace(load_gpu("h100_pcie"), sm_count=SMS)
+FAR = replace(GPU, crossbar=replace(GPU.crossbar, sm_spread_ns=60.0, slice_spread_ns=34.0))
 
 
 def copies(loads: int):

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from gpusim.errors import UsageError
 from gpusim.gpus import datasheet
-from gpusim.gpus.load import Claim, claims_of, locate
-from gpusim.gpus.make import MEMORY_KINDS, make_gpu
+from gpusim.gpus.load import Claim, claims_of, load_gpu, locate
+from gpusim.gpus.make import make_gpu
+from gpusim.gpus.make_memory import MEMORY_KINDS, miss_latency_ns
 from gpusim.gpus.spec import GpuSpec
 
 SHEETS = Path(datasheet.__file__).parent / "datasheets"
@@ -23,6 +24,8 @@ HELD_OUT = ("a100_40gb", "a40", "l40", "h100_pcie", "gh200", "h200")
 _LIKE = re.compile(r"--like (\S+)")
 #: The reachable share of a kind's pin rate is set from these themselves: without them it would be that of HBM2e.
 _RULES_OF_THEIR_OWN = {"a100_40gb": "HBM2e", "gh200": "HBM2e", "h200": "HBM2e"}
+#: What is the DRAM's own of its latency, from the other GPUs alone (make.DRAM_OWN_NS is from all): H200 and GH200 are one chip.
+_DRAM_OWN_NS_WITHOUT = {"a40": 68.5, "l40": 50.5, "h100_pcie": 68.8, "gh200": 72.5, "h200": 72.5}
 
 
 def like_of(name: str) -> str:
@@ -42,6 +45,11 @@ def held_out(name: str) -> GpuSpec:
     kind = _RULES_OF_THEIR_OWN.get(name)
     if kind is not None:
         spec = replace(spec, dram=replace(spec.dram, efficiency=MEMORY_KINDS[kind].efficiency))
+    own_ns = _DRAM_OWN_NS_WITHOUT.get(name)
+    if own_ns is not None:
+        base = load_gpu(like)
+        latency_ns = miss_latency_ns(base, spec.clock_hz / base.clock_hz, own_ns)
+        spec = replace(spec, dram=replace(spec.dram, miss_latency_ns=latency_ns))
     return spec
 
 

@@ -24,6 +24,8 @@ from .predict import Prediction
 ROOT = Path(__file__).parents[2]
 #: Folders whose source decides what is predicted.
 _DECIDING = ("emulator", "engine", "frontend", "isa", "launch", "model", "trace")
+#: What a kept prediction took, beside its values.
+CPU_S = "cpu_s"
 #: What is said of cycles once they are known.
 _TELLING = ("result.py", "bound.py", "utilisation.py")
 
@@ -75,17 +77,18 @@ def write_values(key: str, values: dict[str, Any]) -> None:
         keep(folder / "validation" / key, json.dumps(values).encode())
 
 
-def read(key: str) -> Prediction | None:
-    """The prediction kept under ``key``, if there is one."""
+def read(key: str) -> tuple[Prediction, float] | None:
+    """The prediction kept under ``key``, if there is one, and the processor seconds that it took."""
     values = read_values(key)
     if values is None:
         return None
     try:
-        return Prediction(**{each.name: values[each.name] for each in fields(Prediction)})
+        made = Prediction(**{each.name: values[each.name] for each in fields(Prediction)})
+        return made, float(values[CPU_S])
     except (KeyError, TypeError):
         return None
 
 
-def write(key: str, prediction: Prediction) -> None:
+def write(key: str, prediction: Prediction, cpu_s: float) -> None:
     """Keep it."""
-    write_values(key, asdict(prediction))
+    write_values(key, asdict(prediction) | {CPU_S: cpu_s})

@@ -7,6 +7,7 @@ description and the point.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,11 +27,13 @@ _REPLAYS = sorted((Path(__file__).parents[2] / "gpusim" / "compare").glob("repla
 
 @dataclass(frozen=True)
 class Replayed:
-    """``simulated`` in the point's unit; ``limiter``: what bound the run that it came from (:class:`gpusim.uncertainty.limiters.Limiter`)."""
+    """``simulated`` in the point's unit; ``limiter``: what bound the run that it came from (:class:`gpusim.uncertainty.limiters.Limiter`);
+    ``cpu_s``: processor seconds that it took when it was simulated."""
 
     point: PublishedPoint
     simulated: float
     limiter: str
+    cpu_s: float
 
     @property
     def time_ratio(self) -> float:
@@ -48,11 +51,13 @@ def replayed(spec: GpuSpec, points: Sequence[PublishedPoint], keeps_clock: bool 
         found = kept.read_values(key)
         if found is None:
             bench.gpu = gpu
+            begun = time.process_time()
             try:
                 simulated = REPLAYS[point.series](bench, point)
             except GpusimError as error:
                 say(f"{spec.name} {point.series} {point.point}: {error}")
                 continue
             found = {"simulated": simulated, "limiter": str(bench.last[0].bound.limiter)}
+            found[kept.CPU_S] = round(time.process_time() - begun, 2)
             kept.write_values(key, found)
-        yield Replayed(point, found["simulated"], found["limiter"])
+        yield Replayed(point, found["simulated"], found["limiter"], found.get(kept.CPU_S, 0.0))

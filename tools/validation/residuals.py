@@ -25,7 +25,8 @@ FILE = Path(__file__).parents[2] / "traces" / "residuals" / "residuals.csv"
 
 @dataclass(frozen=True)
 class Residual:
-    """``time_ratio``: predicted over measured time; ``source``: ``published`` or an external set."""
+    """``time_ratio``: predicted over measured time; ``source``: ``published`` or an external set; ``cpu_s``: processor seconds that the
+    prediction took, 0 where that was not recorded."""
 
     source: str
     kind: str
@@ -36,6 +37,7 @@ class Residual:
     held_out: int
     half: str
     time_ratio: float
+    cpu_s: float = 0.0
 
     @property
     def group(self) -> tuple[str, str]:
@@ -61,9 +63,14 @@ def load_residuals(path: Path = FILE) -> list[Residual]:
 
 def _row(values: dict[str, str]) -> Residual:
     row = Residual(
-        **{each.name: values[each.name] for each in fields(Residual) if each.name not in ("held_out", "time_ratio")},
+        **{
+            each.name: values[each.name]
+            for each in fields(Residual)
+            if each.name not in ("held_out", "time_ratio", "cpu_s")
+        },
         held_out=int(values["held_out"]),
         time_ratio=float(values["time_ratio"]),
+        cpu_s=float(values.get("cpu_s") or 0),
     )
     if row.kind not in (FITTED, DATASHEET) or row.time_ratio <= 0:
         raise ValueError(f"{values}")
@@ -77,6 +84,6 @@ def save_residuals(rows: Iterable[Residual], path: Path = FILE) -> None:
     writer = csv.DictWriter(stream, [each.name for each in fields(Residual)], lineterminator="\n")
     writer.writeheader()
     for row in sorted(rows, key=lambda r: (r.source, r.kind, r.gpu, r.series, r.point)):
-        writer.writerow({**asdict(row), "time_ratio": f"{row.time_ratio:.5f}"})
+        writer.writerow({**asdict(row), "time_ratio": f"{row.time_ratio:.5f}", "cpu_s": f"{row.cpu_s:.1f}"})
     path.parent.mkdir(exist_ok=True)
     write_whole(path, stream.getvalue().encode())

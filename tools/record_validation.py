@@ -1,0 +1,143 @@
+"""Record the exact model's validation anew: what may be old, what it costs, and all of it in one command.
+
+    python tools/record_validation.py                      each recording: rows, processor seconds, whether gpusim's source is still that which made it
+    python tools/record_validation.py --probe 2            the two cheapest rows of each predicted anew: did the figures move? (minutes)
+    python tools/record_validation.py --run --minutes 40   record what is not of today's source, the cheapest first, as far as the minutes go
+    python tools/record_validation.py --run --final        final halves of external sets too: when a change is finished
+    python tools/record_validation.py --run convolution_a100 --gpu a100_pcie_40gb          only these sources and GPUs
+
+Mental model: a recording is one source's rows on one description (validation/recordings.py). Recording costs what the last time cost, which the rows
+say; what does not fit is named and left. Behind it the intervals, the figures of external sets and the pages are written anew. All of it takes
+two to three hours of one core; rows are kept, so a run that was broken off goes on.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from record_residuals import PUBLISHED, SMALL, Only, of_curves, of_datasheets, of_set, of_small_launches
+from validation.recordings import NEVER, SAME, Key, Recording, key_of, known_digests, recordings, remember
+from validation.residuals import Residual, load_residuals, save_residuals
+from validation.sets import FINAL
+
+from gpusim.errors import GpusimError, NoDataError
+from gpusim.io.progress import say, shown
+from gpusim.report.tables import FORMATS, format_records
+from gpusim.uncertainty.table import DATASHEET, FITTED
+
+#: A time ratio is recorded to five digits: what differs by more has moved.
+MOVED_PERCENT = 0.01
+
+
+def made_anew(key: Key, rows: int, only: Only = None) -> Iterator[Residual]:
+    """A recording's rows by today's model."""
+    source, kind, gpu, half = key
+    if source == PUBLISHED:
+        of_kind: Callable[..., Iterator[Residual]] = {FITTED: of_curves, DATASHEET: of_datasheets}[kind]
+        yield from of_kind([gpu], only=only)
+    elif source == SMALL:
+        yield from of_small_launches(kind, [gpu])
+    else:
+        yield from of_set(source, rows, (half,), only=only)
+
+
+def probed(key: Key, rows: list[Residual], count: int) -> dict[str, object]:
+    """How far the cheapest ``count`` rows of a recording have moved."""
+    cheapest = sorted(rows, key=lambda row: (row.cpu_s == 0, row.cpu_s, row.series, row.point))[:count]
+    old = {(row.series, row.point): row.time_ratio for row in cheapest}
+    begun = time.process_time()
+    new = {(row.series, row.point): row.time_ratio for row in made_anew(key, len(rows), set(old))}
+    moved = [100 * (new[each] / old[each] - 1) for each in old if each in new]
+    worst = max(moved, key=abs, default=0.0)
+    verdict = "not predicted" if len(moved) < len(old) else "moved" if abs(worst) > MOVED_PERCENT else "the same"
+    source, kind, gpu, half = key
+    return {
+        "source": source, "kind": kind, "gpu": gpu, "half": half, "rows": len(moved), "largest_move_percent": round(worst, 2),
+        "figures": verdict, "cpu_s": round(time.process_time() - begun, 1),
+    }  # fmt: skip
+
+
+def record(chosen: list[Recording], minutes: float) -> list[Recording]:
+    """Record what fits into ``minutes`` of processor time, each at once into the file; those that were left."""
+    left, begun = [], time.process_time()
+    for each in chosen:
+        spent = time.process_time() - begun
+        if spent + each.cpu_s > 60 * minutes:
+            left.append(each)
+            continue
+        key = (each.source, each.kind, each.gpu, each.half)
+        made = list(made_anew(key, each.rows))
+        save_residuals([row for row in load_residuals() if key_of(row) != key] + made)
+        remember([key])
+        say(
+            f"{' '.join(filter(None, key))}: {len(made)} rows, {time.process_time() - begun - spent:.0f} s of processor time"
+        )
+    return left
+
+
+def write_the_rest(sources: set[str], rows: dict[str, int], final: bool) -> None:
+    """Intervals, figures of the external sets, and pages, of what was recorded."""
+    sets = sorted(sources - {PUBLISHED, SMALL})
+    record_sets = [["validate.py", name, "--rows", str(rows[name]), "--record", *["--final"] * final] for name in sets]
+    for words in (*record_sets, ["write_intervals.py"], ["write_docs.py"]):
+        subprocess.run([sys.executable, str(ROOT / "tools" / words[0]), *words[1:]], check=True, stdout=sys.stderr)
+
+
+@click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option("--gpu", "gpus", multiple=True, help="Only recordings of these GPUs.")
+@click.option("--probe", type=click.IntRange(1), default=None, help="Predict so many rows of each anew.")
+@click.option("--run", "run_it", is_flag=True, help="Record anew what is not of today's source.")
+@click.option("--minutes", default=180.0, show_default=True, help="Processor time that recording may take.")
+@click.option("--final", is_flag=True, help="Final halves of external sets too.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+def main(
+    sources: tuple[str, ...], gpus: tuple[str, ...], probe: int | None, run_it: bool, minutes: float, final: bool, form: str
+) -> None:  # fmt: skip
+    try:
+        rows = load_residuals()
+        chosen = [
+            each
+            for each in recordings(rows, known_digests())
+            if (not sources or each.source in sources)
+            and not (probe and each.state == NEVER)
+            and (not gpus or each.gpu in gpus)
+            and (final or each.half != FINAL or not (run_it or probe))
+        ]
+        if not chosen:
+            raise NoDataError("no recording has this source and GPU")
+        if probe:
+            with shown():
+                lines = []
+                for each in chosen:
+                    key = (each.source, each.kind, each.gpu, each.half)
+                    lines.append(probed(key, [row for row in rows if key_of(row) == key], probe))
+            click.echo(format_records(lines, form))
+            sys.exit(int(any(line["figures"] != "the same" for line in lines)))
+        old = [each for each in chosen if each.state != SAME]
+        if not run_it:
+            click.echo(format_records([asdict(each) for each in chosen], form))
+            return
+        with shown():
+            left = record(old, minutes)
+        for each in left:
+            say(f"left, {each.cpu_s:.0f} s would not fit: {each.source} {each.kind} {each.gpu} {each.half}")
+        done = {each.source: each.rows for each in old if each not in left}
+        write_the_rest(set(done), done, final)
+    except GpusimError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""What validation has recorded, with the model that made it: so that who changed the model sees which figures may be old, and what new ones cost.
+
+Mental model: a recording is the rows of one source on one description (the published curves on one GPU, a half of an external set), as
+tools/record_residuals.py writes them. Its digest is that of all source and of the description that decide a prediction: where it is not today's,
+the figures *may* differ. Whether they do, a probe says: the cheapest rows, predicted anew and laid beside the recorded ones. Digests stand in
+traces/residuals/recorded.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
+from gpusim.io.records import parse_record
+from gpusim.io.whole_file import write_whole
+from gpusim.uncertainty.interval import kind_of
+from gpusim.uncertainty.table import DATASHEET
+
+from . import kept
+from .held_out import held_out
+from .predict import machine_of
+from .residuals import FILE, Residual
+from .sets import FINAL, LEARN, load_sets
+
+DIGESTS = FILE.with_name("recorded.json")
+#: Sources whose rows are curves, on a description as it ships or made from the datasheet.
+CURVES = ("published", "small_launches")
+SAME, OTHER, NEVER = "same source", "other source", "not recorded"
+
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """``rows`` of a ``source`` on a ``gpu`` described as ``kind`` says, of a ``half`` of a set; ``cpu_s``: processor seconds they took; ``unknown``:
+    rows of which that was not recorded. ``state``: whether the source that decides a prediction is the one that they were made with."""
+
+    source: str
+    kind: str
+    gpu: str
+    half: str
+    rows: int
+    cpu_s: float
+    unknown: int
+    state: str
+
+
+def key_of(row: Residual) -> Key:
+    """Which recording a row belongs to."""
+    return row.source, row.kind, row.gpu, row.half
+
+
+def described(key: Key) -> GpuSpec:
+    """The description that a recording's rows are predicted on."""
+    source, kind, gpu, _ = key
+    if source not in CURVES:
+        (one,) = load_sets([source])
+        return machine_of(one.entry["gpu"], one.entry["settings"])
+    return held_out(gpu) if kind == DATASHEET else load_gpu(gpu)
+
+
+def digest_of(key: Key) -> str:
+    """Of all that decides a recording's predictions today: gpusim's source and the description."""
+    return hashlib.sha256(f"{kept.source_digest()} {described(key)!r}".encode()).hexdigest()[:16]
+
+
+def known_digests(path: Path = DIGESTS) -> dict[str, str]:
+    """Recording, as text -> the digest it was made with. Raises UsageError for a damaged file."""
+    return (
+        parse_record(dict[str, str], path.read_bytes(), f"{path} cannot be read", UsageError) if path.exists() else {}
+    )
+
+
+def remember(keys: Iterable[Key], path: Path = DIGESTS) -> None:
+    """Say of recordings that they are of today's model."""
+    known = known_digests(path) | {" ".join(filter(None, key)): digest_of(key) for key in keys}
+    write_whole(path, (json.dumps(dict(sorted(known.items())), indent=2) + "\n").encode())
+
+
+def recordings(rows: Sequence[Residual], known: dict[str, str]) -> list[Recording]:
+    """Every recording, the cheapest first, and at the end the halves of external sets that could be predicted and never were."""
+    found = []
+    for key in dict.fromkeys(key_of(row) for row in rows):
+        own = [row for row in rows if key_of(row) == key]
+        state = SAME if known.get(" ".join(filter(None, key))) == digest_of(key) else OTHER
+        unknown = sum(row.cpu_s == 0 for row in own)
+        found.append(Recording(*key, len(own), round(sum(row.cpu_s for row in own), 1), unknown, state))
+    found.sort(key=lambda each: (each.unknown > 0, each.cpu_s, each.source))
+    recorded = {(each.source, each.half) for each in found}
+    for one in load_sets():
+        for half in (LEARN, FINAL):
+            rows_of_half = sum(row.half == half for row in one.rows)
+            if one.is_predicted and rows_of_half and (one.name, half) not in recorded:
+                kind = kind_of(one.entry["gpu"])
+                found.append(Recording(one.name, kind, one.entry["gpu"], half, rows_of_half, 0.0, rows_of_half, NEVER))
+    return found
