@@ -20,6 +20,7 @@ from gpusim.sanitizer.async_tables import (
     BARRIER_ROWS,
     BLOCKS,
     BYTES_TOO_FEW,
+    CAME,
     CLOSE_BULK,
     CLOSES,
     CLUSTER_LANES,
@@ -180,7 +181,8 @@ def _ended(m, s, agent, rank):
         left += m.blocks[s, other, LEFT]
     for held in range(m.object_count[s]):
         o = m.objects[s, held]
-        if o[ADDRESS] >> RANK_SHIFT == rank and o[LIVE] and o[PENDING] > 0:
+        # A phase that expects bytes of which none has come is one that was prepared and not needed: pipelines end so.
+        if o[ADDRESS] >> RANK_SHIFT == rank and o[LIVE] and o[PENDING] > 0 and o[CAME] > 0:
             place = (o[ADDRESS] & _OFFSET) - m.facts[SHARED_BASE]
             tell(
                 m,

@@ -65,9 +65,10 @@ A_IN_SHARED, A_TURNED, B_TURNED, CLOSES = 1, 2, 4, 8
 
 # ---- objects int64[slots, objects, OBJECT_COLUMNS]: mbarriers ---------------------------------------
 (
-    ADDRESS, COUNT, MISSING, PENDING, PHASE, INIT_AGENT, INIT_STEP, INIT_CODE, LIVE, TOUCHED, EXPECT_CODE, EXPECT_AGENT,
+    ADDRESS, COUNT, MISSING, PENDING, CAME,  # CAME: bytes that have come in this phase
+    PHASE, INIT_AGENT, INIT_STEP, INIT_CODE, LIVE, TOUCHED, EXPECT_CODE, EXPECT_AGENT,
     OBJECT_COLUMNS,
-) = range(13)  # fmt: skip
+) = range(14)  # fmt: skip
 
 # ---- shared int64[slots, BLOCKS, GRANULES, columns] --------------------------------------------------
 (LOAD_OBJECT, LOAD_PHASE, LOAD_AGENT, LOAD_CODE) = range(4)
