@@ -47,7 +47,10 @@ CODE_MASK = (1 << CODE_BITS) - 1
 ) = range(27)  # fmt: skip
 
 # ---- code int64[n, CODE_COLUMNS]: an instruction as the check sees it -------------------------------
-(ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, CODE_COLUMNS) = range(11)
+(ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, TELLS, CODE_COLUMNS) = range(12)
+TELLS_NAMED, TELLS_EACH, TELLS_PAIRS = range(
+    3
+)  # whose mbarrier a copy tells: the address's, each receiver's, one of each receiver's pair
 # values of ROLE beside the event's kind
 (NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, WAIT_PRODUCTS, INVALIDATE, INIT, COMMIT, WAIT_STORED, RELINQUISH) = range(10)
 # bits of FORM of a warp group's product
