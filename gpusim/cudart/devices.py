@@ -7,7 +7,7 @@ are asked for; that of a launch which failed on the device is there for every th
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_int, c_uint
+from ctypes import POINTER, c_int, c_size_t, c_uint
 
 from gpusim.cudart.errors import ERRORS, INVALID_DEVICE, SUCCESS, UNRECOGNIZED
 from gpusim.cudart.properties import Properties12, Properties13, fill
@@ -142,7 +142,28 @@ class Devices:
             kind, 0, allocation.base + inside, 0 if kind == _DEVICE else allocation.host + inside
         )
 
-    @entry("cudaMallocManaged", arguments=(WORD_OUT, ctypes.c_size_t, c_uint))
+    @entry("cudaMalloc", arguments=(WORD_OUT, c_size_t))
+    def allocate(self, out, size: int) -> None:
+        self._allocate("cuMemAlloc", out, size)
+
+    @entry("cudaMallocHost", arguments=(WORD_OUT, c_size_t))
+    def allocate_host(self, out, size: int) -> None:
+        self._allocate("cuMemAllocHost", out, size)
+
+    @entry("cudaHostAlloc", arguments=(WORD_OUT, c_size_t, c_uint))
+    def host_allocate(self, out, size: int, flags: int) -> None:
+        self._allocate("cuMemHostAlloc", out, size, flags)
+
+    def _allocate(self, name: str, out, size: int, *rest: int) -> None:
+        """Of no bytes the runtime makes a null pointer and no error, where the driver's function fails (seen on GPUs: StanfordLegion/legion
+        issue 1001 for cudaMalloc, alpaka-group/alpaka pull request 1868 and PyTorch pull request 68532 for pinned memory)."""
+        if size:
+            self._state.call(name, out, size, *rest)
+            return
+        self._state.ready()
+        out[0] = 0
+
+    @entry("cudaMallocManaged", arguments=(WORD_OUT, c_size_t, c_uint))
     def allocate_managed(self, out, size: int, flags: int) -> None:
         self._state.call("cuMemAllocManaged", out, size, flags)
 

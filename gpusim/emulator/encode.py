@@ -19,7 +19,7 @@ from gpusim.emulator.poll_loops import poll_columns
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES, KernelImage
-from gpusim.isa.binary.externals import CALLS
+from gpusim.isa.binary.externals import what_stub_does
 from gpusim.isa.bodies.launch import launch_number
 from gpusim.isa.body import LANES_AT_ONCE, execution
 from gpusim.isa.dispatch import entry_addresses, needed
@@ -146,8 +146,8 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
         matrix[n + i, [at.P0, at.P1, at.P2]] = at.TRUE_PREDICATE
         matrix[n + i, at.F0] = i
         # Calling convention of the driver's functions: arguments from R4 on, result in R4, return to R20:R21.
-        matrix[n + i, at.F1] = CALLS[image.externals[address]]
-        matrix[n + i, at.ORDERED] = CALLS[image.externals[address]] == ops.CALL_HOST
+        matrix[n + i, at.F1] = what = what_stub_does(image.externals[address])
+        matrix[n + i, at.ORDERED] = what == ops.CALL_HOST
         matrix[n + i, at.A + at.SOURCE_OFFSET] = _RETURN_REGISTER
         matrix[n + i, at.A + at.SOURCE_OWN] = -1
         matrix[n + i, at.A + at.SOURCE_WORDS] = 2

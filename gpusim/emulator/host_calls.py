@@ -19,9 +19,9 @@ from gpusim.emulator.control_flow import DROPPED, RESULT_REGISTER
 from gpusim.emulator.device_launches import BUFFERS_ADDRESS, MOST_LAUNCHES, DeviceLaunch, DeviceLaunches
 from gpusim.emulator.listeners import HeapBlock, Listener
 from gpusim.emulator.printf import format_printf
-from gpusim.errors import AddressError, ExecutionError
+from gpusim.errors import AddressError, ExecutionError, UnsupportedOpcodeError
 from gpusim.isa import warp as at
-from gpusim.isa.binary.externals import DEVICE_RUNTIME, SET_CONDITION
+from gpusim.isa.binary.externals import DEVICE_RUNTIME, FAR_COPY, SET_CONDITION
 from gpusim.launch.memory import Allocation, DeviceMemory
 
 #: Where arguments and results of a driver function lie, see :mod:`gpusim.isa.binary.externals`.
@@ -229,12 +229,13 @@ class HostCalls:
     @property
     def lasting(self) -> bool:
         """Whether a launch may leave something behind that is not in memory: prints, or blocks of the heap."""
-        return any(name not in _WITHOUT_TRACE for name in self.names)
+        return any(name not in _WITHOUT_TRACE and not name.startswith(FAR_COPY) for name in self.names)
 
     def serve(self, state: np.record, registers: np.ndarray, machine: at.Machine) -> None:
         """Do what the lanes noted in the fault fields have called; raises what ends the launch."""
         self._index_of = machine.index_of
-        body = self._bodies[self.names[machine.matrix[int(state.fault_index), at.F0]]]
+        name = self.names[machine.matrix[int(state.fault_index), at.F0]]
+        body = self._bodies.get(name, self._far_copy)
         mask = int(state.fault_address)
         for number in range(at.LANES):
             if mask >> number & 1:
@@ -325,6 +326,12 @@ class HostCalls:
     def _device_number(self, lane: Lane) -> None:
         lane.write(lane.pair(FIRST_REGISTER), bytes(4))
         lane.answer(0, 1)
+
+    def _far_copy(self, lane: Lane) -> None:
+        raise UnsupportedOpcodeError(
+            f"{self.kernel}: {lane.who()}: a bulk copy into another block's shared memory, or by a multicast, which this architecture's"
+            " tensor memory accelerator leaves to a function of the driver that is not emulated: copy to the own block (.shared::cta)"
+        )
 
     def _conditional(self, lane: Lane) -> None:
         # cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value)

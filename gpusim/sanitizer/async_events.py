@@ -20,6 +20,7 @@ from gpusim.sanitizer.async_tables import (
     BARRIER_ROWS,
     BLOCKS,
     BYTES_TOO_FEW,
+    CAME,
     CLOSE_BULK,
     CLOSES,
     CLUSTER_LANES,
@@ -61,6 +62,9 @@ from gpusim.sanitizer.async_tables import (
     SHARED_BASE,
     SIZE,
     STORED,
+    TELLS,
+    TELLS_NAMED,
+    TELLS_PAIRS,
     TENSOR_DONE,
     TENSOR_WORK,
     WAIT_BULK,
@@ -129,9 +133,11 @@ def _bulk(m, s, agent, code, place, size, blocks, barrier, told, source):
         reads_async(m, s, agent, code, source | agent // m.facts[WARPS] << RANK_SHIFT, size, False)
     for rank in range(m.facts[BLOCKS]):
         if blocks >> rank & 1:
-            at_rank = np.int64(rank)
-            if blocks == np.int64(1) << rank:
+            at_rank, tells = np.int64(rank), m.code[code, TELLS]
+            if tells == TELLS_NAMED:
                 at_rank = barrier >> RANK_SHIFT & 0xFF
+            elif tells == TELLS_PAIRS:
+                at_rank = rank & ~1 | barrier >> RANK_SHIFT & 1
             held = used(m, s, agent, code, barrier & _OFFSET | at_rank << RANK_SHIFT)
             if held >= 0:
                 if size >= GRANULE:  # stores of less do not fill a granule
@@ -180,7 +186,8 @@ def _ended(m, s, agent, rank):
         left += m.blocks[s, other, LEFT]
     for held in range(m.object_count[s]):
         o = m.objects[s, held]
-        if o[ADDRESS] >> RANK_SHIFT == rank and o[LIVE] and o[PENDING] > 0:
+        # A phase that expects bytes of which none has come is one that was prepared and not needed: pipelines end so.
+        if o[ADDRESS] >> RANK_SHIFT == rank and o[LIVE] and o[PENDING] > 0 and o[CAME] > 0:
             place = (o[ADDRESS] & _OFFSET) - m.facts[SHARED_BASE]
             tell(
                 m,

@@ -16,6 +16,7 @@ from gpusim.sanitizer.async_tables import (
     ADDRESS,
     BYTES_RANGE,
     BYTES_TOO_MANY,
+    CAME,
     CODE_BITS,
     COUNT,
     COUNT_RANGE,
@@ -80,7 +81,7 @@ def initialise(m, s, agent, code, address, value, high):
         m.object_count[s] = held + 1
         m.shared[s, rank, granule, OBJECT_HERE + (address >> 3 & 1)] = held + 1
     o = m.objects[s, held]
-    o[ADDRESS], o[COUNT], o[MISSING], o[PENDING], o[LIVE], o[TOUCHED] = address, count, count, 0, 1, 0
+    o[ADDRESS], o[COUNT], o[MISSING], o[PENDING], o[LIVE], o[TOUCHED], o[CAME] = address, count, count, 0, 1, 0, 0
     o[INIT_AGENT], o[INIT_STEP], o[INIT_CODE] = agent, m.clock[s, agent, agent], code
     m.clock[s, m.facts[PENDING_ROWS] + held, :] = 0
 
@@ -126,7 +127,7 @@ def complete(m, s, held, agent, code):
         done[i] = max(done[i], gathered[i])
     gathered[:] = 0
     o[PHASE] += 1
-    o[MISSING] = o[COUNT]
+    o[MISSING], o[CAME] = o[COUNT], 0
 
 
 @inner
@@ -136,6 +137,8 @@ def count_bytes(m, s, held, agent, code, change):
     o[PENDING] += change
     if change > 0:
         o[EXPECT_CODE], o[EXPECT_AGENT] = code, agent + 1
+    else:
+        o[CAME] -= change
     if abs(o[PENDING]) > _MOST_BYTES:
         tell(m, s, BYTES_RANGE, agent, code, np.int64(-1), np.int64(-1), _place(m, o[ADDRESS]), o[PENDING], o[PHASE])
 

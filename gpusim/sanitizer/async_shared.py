@@ -21,6 +21,8 @@ from gpusim.sanitizer.async_tables import (
     GRANULE_BITS,
     GRANULES,
     GROUPS,
+    INIT_AGENT,
+    INIT_CODE,
     LOAD_AGENT,
     LOAD_CODE,
     LOAD_OBJECT,
@@ -33,6 +35,7 @@ from gpusim.sanitizer.async_tables import (
     OVER_COPY,
     OVER_PRODUCT,
     OVER_TENSOR,
+    PHASE,
     PHASES,
     PRODUCT_DONE,
     PRODUCT_READ,
@@ -142,7 +145,18 @@ def _over_object(m, s, agent, code, g, granule, offset, size, place):
         held = g[OBJECT_HERE + half]
         if held and offset < start + 8 * half + 8 and offset + size > start + 8 * half:
             here = m.objects[s, held - 1]
-            tell(m, s, OBJECT_OVERWRITTEN, agent, code, here[5], here[7], place + 8 * half, held - 1, here[4])
+            tell(
+                m,
+                s,
+                OBJECT_OVERWRITTEN,
+                agent,
+                code,
+                here[INIT_AGENT],
+                here[INIT_CODE],
+                place + 8 * half,
+                held - 1,
+                here[PHASE],
+            )
 
 
 @apart

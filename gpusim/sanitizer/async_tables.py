@@ -47,7 +47,10 @@ CODE_MASK = (1 << CODE_BITS) - 1
 ) = range(27)  # fmt: skip
 
 # ---- code int64[n, CODE_COLUMNS]: an instruction as the check sees it -------------------------------
-(ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, CODE_COLUMNS) = range(11)
+(ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, TELLS, CODE_COLUMNS) = range(12)
+TELLS_NAMED, TELLS_EACH, TELLS_PAIRS = range(
+    3
+)  # whose mbarrier a copy tells: the address's, each receiver's, one of each receiver's pair
 # values of ROLE beside the event's kind
 (NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, WAIT_PRODUCTS, INVALIDATE, INIT, COMMIT, WAIT_STORED, RELINQUISH) = range(10)
 # bits of FORM of a warp group's product
@@ -65,9 +68,10 @@ A_IN_SHARED, A_TURNED, B_TURNED, CLOSES = 1, 2, 4, 8
 
 # ---- objects int64[slots, objects, OBJECT_COLUMNS]: mbarriers ---------------------------------------
 (
-    ADDRESS, COUNT, MISSING, PENDING, PHASE, INIT_AGENT, INIT_STEP, INIT_CODE, LIVE, TOUCHED, EXPECT_CODE, EXPECT_AGENT,
+    ADDRESS, COUNT, MISSING, PENDING, CAME,  # CAME: bytes that have come in this phase
+    PHASE, INIT_AGENT, INIT_STEP, INIT_CODE, LIVE, TOUCHED, EXPECT_CODE, EXPECT_AGENT,
     OBJECT_COLUMNS,
-) = range(13)  # fmt: skip
+) = range(14)  # fmt: skip
 
 # ---- shared int64[slots, BLOCKS, GRANULES, columns] --------------------------------------------------
 (LOAD_OBJECT, LOAD_PHASE, LOAD_AGENT, LOAD_CODE) = range(4)

@@ -48,6 +48,8 @@ def _code_of(program: Program, matrix: np.ndarray) -> np.ndarray:
     for index, text in enumerate(program.texts):
         words = text.split()
         name = words[1] if words and words[0].startswith("@") else words[0] if words else ""
+        if ".MULTICAST" in name and name.startswith(("UTMALDG", "UBLKCP")):
+            code[index, t.TELLS] = t.TELLS_PAIRS if ".2CTA" in name else t.TELLS_EACH
         code[index, t.ROLE] = next((role for start, role in _ROLES if name.startswith(start)), t.NO_ROLE)
         if code[index, t.ROLE] in (t.WAIT_BULK, t.WAIT_PRODUCTS):
             last = words[-1]

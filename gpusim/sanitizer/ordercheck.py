@@ -48,7 +48,7 @@ def refuse_named_barriers(program: Program, kernel: str) -> None:
     if len(odd):
         raise UsageError(
             f"{kernel}: the race check follows the barrier of the whole block only, and this kernel has"
-            f" {place_of(program, int(odd[0]))}: check memory alone"
+            f" {place_of(program, int(odd[0]))}: leave race out; the other checks follow all barriers"
         )
 
 

@@ -116,3 +116,13 @@ def test_a_deadlock_says_where_the_mbarrier_stands(change: tuple[str, str], said
     with pytest.raises(DeadlockError, match=said) as caught:
         findings(change=change)
     assert "the mbarrier at byte 0x" in str(caught.value) and "SYNCS.PHASECHK" in str(caught.value)
+
+
+def test_a_phase_that_is_prepared_and_not_needed_is_no_finding_and_one_that_lacks_bytes_is() -> None:
+    """Pipelines prepare a buffer's next phase before they know that there is no more to load."""
+    last = "if (threadIdx.x == 40) out[bytes] = s[1];"
+    expect = r'if (threadIdx.x == 0) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at(&b)), "r"(bytes)); '
+    assert last in SOURCE and not findings(change=(last, f"{last} {expect} }}"))
+    found = findings(change=(last, f"{last} __syncthreads(); {expect} load(at(s), in, bytes / 2, at(&b)); }}"))
+    each = next(one for one in found if one.what == "Fewer bytes arrive at the mbarrier than are expected")
+    assert each.tool == "synccheck" and "512 bytes have not come" in each.detail and "SYNCS.ARRIVE" in each.where

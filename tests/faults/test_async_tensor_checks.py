@@ -226,3 +226,36 @@ def test_a_wait_for_the_wrong_parity_is_named() -> None:
     names = ends("wait", (issue, f"await(at(&b), 1); __syncthreads();\n{issue}"))
     each = next(one for one in names if one.what.startswith("Wait for the wrong parity"))
     assert "UBLKCP.G.S" in each.where and "SYNCS.PHASECHK" in each.other_where and "phase 0" in each.detail
+
+
+PAIRED = r"""
+struct alignas(64) Map { char bytes[128]; };
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void __cluster_dims__(2) paired(const __grid_constant__ Map m, float* out) {
+  extern __shared__ __align__(1024) float s[]; __shared__ unsigned long long b; unsigned done, rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&b)) : "memory");
+    if (rank == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" :: "r"(at(&b)) : "memory");
+  }
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+  if (rank == 1 && threadIdx.x == 0)
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2"
+      " [%0], [%1, {0, 0}], [%2], %3;" :: "r"(at(s)), "l"(&m), "r"(at(&b) & 0xFEFFFFFF), "h"((short)3) : "memory");
+  if (rank == 0 && WAITS)
+    do asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                    : "=r"(done) : "r"(at(&b)) : "memory"); while (!done);
+  asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+  if (threadIdx.x < 16) out[16 * rank + threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+def test_a_multicast_of_a_pair_of_blocks_tells_the_first_block_of_what_both_receive() -> None:
+    x, out = np.arange(16, dtype=np.float32).reshape(4, 4), np.zeros((2, 4, 4), np.float32)
+    for waits in (1, 0):
+        kernel = gpusim.cuda_cpp(PAIRED, "paired", ["-arch=sm_100a", f"-DWAITS={waits}"])
+        args = (gpusim.TensorMap(x, (4, 4), swizzle="none"), out)
+        found = gpusim.capture(kernel, 2, 32, args, gpu="b200", shared_bytes=1024, check=["async"]).findings
+        assert (out == x).all() and bool(found) != waits
+        assert waits or "Shared memory read before the bulk load into it is complete" in [each.what for each in found]

@@ -9,7 +9,7 @@ import pytest
 from driver_api import Api, parameters
 
 import gpusim
-from gpusim.errors import AddressError, DeadlockError, ExecutionError
+from gpusim.errors import AddressError, DeadlockError, ExecutionError, UnsupportedOpcodeError
 
 HOPPER = r"""
 #include <cstdint>
@@ -175,3 +175,33 @@ def test_checks_know_an_initialisation_from_a_read_and_count_each_arrival() -> N
     assert not gpusim.capture(begins, 1, 64, (out,), gpu="h200", check=["memory"]).findings
     found = gpusim.capture(stuck, 1, 128, (out,), gpu="h200", check=["sync"]).findings
     assert [each.detail for each in found] == ["64 of the 96 threads come that barrier 1 waits for"]
+
+
+FAR = r"""
+struct alignas(64) Map { char bytes[128]; };
+extern "C" __global__ void far(const __grid_constant__ Map m, float* out, int rank) {
+  extern __shared__ __align__(1024) char s[]; __shared__ unsigned long long b;
+  unsigned to = (unsigned)__cvta_generic_to_shared(s), bar = (unsigned)__cvta_generic_to_shared(&b), done;
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(bar) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 64;" :: "r"(bar) : "memory");
+  if (rank) asm volatile("mapa.shared::cluster.u32 %0, %0, 1;" : "+r"(to));
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {0, 2}], [%2];"
+    :: "r"(to), "l"(&m), "r"(bar) : "memory");
+  do asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                  : "=r"(done) : "r"(bar) : "memory"); while (!done);
+  for (int i = 0; i < 16; i++) out[i] = ((float*)s)[i];
+}
+"""
+
+
+def test_copies_that_sm_120_leaves_to_the_driver_are_refused_where_one_is_made() -> None:
+    """Of each copy to .shared::cluster ptxas makes two there: the instruction for the own block, and a call for others."""
+    kernel = gpusim.cuda_cpp(FAR, "far", ["-arch=sm_120a"])
+    x, out = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros(16, np.float32)
+    tensor = gpusim.TensorMap(x, (4, 4), swizzle="none")
+    gpusim.capture(kernel, 1, 1, (tensor, out, np.int32(0)), gpu="rtx_5090", shared_bytes=4096)
+    np.testing.assert_array_equal(out.reshape(4, 4), x[2:6, :4])
+    with pytest.raises(
+        UnsupportedOpcodeError, match=r"far: block \(0, 0, 0\), thread .* another block's shared memory"
+    ):
+        gpusim.capture(kernel, 2, 1, (tensor, out, np.int32(1)), gpu="rtx_5090", shared_bytes=4096, cluster=2)

@@ -3,6 +3,7 @@ exactly, and FP64 seeds good enough for the compiler's Newton steps."""
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from arith_harness import execute
@@ -116,3 +117,14 @@ def test_double_seeds_of_special_values():
         assert got[0] == infinity and got[1] == 0 and got[3] == infinity and got[4] == 0x3FF00000
         assert got[2] & 0x7FF80000 == 0x7FF80000
     assert execute("MUFU.RSQ64H R0, R1", {"R1": [0xBFF00000] * 32}).word[0] & 0x7FF80000 == 0x7FF80000
+
+
+@pytest.mark.parametrize(("style", "of"), [("F16", np.float16), ("BF16", ml_dtypes.bfloat16)])
+def test_exponentials_of_both_halves_go_by_either_name(style, of):
+    """sm_103's F16x2 and BF16x2 (ex2.approx.f16x2, .ftz.bf16x2) are what other architectures have as a _V2."""
+    values = np.linspace(-4, 4, 64).astype(of)
+    got = execute(f"MUFU.EX2.{style}x2 R0, R1", {"R1": values.view(np.uint32).tolist()}).word
+    right = np.exp2(values.astype(np.float64)).astype(of)
+    assert got == right.view(np.uint32).tolist()
+    if style == "BF16":
+        assert execute("MUFU.EX2.BF16_V2 R0, R1", {"R1": values.view(np.uint32).tolist()}).word == got

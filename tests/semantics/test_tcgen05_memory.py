@@ -93,7 +93,14 @@ def test_loads_find_the_smallest_or_largest_of_what_they_load():
         text.append(
             f"tcgen05.wait::ld.sync.aligned; add.u32 x, ta, {32 + i}; tcgen05.st.sync.aligned.32x32b.x1.b32 [x], {{r4}};"
         )
-    out = run("", memory=memory, gpu="b300", all_threads="\n".join(text) + "\ntcgen05.wait::st.sync.aligned;")[:, 32:38]
+    unused = "add.u32 x, ta, 8; tcgen05.ld.red.sync.aligned.32x32b.x4.max.f32 {r0, r1, r2, r3}, r4, [x];"  # what is found goes to RZ
+    unused += (
+        "tcgen05.wait::ld.sync.aligned; add.u32 x, ta, 40; tcgen05.st.sync.aligned.32x32b.x4.b32 [x], {r0, r1, r2, r3};"
+    )
+    text = "\n".join([unused, *text])
+    left = run("", memory=memory, gpu="b300", all_threads=text + "\ntcgen05.wait::st.sync.aligned;")
+    np.testing.assert_array_equal(left[:, 40:44], memory[:, 8:12])
+    out = left[:, 32:38]
     some, words = floats[:, 8:12], memory[:, :4]
     with np.errstate(all="ignore"):
         wanted = [

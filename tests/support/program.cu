@@ -46,6 +46,8 @@ int main(int argc, char **argv) {
     cudaMallocHost(&pinned, n * sizeof(int));
     for (int i = 0; i < n; i++) pinned[i] = 3;
     cudaMalloc(&x, n * sizeof(int));
+    int *none = pinned, *held = pinned;  // of no bytes: null, and no error
+    if (cudaMalloc(&none, 0) || cudaMallocHost(&held, 0) || none || held || cudaFree(none) || cudaFreeHost(held)) return 9;
     cudaMemcpy(x, pinned, n * sizeof(int), cudaMemcpyHostToDevice);
     cudaMemcpyToSymbol(scale, factors, sizeof(factors));
     cudaMemcpyToSymbol(offset, &nine, sizeof(nine));

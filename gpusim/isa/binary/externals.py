@@ -21,6 +21,9 @@ DEVICE_RUNTIME_CALLS = (
 )  # fmt: skip
 #: What a kernel of a graph calls to choose what a conditional node does (cuda_device_runtime_api.h).
 SET_CONDITION = "cudaGraphSetConditional"
+#: How the names begin of what copies into another block's shared memory where the tensor memory accelerator cannot: for sm_120 ptxas (13.0)
+#: makes of a copy to .shared::cluster the instruction, and beside it, for an address that is not the own block's, a call.
+FAR_COPY = "__cuda_syscall_cp_"
 #: Driver function -> what its stub does.
 CALLS = {
     "__cuda_syscall_CGS_get_intrinsic_handle": ops.CALL_GRID_HANDLE,
@@ -34,9 +37,15 @@ CALLS = {
 }
 
 
+def what_stub_does(function: str) -> int | None:
+    """What the stub of a driver function does; None if nothing serves it. Copies to other blocks are refused where one is called, not before:
+    kernels of one block have such calls too, and never come to them."""
+    return ops.CALL_HOST if function.startswith(FAR_COPY) else CALLS.get(function)
+
+
 def why_refused(function: str) -> str:
     """Why calls to a driver function are refused; empty if they are served."""
-    if function in CALLS:
+    if what_stub_does(function) is not None:
         return ""
     return f"{function} is a driver function that is not emulated; {', '.join(CALLS)} are"
 

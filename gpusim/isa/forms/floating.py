@@ -219,6 +219,10 @@ _FUNCTIONS = {
     "RCP64H": mufu.reciprocal_high, "RSQ64H": mufu.reciprocal_root_high,
 }  # fmt: skip
 _FUNCTIONS_OF_HALVES = {"TANH": mufu.tangent_halves, "EX2": mufu.exponential_halves}
+#: Which 16-bit floats, negated where both of a word: sm_103 says so with ``x2``, others with ``_V2``.
+_STYLES_OF_HALVES = {
+    "F16": ops.F16, "BF16": ops.BF16, "F16_V2": -ops.F16, "BF16_V2": -ops.BF16, "F16x2": -ops.F16, "BF16x2": -ops.BF16,
+}  # fmt: skip
 
 
 def lower_multifunction(instruction: Instruction) -> MicroOp | None:
@@ -233,7 +237,7 @@ def lower_multifunction(instruction: Instruction) -> MicroOp | None:
     if roles.predicate_sources or roles.predicate_destinations:
         return None
     flags: tuple[int, ...] = ()
-    style = modifiers.choose({"F16": ops.F16, "BF16": ops.BF16, "F16_V2": -ops.F16, "BF16_V2": -ops.BF16})
+    style = modifiers.choose(_STYLES_OF_HALVES)
     if style is not None:
         if name not in _FUNCTIONS_OF_HALVES:
             return None

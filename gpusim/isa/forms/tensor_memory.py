@@ -231,7 +231,7 @@ def _transfer(
 
 def lower_load(instruction: Instruction) -> MicroOp | None:
     """``LDTM.16dp256bit.x2[.PACK16BIT] R4, tmem[UR4+0x10]``; ``LDTM.STAT.x2.MAX.F32 R6, R4, tmem[UR4]``: what is largest, for each thread, of
-    what it loads goes to R6 (sm_103)."""
+    what it loads goes to R6, or with RZ nowhere (sm_103)."""
     modifiers = Modifiers(instruction)
     stat, statistic = modifiers.take("STAT"), 0
     if stat:
@@ -247,11 +247,12 @@ def lower_load(instruction: Instruction) -> MicroOp | None:
     extra = {"address": _recipe(*place[1:]), "warp_wide": True}
     if stat:
         result = instruction.operands[0]
-        if result.kind != Kind.REGISTER or result.modifiers or result.index == NO_REGISTER:
+        if result.kind != Kind.REGISTER or result.modifiers:
             return None
-        extra["shared_address"] = {
-            "base": result.index, "base_words": 1, "shift": statistic, "uniform": NO_REGISTER, "uniform_words": 1, "offset": 1,
-        }  # fmt: skip
+        if result.index != NO_REGISTER:
+            extra["shared_address"] = {
+                "base": result.index, "base_words": 1, "shift": statistic, "uniform": NO_REGISTER, "uniform_words": 1, "offset": 1,
+            }  # fmt: skip
     return MicroOp(
         TENSOR_MEMORY,
         destination=destination,
