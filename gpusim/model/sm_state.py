@@ -173,6 +173,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     state.resident.slots[:, READY] = NEVER
     state.resident.sets[:, DUE] = NEVER
     state.subs[:, sm.LAST_WARP] = -1
+    state.subs[:, sm.QUEUE_READY] = NEVER
     return state
 
 
