@@ -329,8 +329,8 @@ def advance_sm(state, tables, sm, until):
             subs_next[sub] = NEVER
             warp, later = pick_warp(slots, ports, sets, sub, sub * per_sub, subs[sub, LAST_WARP], now)
             if warp >= 0:
-                block = warps[warp, BLOCK]
                 if issue(state, tables, sm, sub, warp, now):
+                    block = warps[warp, BLOCK]
                     counters[count.WARP_CYCLES] += now
                     live = leave_block(resident, program, timing, sm, block, now)
                     leave_cluster(state.peers_sent, state.report, resident, timing, warp, block, now)
