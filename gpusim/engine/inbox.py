@@ -111,7 +111,16 @@ def _sort(rows, out, fields, scratch, counts):
             out[i, word] = rows[row, word]
 
 
-_sorted, _part = direct(_sort), direct(_split)
+@compiled
+def _first_time(rows):
+    """The least of the times of ``rows`` int64[n, words], of which there are some."""
+    earliest = rows[0, 0]
+    for i in range(1, rows.shape[0]):
+        earliest = min(earliest, rows[i, 0])
+    return earliest
+
+
+_sorted, _part, _earliest = direct(_sort), direct(_split), direct(_first_time)
 
 
 class Inbox:
@@ -134,11 +143,15 @@ class Inbox:
 
     def add(self, batch: np.ndarray) -> None:
         """Take a batch, which nobody may change afterwards."""
-        if len(batch):
-            rows = np.ndarray((len(batch), self._words), np.int64, np.ascontiguousarray(batch))
+        count = len(batch)
+        if count:
+            if not batch.flags.c_contiguous:
+                batch = np.ascontiguousarray(batch)
+            rows = np.ndarray((count, self._words), np.int64, batch)
             self._waiting.append(rows)
-            earliest = int(rows[0, 0] if len(rows) == 1 else rows[:, 0].min())
-            self._earliest_waiting = min(self._earliest_waiting, earliest)
+            earliest = int(rows[0, 0]) if count == 1 else _earliest(rows)
+            if earliest < self._earliest_waiting:
+                self._earliest_waiting = earliest
 
     def next_tick(self) -> int:
         """Time of the earliest message, NEVER if there is none."""
@@ -152,23 +165,23 @@ class Inbox:
             if len(self._sorted):
                 self._waiting.append(self._sorted.copy())
             self._sort_waiting(until_tick)
+            return self._messages
         if len(self._sorted) and self._sorted[-1, 0] >= until_tick:
             return self._messages[: np.searchsorted(self._sorted[:, 0], until_tick)]
         return self._messages
 
     def _sort_waiting(self, until_tick: int) -> None:
         """Sort those that are due."""
+        if len(self._waiting) == 1 and len(self._waiting[0]) == 1:  # nothing to sort
+            self._sorted, self._waiting, self._earliest_waiting = self._waiting[0], [], NEVER
+            self._messages = np.ndarray(1, self._dtype, self._sorted)
+            return
         count = sum(map(len, self._waiting))
         if len(self._scratch) < count:
             self._scratch = np.empty((2 * count, _SCRATCH_COLUMNS), np.int64)
             room = (2 * count, self._words)
             self._due, self._out, self._kept, self._spare = (np.empty(room, np.int64) for _ in range(4))
             self._views = np.ndarray(2 * count, self._dtype, self._out)
-        if count == 1:
-            self._out[0] = self._waiting[0][0]
-            self._sorted, self._messages = self._out[:1], self._views[:1]
-            self._waiting, self._earliest_waiting = [], NEVER
-            return
         tally = self._tally
         tally[:] = 0, 0, NEVER
         for rows in self._waiting:

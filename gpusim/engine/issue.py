@@ -93,6 +93,7 @@ from gpusim.model.trace_tables import (
     A_ADDRESS,
     A_MASK,
     A_STRIDE,
+    ACCESS_TABLE,
     LANES,
     RUN_COUNT,
     RUN_FIRST,
@@ -113,6 +114,8 @@ CLUSTER_ARRIVE, CLUSTER_WAIT = int(Flag.CLUSTER_ARRIVE), int(Flag.CLUSTER_WAIT)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
 #: Addresses of a scattered access that share a cache line of the host.
 HOST_LANES = HOST_LINE_BYTES // 8
+#: Access records from one to the next that begins in a later one.
+HOST_ACCESSES = -(-HOST_LINE_BYTES // (8 * ACCESS_TABLE.row_width))
 CLOCK, CLOCK_WAIT = int(Flag.CLOCK), int(Flag.CLOCK_WAIT)
 ASYNC_COPY = int(MemoryKind.ASYNC_COPY)
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
@@ -181,8 +184,10 @@ def read_constant(program, warps, constants, timing, sub, warp, pc, cycle):
 
 @inlined
 def hint_access(tables, access):
-    """Ask for a warp's next access record: each is read once, and nothing else brings it near."""
+    """Ask for a warp's access records from ``access`` on, the next one and those of the cache line behind it: each is read once, and
+    nothing else brings it near."""
     prefetch(tables.accesses, (access, 0))
+    prefetch(tables.accesses, (access + HOST_ACCESSES, 0))
 
 
 @inlined

@@ -24,7 +24,7 @@ from gpusim.model import l2, l2_state, l2_tags
 from gpusim.model.address_hash import channel_of, fold, layout_of
 from gpusim.model.crossbar import gpc_count, nearest_hit_ticks, response_latency_ticks, slice_ways, sm_ways, ticks
 from gpusim.model.event_heap import BIRTH_BITS
-from gpusim.model.l2_merging import MERGE_ROWS, MERGE_TABLE
+from gpusim.model.l2_merging import MERGE_TABLE
 from gpusim.model.l2_tags import make_tags
 from gpusim.model.l2_traffic import ROOM_OF_SLICE_0
 from gpusim.model.l2_warm import warm_lines
@@ -96,7 +96,7 @@ class L2Part:
             servers=np.zeros((chip.slices, l2_state.SERVERS), np.int64),
             nodes=l2_state.NODE_TABLE.zeros(FIRST_NODES),
             places=l2_state.PLACE_TABLE.zeros(FIRST_NODES),
-            merged=MERGE_TABLE.zeros(max(1, rates.gpcs * MERGE_ROWS * rates.merges)),
+            merged=MERGE_TABLE.zeros(max(1, rates.gpcs * l2_state.MERGE_ROWS * rates.merges)),
             heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),

@@ -162,10 +162,11 @@ class SmGroup:
         timing[at.LOCAL_BYTES_PER_WARP] = -(-max(launch.local_bytes, 1) // 128) * 128 * 32
         timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
         timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
+        first = not self._loaded
         table, operands = self._tables(program)
         timing[at.CODE_LINES] = table[:, LINE].max() + 1
         self._next_line = max(self._next_line, int(timing[at.CODE_LINES]))
-        self.state = for_program(self.state, table, operands, counts_down(table))
+        self.state = for_program(self.state, table, operands, counts_down(table), first)
         if is_clustered(program, launch) and len(self.state.peers_sent) == 1:
             self.state = self.state._replace(peers_sent=np.zeros(self.count * self._most_told(), PEER))
         self.arena = arena

@@ -35,7 +35,6 @@ from gpusim.model.residency import (
     STORES,
     STORES_LEFT,
     WAITING,
-    WARP_COLUMNS,
     earliest_issue,
     start_warp,
     wake,
@@ -80,6 +79,7 @@ from gpusim.model.timing import (
     FIRST_SM,
     L1_SETS,
     L1_WAYS,
+    LINES_MAX,
     LOCAL_BYTES_PER_WARP,
     MAX_BLOCKS,
     SUB_CORES,
@@ -94,6 +94,8 @@ from gpusim.trace.record import MemoryKind
 SM_COLUMNS = SM_TABLE.width
 #: Columns of a table that share a cache line of the host.
 HOST_COLUMNS = HOST_LINE_BYTES // 8
+#: Columns of a warp, from the first on, that a response touches, but for one of a copy: it wakes the warp if it was the last.
+WAKING_COLUMNS = LAST_ACK + 1
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
 
@@ -103,7 +105,7 @@ def start_blocks(state, tables, sm, now):
     timing, starts, sms, front = state.timing, state.starts, state.sms, state.front
     program, resident = state.program, state.resident
     warps, blocks = resident.warps, resident.blocks
-    per_block = timing[WARPS_PER_BLOCK]
+    per_block, subs = timing[WARPS_PER_BLOCK], timing[SUB_CORES]
     warps_per_sm = timing[SUB_CORES] * timing[WARPS_PER_SUB_CORE]
     following = NEVER
     for slot in range(timing[MAX_BLOCKS]):
@@ -139,9 +141,13 @@ def start_blocks(state, tables, sm, now):
             hardware_warp = (sm + timing[FIRST_SM]) * warps_per_sm + slot * per_block + i
             local_base = cache.LOCAL_MEMORY_BASE + hardware_warp * timing[LOCAL_BYTES_PER_WARP]
             hint_access(tables, cursor[2])
-            start_warp(resident, program, timing, tables.runs, warp, cursor, row, sms[sm, AGE_COUNT], local_base, now)
-            state.counters[count.WARP_CYCLES] -= now - 1
             sub = warp // timing[WARPS_PER_SUB_CORE]
+            place = warp - sub * timing[WARPS_PER_SUB_CORE]
+            # The block's warps go round the sub-cores: before it each ``subs``-th has come here.
+            fellows = ((1 << i // subs) - 1) << (place - i // subs)
+            age = sms[sm, AGE_COUNT]
+            start_warp(resident, program, timing, tables.runs, warp, fellows, cursor, row, age, local_base, now)
+            state.counters[count.WARP_CYCLES] -= now - 1
             pc = warps[warp, PC]
             there = enter_code(program, warps, front.code, sms, timing, sm, sub, warp, pc, now)
             if there > now:
@@ -178,34 +184,49 @@ def hint_arrivals(state, sm, until):
     sets, ways = state.timing[L1_SETS], state.timing[L1_WAYS]
     limit = (until * TICKS_PER_CYCLE) << TAG_BITS
     size = state.sms[sm, ARRIVALS]
-    for i in range(size):
-        if heap[sm, i] < limit:
-            prefetch(requests, (sm, heap[sm, i] & TAG_MASK, 0))
-    for i in range(size):
-        if heap[sm, i] < limit:
-            tag = heap[sm, i] & TAG_MASK
-            _, _, entry, instruction = content_parts(requests[sm, tag, CONTENT])
-            warp, _ = sender_parts(requests[sm, tag, SENDER])
+    # None of the responses below one of the heap that is not due is due itself.
+    due = state.scratch[0]
+    count, at = 0, 0
+    if size and heap[sm, 0] < limit:
+        due[0] = 0
+        count = 1
+    while at < count:
+        place = due[at]
+        child = 2 * place + 1
+        if child < size and count < LINES_MAX and heap[sm, child] < limit:
+            due[count] = child
+            count += 1
+        child += 1
+        if child < size and count < LINES_MAX and heap[sm, child] < limit:
+            due[count] = child
+            count += 1
+        tag = heap[sm, place] & TAG_MASK
+        due[at] = tag
+        prefetch(requests, (sm, tag, 0))
+        at += 1
+    for i in range(count):
+        _, _, entry, instruction = content_parts(requests[sm, due[i], CONTENT])
+        warp, _ = sender_parts(requests[sm, due[i], SENDER])
+        if entry:
             prefetch(entries, (sm, entry, 0))
+        if instruction:
             prefetch(pending, (sm, instruction, 0))
-            prefetch(resident.slots, (warp, 0))
-            prefetch(resident.board, (warp, 0))
-            for column in range(0, WARP_COLUMNS, 8):
-                prefetch(resident.warps, (warp, column))
-    for i in range(size):
-        if heap[sm, i] < limit:
-            _, _, entry, _ = content_parts(requests[sm, heap[sm, i] & TAG_MASK, CONTENT])
-            if entry:
-                prefetch(targets, (sm, entries[sm, entry, TARGETS], 0))
-                if sets:
-                    line = entries[sm, entry, LINE]
-                    for way in range(0, 2 * ways, 8):
-                        prefetch(state.l1, (sm, cache.set_of(line, sets), way))
-    for i in range(size):
-        if heap[sm, i] < limit:
-            _, _, entry, _ = content_parts(requests[sm, heap[sm, i] & TAG_MASK, CONTENT])
-            if entry:
-                prefetch(pending, (sm, targets[sm, entries[sm, entry, TARGETS], WANTED] >> SECTOR_BITS, 0))
+        prefetch(resident.slots, (warp, 0))
+        prefetch(resident.board, (warp, 0))
+        for column in range(0, WAKING_COLUMNS, HOST_COLUMNS):
+            prefetch(resident.warps, (warp, column))
+    for i in range(count):
+        _, _, entry, _ = content_parts(requests[sm, due[i], CONTENT])
+        if entry:
+            prefetch(targets, (sm, entries[sm, entry, TARGETS], 0))
+            if sets:
+                line = entries[sm, entry, LINE]
+                for way in range(0, 2 * ways, HOST_COLUMNS):
+                    prefetch(state.l1, (sm, cache.set_of(line, sets), way))
+    for i in range(count):
+        _, _, entry, _ = content_parts(requests[sm, due[i], CONTENT])
+        if entry:
+            prefetch(pending, (sm, targets[sm, entries[sm, entry, TARGETS], WANTED] >> SECTOR_BITS, 0))
 
 
 @inlined
@@ -250,7 +271,7 @@ def advance_sm(state, tables, sm, until):
     """Run one SM from its next event up to, not including, cycle ``until``."""
     state, tables = known_state(state), known_tables(tables)
     timing, program, sms, lsu, subs = state.timing, state.program, state.sms, state.lsu, state.subs
-    queue, heap, counters, resident = state.queue, state.heap, state.counters, state.resident
+    heap, counters, resident = state.heap, state.counters, state.resident
     warps, slots, blocks, subs_next = resident.warps, resident.slots, resident.blocks, resident.subs_next
     ports, sets = resident.ports, resident.sets
     n_subs = timing[SUB_CORES]
@@ -274,7 +295,7 @@ def advance_sm(state, tables, sm, until):
             if not lsu[sm, LSU_BUSY] and dequeue(state, sm, now):
                 take_instruction(state, tables, sm)
             if not lsu[sm, LSU_BUSY]:
-                sms[sm, QUEUE_NEXT] = next_instruction_cycle(queue, subs, sms, timing, sm)
+                sms[sm, QUEUE_NEXT] = next_instruction_cycle(subs, sms, timing, sm)
             elif has_room(sms, lsu, program, timing, sm):
                 warp = enter(state, tables, sm, now)
                 taken = lsu[sm, LSU_WARP]
@@ -290,7 +311,7 @@ def advance_sm(state, tables, sm, until):
                 blocks[block, QUEUED] -= 1
                 if blocks[block, LIVE] == 0 and blocks[block, QUEUED] == 0:
                     end_block(state, sm, block, now)
-                sms[sm, QUEUE_NEXT] = next_instruction_cycle(queue, subs, sms, timing, sm)
+                sms[sm, QUEUE_NEXT] = next_instruction_cycle(subs, sms, timing, sm)
             else:
                 block_lsu(sms, sm)
         if sms[sm, TMA_NEXT] <= now:
@@ -308,8 +329,8 @@ def advance_sm(state, tables, sm, until):
             subs_next[sub] = NEVER
             warp, later = pick_warp(slots, ports, sets, sub, sub * per_sub, subs[sub, LAST_WARP], now)
             if warp >= 0:
-                block = warps[warp, BLOCK]
                 if issue(state, tables, sm, sub, warp, now):
+                    block = warps[warp, BLOCK]
                     counters[count.WARP_CYCLES] += now
                     live = leave_block(resident, program, timing, sm, block, now)
                     leave_cluster(state.peers_sent, state.report, resident, timing, warp, block, now)

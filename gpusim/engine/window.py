@@ -156,6 +156,9 @@ class WindowScheduler:
     def _turn(self, due: list[_Place], tick: int) -> None:
         """Run the parts that have work in the window that begins at ``tick``, and hand over what they sent."""
         until = tick + self.window_ticks
+        if len(due) == 1 and self._alone and self._on_window is None:
+            self._turn_alone(due[0], tick, until)
+            return
         if self._on_boundary is not None:
             for device in dict.fromkeys([place.part.device for place in due]):
                 self._on_boundary(device, tick)
@@ -176,6 +179,21 @@ class WindowScheduler:
             if self._on_window is not None:
                 self._on_window(place.part.device, until)
         self._look(changed)
+
+    def _turn_alone(self, place: _Place, tick: int, until: int) -> None:
+        """The same for a part that alone has work: chains of dependent loads consist of such turns."""
+        if self._on_boundary is not None:
+            self._on_boundary(place.part.device, tick)
+        alone = self._alone[place]
+        place.run_alone(alone.until(until), alone.answer_ticks)
+        self.windows += 1
+        sent, place.sent = place.sent, []
+        for batch in sent:
+            takers = self._deliver(place, batch)
+            if len(sent) == 1:
+                self._look(takers if place in takers else [place, *takers])
+                return
+        self._look({place, *(taker for batch in sent for taker in self._takers[place.part.name][batch.dtype])})
 
     @staticmethod
     def _to_share(due: list[_Place]) -> int:

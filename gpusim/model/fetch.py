@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.compiled import inner
-from gpusim.model.line_cache import arrival, install
+from gpusim.model.line_cache import arrival, install, set_of
 from gpusim.model.messages import NEVER
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sm_tables import CODE_PORT_FREE, CODE_READ, CODE_STREAM_FREE
@@ -112,9 +112,7 @@ def _stream_for(streams, line):
 @inner
 def fetch(code, sms, timing, sm, sub, line, now):
     """Cycle from which the sub-core has ``line``, asked for in cycle ``now``."""
-    prefetch(
-        code.l0, (sub, remainder(line + 1, code.l0.shape[1]), 0, 0)
-    )  # the line that comes next, more often than not
+    prefetch(code.l0, (sub, 0, set_of(code.l0, line + 1), 0))  # the line that comes next, more often than not
     there = arrival(code.l0, sub, line, now)
     if there != NEVER:
         return there

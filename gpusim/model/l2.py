@@ -23,8 +23,8 @@ from gpusim.model.l2_hints import AHEAD, hint_events, hint_fill, hint_request, k
 from gpusim.model.l2_merging import answer_read, join_read
 from gpusim.model.l2_state import (
     ALONE,
+    AMOUNT,
     ARRIVED,
-    BYTES,
     DRAM_ANSWER,
     DRAM_REQUESTS,
     EVICTED_SECTORS,
@@ -37,12 +37,10 @@ from gpusim.model.l2_state import (
     KIND,
     LAST_TICK,
     LEFT,
-    LINE,
     MISS_SECTORS,
     NEAR,
     NEAR_FILL,
     NEXT,
-    OPERATIONS,
     READ_COST,
     RESPONSE_ANSWER,
     RESPONSES,
@@ -62,11 +60,14 @@ from gpusim.model.l2_state import (
     L2State,
     block,
     drop_node,
+    field,
     find_places,
     first_slot,
     invalidate_copies,
+    line_of,
     new_node,
     schedule,
+    set_line,
     unblock,
 )
 from gpusim.model.l2_tags import (
@@ -104,8 +105,8 @@ from gpusim.model.signals import count_writes
 def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_at: int) -> int:
     """The slot of the node's line in this slice, made by evicting another line if need be; NO_SLOT
     when the whole set waits, NO_ROOM when the victim's dirty sectors must."""
-    line = s.nodes[node, LINE]
-    first = first_slot(p, slice_index, s.nodes[node, SET])
+    line = line_of(s, node)
+    first = first_slot(p, slice_index, field(s, node, SET))
     slot = find(s.tags, first, p.ways, line)
     if slot == NO_SLOT:
         slot = victim(s.tags, first, p.ways)
@@ -164,7 +165,7 @@ def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group:
 @inlined
 def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An SM's read at its near slice."""
-    sectors, here = s.nodes[node, SECTORS], s.nodes[node, NEAR]
+    sectors, here = field(s, node, SECTORS), field(s, node, NEAR)
     slot = _claim(p, s, here, node, time, time + p.hit)
     if slot < 0:
         _hold(p, s, time, here, node, slot)
@@ -179,15 +180,15 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         answer_read(p, s, end + p.hit, node)
         return
     end = look_up(p, s, here, time)
-    if here == s.nodes[node, HOME]:
+    if here == field(s, node, HOME):
         wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
         if wanted:
-            ask_dram(p, s, end + p.hit, s.nodes[node, LINE], slot, wanted)
+            ask_dram(p, s, end + p.hit, line_of(s, node), slot, wanted)
         return
     wanted = _wait_for(p, s, slot, node, missing, p.near_sectors)
     if wanted:
         child = new_node(s)
-        s.nodes[child, LINE] = s.nodes[node, LINE]
+        set_line(s, child, line_of(s, node))
         s.nodes[child, SET] = s.nodes[node, SET]
         s.nodes[child, NEAR] = here
         s.nodes[child, HOME] = s.nodes[node, HOME]
@@ -201,7 +202,7 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
 @inlined
 def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """The far partition's read of a line at its home slice."""
-    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.nodes[node, STAGE] = FAR_READ
     slot = _claim(p, s, here, node, time, time)
     if slot < 0:
@@ -211,35 +212,35 @@ def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if missing == 0:
         end = look_up(p, s, here, time)
         s.nodes[node, STAGE] = NEAR_FILL
-        schedule(s, cross(p, s, s.nodes[node, NEAR], end, sectors), node)
+        schedule(s, cross(p, s, field(s, node, NEAR), end, sectors), node)
         return
     end = look_up(p, s, here, time)
     wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        ask_dram(p, s, end + p.far_miss, s.nodes[node, LINE], slot, wanted)
+        ask_dram(p, s, end + p.far_miss, line_of(s, node), slot, wanted)
 
 
 @inner
 def _way_back(p: L2Rates, s: L2State, node: int) -> int:
     """What an acknowledgement from home takes to reach the requester's partition."""
-    return 0 if s.nodes[node, NEAR] == s.nodes[node, HOME] else p.far
+    return 0 if field(s, node, NEAR) == field(s, node, HOME) else p.far
 
 
 @inner
 def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write at its line's home slice; the ack leaves when the slice has taken it."""
-    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.nodes[node, STAGE] = FAR_WRITE
     slot = _claim(p, s, here, node, time, time)
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
     end = look_up_and_move(p, s, here, time, s.costs[WRITE_COST, popcount(sectors)])
-    write_sectors(s.tags, slot, sectors, s.nodes[node, BYTES], p.sector_bytes)
-    if s.nodes[node, SIGNAL]:
-        count_writes(s.signals, s.written, s.nodes[node, SIGNAL], s.nodes[node, LINE])
-    if s.nodes[node, NEAR] == here:
-        invalidate_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
+    write_sectors(s.tags, slot, sectors, field(s, node, AMOUNT), p.sector_bytes)
+    if field(s, node, SIGNAL):
+        count_writes(s.signals, s.written, field(s, node, SIGNAL), line_of(s, node))
+    if field(s, node, NEAR) == here:
+        invalidate_copies(p, s, here, field(s, node, SET), line_of(s, node), sectors)
     respond(s, end + p.hit + _way_back(p, s, node) + p.response, node)
     drop_node(s, node)
 
@@ -247,8 +248,8 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
 @inner
 def _take_turns(p: L2Rates, s: L2State, time: int, node: int) -> int:
     """The arithmetic of an atomic at its slice: one word, or one sector, after the other; returns its end."""
-    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
-    turns = max(s.nodes[node, OPERATIONS], popcount(sectors))
+    sectors, here = field(s, node, SECTORS), field(s, node, HOME)
+    turns = max(field(s, node, AMOUNT), popcount(sectors))
     end = max(time, s.servers[here, UNIT_FREE]) + turns * p.atomic
     s.servers[here, UNIT_FREE] = end
     return end
@@ -258,15 +259,15 @@ def _take_turns(p: L2Rates, s: L2State, time: int, node: int) -> int:
 def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An atomic or reduction at its line's home slice: it needs the old data there. A reduction is posted: acknowledged
     when the slice has taken its operations, whether or not the data have come."""
-    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.nodes[node, STAGE] = FAR_ATOMIC
     slot = _claim(p, s, here, node, time, time)
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
     end = look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)]) + p.hit
-    invalidate_copies(p, s, here, s.nodes[node, SET], s.nodes[node, LINE], sectors)
-    if s.nodes[node, KIND] == REDUCTION:
+    invalidate_copies(p, s, here, field(s, node, SET), line_of(s, node), sectors)
+    if field(s, node, KIND) == REDUCTION:
         respond(s, _take_turns(p, s, end, node) + _way_back(p, s, node) + p.response, node)
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
@@ -274,37 +275,37 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
         return
     wanted = _wait_for(p, s, slot, node, missing, p.fetch_sectors)
     if wanted:
-        ask_dram(p, s, end, s.nodes[node, LINE], slot, wanted)
+        ask_dram(p, s, end, line_of(s, node), slot, wanted)
 
 
 @inner
 def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     """The old data of an atomic or reduction are at its slice; an atomic's turn comes and takes them back."""
-    sectors, here = s.nodes[node, SECTORS], s.nodes[node, HOME]
+    sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.tags.masks[slot, DIRTY] = s.tags.masks[slot, DIRTY] | sectors
-    if s.nodes[node, KIND] == ATOMIC:
+    if field(s, node, KIND) == ATOMIC:
         end = _take_turns(p, s, time, node)
-        if s.nodes[node, NEAR] != here:
-            end = cross(p, s, s.nodes[node, NEAR], end, sectors)
+        if field(s, node, NEAR) != here:
+            end = cross(p, s, field(s, node, NEAR), end, sectors)
         respond(s, end + p.response, node)
-    if s.nodes[node, SIGNAL]:
-        count_writes(s.signals, s.written, s.nodes[node, SIGNAL], s.nodes[node, LINE])
+    if field(s, node, SIGNAL):
+        count_writes(s.signals, s.written, field(s, node, SIGNAL), line_of(s, node))
     drop_node(s, node)
 
 
 @inlined
 def _to_home(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write or atomic at its near slice: on to home, over the link where home is far."""
-    sectors, home = s.nodes[node, SECTORS], s.nodes[node, HOME]
-    is_write = s.nodes[node, KIND] == WRITE
+    sectors, home = field(s, node, SECTORS), field(s, node, HOME)
+    is_write = field(s, node, KIND) == WRITE
     s.scalars[HIT_SECTORS] += popcount(sectors)
-    if s.nodes[node, NEAR] == home:
+    if field(s, node, NEAR) == home:
         if is_write:
             _write(p, s, time, node)
         else:
             _atomic(p, s, time, node)
         return
-    end = look_up(p, s, s.nodes[node, NEAR], time)
+    end = look_up(p, s, field(s, node, NEAR), time)
     arrival = cross(p, s, home, end, sectors)
     s.nodes[node, STAGE] = FAR_WRITE if is_write else FAR_ATOMIC
     schedule(s, arrival, node)
@@ -321,28 +322,28 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
     s.tags.slots[WAITER, slot] = -1
     turned = -1
     while node >= 0:
-        following = s.nodes[node, NEXT]
+        following = field(s, node, NEXT)
         s.nodes[node, NEXT] = turned
         turned = node
         node = following
     node = turned
     while node >= 0:
-        following = s.nodes[node, NEXT]
-        left = s.nodes[node, LEFT] & ~sectors
+        following = field(s, node, NEXT)
+        left = field(s, node, LEFT) & ~sectors
         s.nodes[node, LEFT] = left
         if left:
             s.nodes[node, NEXT] = s.tags.slots[WAITER, slot]
             s.tags.slots[WAITER, slot] = node
-        elif s.nodes[node, STAGE] == FAR_ATOMIC:
+        elif field(s, node, STAGE) == FAR_ATOMIC:
             _operate(p, s, time, node, slot)
         else:
-            asked = s.nodes[node, SECTORS]
-            from_far = s.nodes[node, STAGE] == FAR_READ
+            asked = field(s, node, SECTORS)
+            from_far = field(s, node, STAGE) == FAR_READ
             if from_far:
                 s.nodes[node, STAGE] = NEAR_FILL
-                schedule(s, cross(p, s, s.nodes[node, NEAR], time, asked), node)
+                schedule(s, cross(p, s, field(s, node, NEAR), time, asked), node)
             else:
-                here = s.nodes[node, NEAR]
+                here = field(s, node, NEAR)
                 end = move(s, here, time, s.costs[READ_COST, popcount(asked)])
                 answer_read(p, s, end, node)
         node = following
@@ -363,7 +364,7 @@ def _accept(p: L2Rates, s: L2State, time: int, request: np.void, place: np.ndarr
 def _begin(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A request whose address is known comes to its near slice."""
     s.nodes[node, STAGE] = ARRIVED
-    if s.nodes[node, KIND] == READ:
+    if field(s, node, KIND) == READ:
         if not p.merges or not join_read(p, s, time, node):
             _read(p, s, time, node)
     else:
@@ -373,7 +374,7 @@ def _begin(p: L2Rates, s: L2State, time: int, node: int) -> None:
 @inlined
 def _resume(p: L2Rates, s: L2State, time: int, node: int) -> int:
     """An internal event comes up; the node if it is one that begins at its near slice, else -1."""
-    stage = s.nodes[node, STAGE]
+    stage = field(s, node, STAGE)
     if stage == ARRIVED or stage == TRANSLATED:
         return node
     if stage == FAR_READ:
@@ -383,7 +384,7 @@ def _resume(p: L2Rates, s: L2State, time: int, node: int) -> int:
     elif stage == FAR_ATOMIC:
         _atomic(p, s, time, node)
     else:
-        slot, sectors = s.nodes[node, SLOT], s.nodes[node, SECTORS]
+        slot, sectors = field(s, node, SLOT), field(s, node, SECTORS)
         drop_node(s, node)
         fill(p, s, time, slot, sectors)
     return -1

@@ -10,14 +10,13 @@ import numpy as np
 
 from gpusim.model.compiled import inlined
 from gpusim.model.known_widths import known_rows
-from gpusim.model.l2_merging import MERGE_TABLE, merge_row
+from gpusim.model.l2_merging import MERGE_TABLE
 from gpusim.model.l2_state import (
     HEAP_SIZE,
     HOME,
     NEAR_FILL,
-    NODE_COLUMNS,
     NODE_TABLE,
-    P_LINE,
+    P_MERGED,
     P_NEAR,
     P_SET,
     PLACE_TABLE,
@@ -27,6 +26,7 @@ from gpusim.model.l2_state import (
     STAGE,
     L2Rates,
     L2State,
+    field,
     first_slot,
 )
 from gpusim.model.l2_tags import HELD, STAMP, WAITER
@@ -53,8 +53,7 @@ def _hint_set(s: L2State, first: int, ways: int) -> None:
 def hint_request(p: L2Rates, s: L2State, requests: np.ndarray, request: int) -> None:
     """Ask for the set that a request will look up first, and for the row of those that it may be merged with."""
     if p.merges:
-        row = merge_row(p, s.places[request, P_LINE], np.int64(requests[request]["sm"]))
-        prefetch(s.merged, (row, 0))
+        prefetch(s.merged, (s.places[request, P_MERGED], 0))
     _hint_set(s, first_slot(p, s.places[request, P_NEAR], s.places[request, P_SET]), p.ways)
 
 
@@ -73,25 +72,19 @@ def hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
 
 
 @inlined
-def _hint_node(s: L2State, node: int) -> None:
-    prefetch(s.nodes, (node, 0))
-    prefetch(s.nodes, (node, NODE_COLUMNS - 1))
-
-
-@inlined
 def hint_events(p: L2Rates, s: L2State) -> None:
     """Ask for what the next internal event reads, and for the nodes of those of which one follows it."""
     size = s.scalars[HEAP_SIZE]
     for i in range(1, min(5, size)):
-        _hint_node(s, s.heap[1, i])
+        prefetch(s.nodes, (s.heap[1, i], 0))
     if size:
         node = s.heap[1, 0]
-        if s.nodes[node, STAGE] == NEAR_FILL:
-            slot = s.nodes[node, SLOT]
+        if field(s, node, STAGE) == NEAR_FILL:
+            slot = field(s, node, SLOT)
             prefetch(s.tags.masks, (slot, 0))
             prefetch(s.tags.slots, (WAITER, slot))
         else:
-            _hint_set(s, first_slot(p, s.nodes[node, HOME], s.nodes[node, SET]), p.ways)
+            _hint_set(s, first_slot(p, field(s, node, HOME), field(s, node, SET)), p.ways)
 
 
 @inlined

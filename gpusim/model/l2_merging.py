@@ -11,27 +11,24 @@ each in another group, 0.9 to 0.98 (lookup1980/microbench-blackwell, tma2d_multi
 
 from __future__ import annotations
 
-from gpusim.model.compiled import inlined, inner
-from gpusim.model.crossbar import gpc_of_sm
+from gpusim.model.compiled import inner
 from gpusim.model.l2_state import (
-    LINE,
+    MERGED,
     MERGED_SECTORS,
     NEXT,
     READ_SECTORS,
     SECTORS,
-    SENDER,
     SIGNAL,
     L2Rates,
     L2State,
     drop_node,
+    field,
+    line_of,
 )
 from gpusim.model.l2_traffic import respond
 from gpusim.model.messages import NEVER
 from gpusim.model.sector_mask import popcount
 from gpusim.state_tables import Table
-
-#: Lines of a group that are followed at a time. A guess: more than its SMs ever have under way.
-MERGE_ROWS = 4096
 
 MERGE_TABLE = Table(
     __name__,
@@ -47,24 +44,13 @@ M_OWNER = MERGE_TABLE.column("index", "node that was asked for, -1: it has been 
 M_WAITER = MERGE_TABLE.column("link", "1 + the node that came last of those that are answered with it; 0: none")
 
 
-@inlined
-def merge_row(p: L2Rates, line: int, sm: int) -> int:
-    """The row in which a line that is under way to the group of an SM is followed."""
-    return gpc_of_sm(sm, p.gpcs) * MERGE_ROWS + ((line ^ line >> 12) & (MERGE_ROWS - 1))
-
-
-@inlined
-def _row(p: L2Rates, s: L2State, node: int) -> int:
-    return merge_row(p, s.nodes[node, LINE], s.nodes[node, SENDER] >> 32)
-
-
 @inner
 def join_read(p: L2Rates, s: L2State, time: int, node: int) -> bool:
     """Whether the read has been answered, or will be, with one that is under way; else it is the one that others may join."""
-    if s.nodes[node, SIGNAL]:
+    if field(s, node, SIGNAL):
         return False
-    row = s.merged[_row(p, s, node)]
-    line, sectors = s.nodes[node, LINE] + 1, s.nodes[node, SECTORS]
+    row = s.merged[field(s, node, MERGED)]
+    line, sectors = line_of(s, node) + 1, field(s, node, SECTORS)
     under_way = row[M_UNTIL] > time
     if under_way and row[M_LINE] == line and row[M_OWNER] != node and sectors & ~row[M_SECTORS] == 0:
         count = popcount(sectors)
@@ -86,14 +72,14 @@ def join_read(p: L2Rates, s: L2State, time: int, node: int) -> bool:
 def answer_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """The data of a read leave the L2 at ``time``: answer it and those that were merged with it."""
     respond(s, time + p.response, node)
-    if p.merges and s.nodes[node, SIGNAL] == 0:
-        row = s.merged[_row(p, s, node)]
-        if row[M_OWNER] == node and row[M_UNTIL] == NEVER and row[M_LINE] == s.nodes[node, LINE] + 1:
+    if p.merges and field(s, node, SIGNAL) == 0:
+        row = s.merged[field(s, node, MERGED)]
+        if row[M_OWNER] == node and row[M_UNTIL] == NEVER and row[M_LINE] == line_of(s, node) + 1:
             row[M_UNTIL], row[M_OWNER] = time, -1  # the node's number is given to others
             other = row[M_WAITER] - 1
             row[M_WAITER] = 0
             while other >= 0:
-                following = s.nodes[other, NEXT]
+                following = field(s, other, NEXT)
                 respond(s, time + p.response, other)
                 drop_node(s, other)
                 other = following

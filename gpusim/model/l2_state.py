@@ -14,16 +14,21 @@ import numpy as np
 
 from gpusim.model.address_hash import Layout, local_slice_of, partition_of, set_of
 from gpusim.model.compiled import inlined, inner
-from gpusim.model.crossbar import partition_of_sm
+from gpusim.model.crossbar import gpc_of_sm, partition_of_sm
 from gpusim.model.event_heap import make_key, push
 from gpusim.model.l2_tags import Tags, drop_sectors
 from gpusim.model.prefetch import prefetch
 from gpusim.model.whole_division import quotient, remainder
 from gpusim.state_tables import Table
 
-# In the first of a row's two cache lines of the host: what waiters and answers need.
+# A row is one cache line of the host.
 NODE_TABLE = Table(
-    __name__, "nodes", "a node", "One request, or one internal event, on its way through the L2.", whole_lines=True
+    __name__,
+    "nodes",
+    "a node",
+    "One request, or one internal event, on its way through the L2.",
+    np.int32,
+    whole_lines=True,
 )
 NEXT = NODE_TABLE.column("link", "next waiter of the same slot, or next free node")
 LEFT = NODE_TABLE.column("mask", "sectors that a waiter still waits for")
@@ -31,15 +36,20 @@ STAGE = NODE_TABLE.column("code", "what its next event is, see below")
 KIND = NODE_TABLE.column("code", "READ, WRITE, ATOMIC or REDUCTION")
 SECTORS = NODE_TABLE.column("mask", "that it is about")
 NEAR = NODE_TABLE.column("index", "slice of the line in the requester's partition, counted over all partitions")
-SENDER = NODE_TABLE.column("packed", "the SM that asked << 32 | the tag of its request")
+SM = NODE_TABLE.column("index", "the SM that asked")
+TAG = NODE_TABLE.column("index", "of its request")
 SIGNAL = NODE_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")
-LINE = NODE_TABLE.column("index", "its line: byte address over 128")
+LINE = NODE_TABLE.column("packed", "its line, byte address over 128: the lower LINE_BITS bits, and those above", span=2)
 SET = NODE_TABLE.column("index", "of the line")
 HOME = NODE_TABLE.column("index", "slice of the line in its home partition")
-BYTES = NODE_TABLE.column("bytes", "written")
-OPERATIONS = NODE_TABLE.column("count", "atomic operations on the most contended word")
+AMOUNT = NODE_TABLE.column("count", "bytes written; of others atomic operations on the most contended word")
 SLOT = NODE_TABLE.column("index", "the near slot that a far read fills")
-NODE_COLUMNS = NODE_TABLE.width
+MERGED = NODE_TABLE.column("index", "row of ``merged`` in which its line is followed")
+#: Of the lower part of LINE.
+LINE_BITS = 31
+
+#: Lines of a group of SMs that are followed at a time as their reads are merged. A guess: more than its SMs ever have under way.
+MERGE_ROWS = 4096
 
 # Stages: where in its life a node is when its event comes up.
 ARRIVED, FAR_READ, FAR_WRITE, FAR_ATOMIC, NEAR_FILL, TRANSLATED = range(6)
@@ -95,6 +105,7 @@ P_LINE = PLACE_TABLE.column("index", "the line: byte address over 128")
 P_SET = PLACE_TABLE.column("index", "of the line")
 P_NEAR = PLACE_TABLE.column("index", "slice of the line in the requester's partition, counted over all partitions")
 P_HOME = PLACE_TABLE.column("index", "slice of the line in its home partition")
+P_MERGED = PLACE_TABLE.column("index", "row of ``merged`` in which the line is followed")
 
 COST_TABLE = Table(__name__, "costs", "n sectors, from 0 on", "What moving them takes.", columns_first=True)
 READ_COST = COST_TABLE.column("ticks", "out of a slice's port")
@@ -137,7 +148,7 @@ class L2State(NamedTuple):
     pages: np.ndarray  # int64[sms, sets, 2 * ways], see gpusim.model.tlb
     costs: np.ndarray  # int64[3, sectors + 1]
     servers: np.ndarray  # int64[slices, SERVERS]: partition-major
-    nodes: np.ndarray  # int64[n, NODE_COLUMNS]
+    nodes: np.ndarray  # int32[n, columns]
     places: np.ndarray  # int64[n, columns]: of the requests that are handed over
     merged: np.ndarray  # int64[groups * MERGE_ROWS, columns], see gpusim.model.l2_merging
     heap: np.ndarray  # int64[2, n]: keys, nodes
@@ -167,6 +178,32 @@ def find_places(p: L2Rates, s: L2State, requests: np.ndarray) -> None:
         s.places[i, P_SET] = set_of(line, p.layout, p.sets)
         s.places[i, P_NEAR] = near * p.slices_per_partition + local
         s.places[i, P_HOME] = partition_of(line, p.layout) * p.slices_per_partition + local
+        s.places[i, P_MERGED] = merge_row(gpc_of_sm(np.int64(requests[i]["sm"]), p.gpcs), line) if p.merges else 0
+
+
+@inlined
+def field(s: L2State, node: int, column: int) -> int:
+    """A column of a node but LINE, as a word of the width that everything else has."""
+    return np.int64(s.nodes[node, column])
+
+
+@inlined
+def line_of(s: L2State, node: int) -> int:
+    """The node's line."""
+    return field(s, node, LINE) | field(s, node, LINE + 1) << LINE_BITS
+
+
+@inlined
+def set_line(s: L2State, node: int, line: int) -> None:
+    """Make the node one of ``line``."""
+    s.nodes[node, LINE] = line & ((1 << LINE_BITS) - 1)
+    s.nodes[node, LINE + 1] = line >> LINE_BITS
+
+
+@inlined
+def merge_row(gpc: int, line: int) -> int:
+    """The row in which a line that is under way to a group of SMs is followed."""
+    return gpc * MERGE_ROWS + ((line ^ line >> 12) & (MERGE_ROWS - 1))
 
 
 @inner
@@ -177,7 +214,7 @@ def new_node(s: L2State) -> int:
         node = s.scalars[NODES_USED]
         s.scalars[NODES_USED] = node + 1
         return node
-    following = s.nodes[node, NEXT]
+    following = field(s, node, NEXT)
     s.scalars[FREE_NODE] = following
     if following >= 0:
         prefetch(s.nodes, (following, NEXT))
@@ -215,7 +252,7 @@ def unblock(s: L2State, slice_index: int, time: int) -> None:
     own claim then lets the next one try."""
     node = s.servers[slice_index, FIRST_BLOCKED]
     if node >= 0 and s.servers[slice_index, WRITE_ROOM] > 0:
-        s.servers[slice_index, FIRST_BLOCKED] = s.nodes[node, NEXT]
+        s.servers[slice_index, FIRST_BLOCKED] = field(s, node, NEXT)
         schedule(s, time, node)
 
 

@@ -12,22 +12,22 @@ import numpy as np
 from gpusim.model.address_hash import channel_of
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.l2_state import (
+    AMOUNT,
     ATOMIC_SECTORS,
     BIRTHS,
     BUSY_TICKS,
-    BYTES,
     DRAM_REQUESTS,
     FAR_SECTORS,
     HOME,
     KIND,
     LANE_COST,
     LANE_FREE,
-    LINE,
+    MERGED,
     NEAR,
-    OPERATIONS,
     OUTSTANDING,
     P_HOME,
     P_LINE,
+    P_MERGED,
     P_NEAR,
     P_SET,
     PORT_FREE,
@@ -36,16 +36,20 @@ from gpusim.model.l2_state import (
     REQUESTS,
     RESPONSES,
     SECTORS,
-    SENDER,
     SET,
     SIGNAL,
+    SM,
+    TAG,
     TAG_FREE,
     TLB_MISSES,
     TRANSLATIONS,
     WRITE_SECTORS,
     L2Rates,
     L2State,
+    field,
+    line_of,
     new_node,
+    set_line,
 )
 from gpusim.model.messages import ATOMIC, READ, WRITE
 from gpusim.model.sector_mask import popcount
@@ -63,15 +67,16 @@ def admit(s: L2State, request: np.void, place: np.ndarray) -> int:
     """Note and count a request that has come in, whose line's place is known; its node."""
     node = new_node(s)
     kind, sectors = np.int64(request["kind"]), np.int64(request["sectors"])
-    s.nodes[node, LINE] = place[P_LINE]
+    set_line(s, node, place[P_LINE])
     s.nodes[node, SET] = place[P_SET]
     s.nodes[node, NEAR] = place[P_NEAR]
     s.nodes[node, HOME] = place[P_HOME]
-    s.nodes[node, SENDER] = np.int64(request["sm"]) << 32 | np.int64(request["tag"])
+    s.nodes[node, MERGED] = place[P_MERGED]
+    s.nodes[node, SM] = request["sm"]
+    s.nodes[node, TAG] = request["tag"]
     s.nodes[node, KIND] = kind
     s.nodes[node, SECTORS] = sectors
-    s.nodes[node, BYTES] = request["bytes"]
-    s.nodes[node, OPERATIONS] = request["operations"]
+    s.nodes[node, AMOUNT] = request["bytes"] if kind == WRITE else request["operations"]
     s.nodes[node, SIGNAL] = request["signal"]
     s.scalars[REQUESTS] += 1
     s.scalars[OUTSTANDING] += 1
@@ -93,8 +98,8 @@ def page_known(p: L2Rates, s: L2State, node: int) -> bool:
     if p.tlb_miss == 0:
         return True
     s.scalars[TRANSLATIONS] += 1
-    address = s.nodes[node, LINE] * p.line_bytes
-    if translate(s.pages, s.nodes[node, SENDER] >> 32, address, p.page_shift, s.scalars[TRANSLATIONS]):
+    address = line_of(s, node) * p.line_bytes
+    if translate(s.pages, field(s, node, SM), address, p.page_shift, s.scalars[TRANSLATIONS]):
         return True
     s.scalars[TLB_MISSES] += 1
     return False
@@ -104,13 +109,13 @@ def page_known(p: L2Rates, s: L2State, node: int) -> bool:
 def respond(s: L2State, time: int, node: int) -> None:
     """Answer a request at an SM's port, whose way and that of the line's home add to ``time``; the node stays the caller's."""
     at = s.scalars[RESPONSES]
-    s.responses[at]["time"] = time + s.sm_ways[s.nodes[node, SENDER] >> 32] + s.slice_ways[s.nodes[node, HOME]]
-    s.responses[at]["tag"] = s.nodes[node, SENDER] & 0xFFFFFFFF
-    s.responses[at]["sm"] = s.nodes[node, SENDER] >> 32
-    s.responses[at]["kind"] = s.nodes[node, KIND]
-    s.responses[at]["sectors"] = s.nodes[node, SECTORS]
-    s.responses[at]["seen"] = s.nodes[node, SIGNAL] == 0 or has_seen(
-        s.signals, s.written, s.nodes[node, SIGNAL], s.nodes[node, LINE]
+    s.responses[at]["time"] = time + s.sm_ways[field(s, node, SM)] + s.slice_ways[field(s, node, HOME)]
+    s.responses[at]["tag"] = field(s, node, TAG)
+    s.responses[at]["sm"] = field(s, node, SM)
+    s.responses[at]["kind"] = field(s, node, KIND)
+    s.responses[at]["sectors"] = field(s, node, SECTORS)
+    s.responses[at]["seen"] = field(s, node, SIGNAL) == 0 or has_seen(
+        s.signals, s.written, field(s, node, SIGNAL), line_of(s, node)
     )
     s.scalars[RESPONSES] = at + 1
     s.scalars[OUTSTANDING] -= 1

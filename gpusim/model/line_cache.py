@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER
 from gpusim.model.whole_division import remainder
 from gpusim.state_tables import Table
@@ -29,33 +29,41 @@ USED = LINE_TABLE.column("cycle", "of its last use")
 
 
 def line_cache(caches: int, total_bytes: int, line_bytes: int, ways: int) -> np.ndarray:
-    """Empty caches of ``total_bytes`` each; a size that is no multiple of a set's is rounded down, to one set at least."""
+    """Empty caches of ``total_bytes`` each, int64[caches, ways, sets, columns]; a size that is no multiple of a set's is rounded
+    down, to one set at least. Neighbouring lines that came in turn stand side by side."""
     sets = max(1, total_bytes // line_bytes // ways)
-    return LINE_TABLE.zeros(caches, sets, ways)
+    return LINE_TABLE.zeros(caches, ways, sets)
+
+
+@inner
+def set_of(lines, line):
+    """The set of a line."""
+    sets = lines.shape[2]
+    return line & (sets - 1) if sets & (sets - 1) == 0 else remainder(line, sets)
 
 
 @compiled
 def arrival(lines, cache, line, now):
     """Cycle from which ``line`` is there (NEVER: not asked for); it becomes its set's latest used."""
-    row = lines[cache, remainder(line, lines.shape[1])]
-    for way in range(row.shape[0]):
-        if row[way, TAG] == line + 1:
-            row[way, USED] = now
-            return row[way, READY]
+    place = set_of(lines, line)
+    for way in range(lines.shape[1]):
+        if lines[cache, way, place, TAG] == line + 1:
+            lines[cache, way, place, USED] = now
+            return lines[cache, way, place, READY]
     return np.int64(NEVER)
 
 
 @compiled
 def install(lines, cache, line, ready, now):
     """Put ``line``, which comes at cycle ``ready``, in place of its set's least recently used one."""
-    row = lines[cache, remainder(line, lines.shape[1])]
+    place = set_of(lines, line)
     victim = 0
-    for way in range(row.shape[0]):
-        if row[way, TAG] == 0:
+    for way in range(lines.shape[1]):
+        if lines[cache, way, place, TAG] == 0:
             victim = way
             break
-        if row[way, USED] < row[victim, USED]:
+        if lines[cache, way, place, USED] < lines[cache, victim, place, USED]:
             victim = way
-    row[victim, TAG] = line + 1
-    row[victim, READY] = ready
-    row[victim, USED] = now
+    lines[cache, victim, place, TAG] = line + 1
+    lines[cache, victim, place, READY] = ready
+    lines[cache, victim, place, USED] = now

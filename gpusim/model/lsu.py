@@ -44,6 +44,7 @@ from gpusim.model.sm_tables import (
     QUEUE_FREE,
     QUEUE_HEAD,
     QUEUE_NEXT,
+    QUEUE_READY,
     QUEUE_TURN,
     TAG_FREE,
 )
@@ -88,6 +89,8 @@ def enqueue(queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, gr
     queue[sub, entry, Q_MASK] = mask
     queue[sub, entry, Q_GROUP] = group
     queue[sub, entry, Q_READY] = now + timing[ADDRESS_LATENCY]
+    if count == 0:
+        subs[sub, QUEUE_READY] = max(now + timing[ADDRESS_LATENCY], subs[sub, ADDRESS_FREE])
     subs[sub, QUEUE_COUNT] = count + 1
     ports[sub, op.QUEUE_PORT, FREE] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
     earliest = max(now + timing[ADDRESS_LATENCY], sms[sm, QUEUE_FREE])
@@ -106,20 +109,22 @@ def dequeue(state, sm, now):
         if turn >= n:
             turn -= n
         sub = sm * n + turn
-        if subs[sub, QUEUE_COUNT] == 0:
+        if subs[sub, QUEUE_READY] > now:
             continue
         entry = subs[sub, QUEUE_HEAD]
-        if queue[sub, entry, Q_READY] > now or subs[sub, ADDRESS_FREE] > now:
-            continue
-        subs[sub, ADDRESS_FREE] = now + timing[ADDRESS_INTERVAL]
+        following = entry + 1 if entry + 1 < timing[QUEUE_ENTRIES] else 0
+        address_free = now + timing[ADDRESS_INTERVAL]
+        subs[sub, ADDRESS_FREE] = address_free
         lsu[sm, LSU_BUSY] = 1
         lsu[sm, LSU_WARP] = queue[sub, entry, Q_WARP]
         lsu[sm, LSU_PC] = queue[sub, entry, Q_PC]
         lsu[sm, LSU_ACCESS] = queue[sub, entry, Q_ACCESS]
         lsu[sm, LSU_GROUP] = queue[sub, entry, Q_GROUP]
         lsu[sm, LSU_MASK] = queue[sub, entry, Q_MASK]
-        subs[sub, QUEUE_HEAD] = entry + 1 if entry + 1 < timing[QUEUE_ENTRIES] else 0
-        subs[sub, QUEUE_COUNT] -= 1
+        left = subs[sub, QUEUE_COUNT] - 1
+        subs[sub, QUEUE_HEAD] = following
+        subs[sub, QUEUE_COUNT] = left
+        subs[sub, QUEUE_READY] = max(queue[sub, following, Q_READY], address_free) if left else NEVER
         if ports[sub, op.QUEUE_PORT, FREE] == NEVER:
             ports[sub, op.QUEUE_PORT, FREE] = now
             if now < subs_next[sub]:
@@ -314,10 +319,9 @@ def occupy_stages(sms, lsu, timing, sm, now):
 
 
 @inner
-def next_instruction_cycle(queue, subs, sms, timing, sm):
+def next_instruction_cycle(subs, sms, timing, sm):
     """When the LSU can take the next waiting instruction; NEVER if none waits."""
     first = NEVER
     for sub in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
-        if subs[sub, QUEUE_COUNT]:
-            first = min(first, max(queue[sub, subs[sub, QUEUE_HEAD], Q_READY], subs[sub, ADDRESS_FREE]))
+        first = min(first, subs[sub, QUEUE_READY])
     return first if first == NEVER else max(first, sms[sm, QUEUE_FREE])

@@ -250,8 +250,9 @@ def load_run(warps, runs, warp):
 
 
 @inner
-def start_warp(resident, program, timing, runs, warp, cursor, block, age, local_base, now):
-    """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps)."""
+def start_warp(resident, program, timing, runs, warp, fellows, cursor, block, age, local_base, now):
+    """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps), ``fellows`` the set of its
+    sub-core's warps that its block has started before it."""
     warps, slots = resident.warps, resident.slots
     for i in range(WARP_COLUMNS):
         warps[warp, i] = 0
@@ -268,10 +269,7 @@ def start_warp(resident, program, timing, runs, warp, cursor, block, age, local_
     load_run(warps, runs, warp)
     slots[warp, PORT] = program[warps[warp, PC], op.PORT]
     per_sub = timing[WARPS_PER_SUB_CORE]
-    first, fellows = quotient(warp, per_sub) * per_sub, 0
-    for other in range(first, first + per_sub):
-        if other != warp and slots[other, AGE] and warps[other, BLOCK] == block:
-            fellows |= 1 << (other - first)
+    first = quotient(warp, per_sub) * per_sub
     note_start(slots, first, per_sub, warp, age, fellows)
 
 

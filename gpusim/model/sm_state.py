@@ -173,12 +173,14 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     state.resident.slots[:, READY] = NEVER
     state.resident.sets[:, DUE] = NEVER
     state.subs[:, sm.LAST_WARP] = -1
+    state.subs[:, sm.QUEUE_READY] = NEVER
     return state
 
 
-def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep: bool) -> SmState:
+def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep: bool, first: bool = False) -> SmState:
     """The state for another program (of ``program_table`` and ``operand_table``), with counters at zero and nothing
-    held; ``deep``: boards keep several falls a counter."""
+    held; ``deep``: boards keep several falls a counter; ``first``: nothing has run yet, so that fetch is as it should be, in memory
+    that the host need not give before it is used."""
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE, sm.TENSOR_FREE_TICK)] = 0
     state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE, sm.CODE_READ)] = 0
     state.resident.ports[:] = 0
@@ -187,7 +189,8 @@ def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep:
     state.written[:] = 0
     state.memo[:] = 0
     state.report[sm.R_LAST_CYCLE] = 0
-    renew(state.front)
+    if not first:
+        renew(state.front)
     more = scoreboard.DEEP_WIDTH - scoreboard.WIDTH if deep else 0
     return state._replace(
         program=program,

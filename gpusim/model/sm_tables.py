@@ -89,6 +89,9 @@ HOLD = SUB_TABLE.column("cycle", "until which operand reads keep it from issuing
 HELD_FROM = SUB_TABLE.column("cycle", "from which they do")
 ADDRESS_FREE = SUB_TABLE.column("cycle", "from which it works out another memory instruction's addresses")
 TENSOR_FREE_TICK = SUB_TABLE.column("tick", "from which its tensor core is free")
+QUEUE_READY = SUB_TABLE.column(
+    "cycle", "from which the LSU can take the oldest entry of its memory queue; NEVER: there is none"
+)
 
 START_TABLE = Table(__name__, "starts", "a block slot", "The block that is to start there.")
 S_CYCLE = START_TABLE.column("cycle", "of the start; NEVER: none is to start")
