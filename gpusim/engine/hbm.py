@@ -35,7 +35,7 @@ class HbmPart:
             row_lines=chip.row_bytes // spec.l2.line_bytes,
             line_bytes=spec.l2.line_bytes,
             sector_bytes=spec.l2.sector_bytes,
-            layout=layout_of(spec.l2),
+            layout=layout_of(spec.l2, chip),
             burst=burst_ticks(spec),
             row_change=ticks(spec, chip.row_miss_extra_ns),
             row_cycle=ticks(spec, chip.row_cycle_ns),

@@ -55,7 +55,7 @@ class L2Part:
 
         lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
         self._rates = l2_state.L2Rates(
-            layout=layout_of(chip),
+            layout=layout_of(chip, spec.dram),
             partitions=chip.partitions,
             slices_per_partition=chip.slices // chip.partitions,
             sets=sets,

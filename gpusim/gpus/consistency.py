@@ -93,12 +93,6 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "l2.partition_piece_bytes",
         "must be a power of two from 256 to 2097152",
     )
-    pieces = l2.scattered_pieces
-    require(
-        pieces & (pieces - 1) == 0 and 1 <= pieces <= 1 << 15,
-        "l2.scattered_pieces",
-        "must be a power of two from 1 to 32768",
-    )
     require(l2.slices % l2.partitions == 0, "l2.slices", "do not divide over l2.partitions")
     require(
         l2.total_bytes % (l2.slices * l2.ways * l2.line_bytes) == 0,
@@ -116,6 +110,12 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "must be a multiple of l2.slices or divide them",
     )
     require(dram.row_bytes % l2.line_bytes == 0, "dram.row_bytes", "is not a whole number of lines")
+    rows = dram.scattered_rows
+    require(
+        rows & (rows - 1) == 0 and 1 <= rows <= 1 << 15,
+        "dram.scattered_rows",
+        "must be a power of two from 1 to 32768",
+    )
     require(
         dram.row_miss_extra_ns < dram.miss_latency_ns,
         "dram.row_miss_extra_ns",

@@ -136,7 +136,6 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "l2.slices": Better.MORE,
     "l2.partitions": Better.NEITHER,
     "l2.partition_piece_bytes": Better.NEITHER,
-    "l2.scattered_pieces": Better.NEITHER,
     "l2.fetch_bytes": Better.NEITHER,
     "dram.channels": Better.NEITHER,  # the same bandwidth, cut otherwise
     "dram.banks_per_channel": Better.MORE,
@@ -149,6 +148,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.write_high_entries": Better.NEITHER,  # when writes are drained, how far, and how long one may wait
     "dram.write_low_entries": Better.NEITHER,
     "dram.write_hold_ns": Better.NEITHER,
+    "dram.scattered_rows": Better.NEITHER,
 }
 
 

@@ -268,9 +268,7 @@ class TlbSpec:
 class L2Spec:
     """``partitions`` halves of ``slices`` / partitions slices each. Each half caches what its own
     SMs access; a line's home half owns the DRAM channel behind it. The halves take turns at pieces of
-    ``partition_piece_bytes``; so many of a half's pieces, ``scattered_pieces``, change places with one another before its slices
-    take turns (1: none does), so that neighbouring pieces may begin at the same slice. ``hit_latency_ns`` is the time
-    inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
+    ``partition_piece_bytes``. ``hit_latency_ns`` is the time inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
     is the other half. ``fetch_bytes``: what a missing sector brings along from DRAM (an aligned
     group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns."""
 
@@ -290,7 +288,6 @@ class L2Spec:
     fetch_bytes: int = 64
     tag_interval_ns: float = 0.5
     partition_piece_bytes: int = 4096
-    scattered_pieces: int = 1
 
 
 @dataclass(frozen=True)
@@ -302,7 +299,9 @@ class DramSpec:
     so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
     go, down to ``write_low_entries``, each change of direction costing the turnaround; with no read
     waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
-    beyond that L2 slices wait before they evict another dirty line."""
+    beyond that L2 slices wait before they evict another dirty line. So many rows of a half, ``scattered_rows``, change places
+    with one another (1: none does): what streams ask for at once then loads channels and banks unevenly. A row is here what one
+    slice's channels hold in a row each."""
 
     total_bytes: int
     channels: int
@@ -318,6 +317,7 @@ class DramSpec:
     write_low_entries: int = 8
     write_queue_entries: int = 64
     write_hold_ns: float = 300.0
+    scattered_rows: int = 1
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 Mental model: addresses are interleaved over the partitions in pieces of a few KiB (4 KiB on Hopper and Blackwell), and
 within a partition over its slices in chunks of 256 bytes, one round of chunks after the other, each
 round starting at another slice: a contiguous buffer loads every partition, slice, set and channel evenly, and no
-power-of-two stride can stay on one of them. Where a GPU's file says so, the pieces of a partition first change places
-within groups: what is read within a short time then loads slices and channels unevenly, and a whole group
-still loads them alike. Which is first in a turn or round comes from folding its number; of
+power-of-two stride can stay on one of them. Which is first in a turn or round comes from folding its number; of
 the real hash functions little more than the sizes of the pieces and their evenness is public. (256 bytes are the
 width of a memory partition that NVIDIA documents from the GT200 on.)
+
+Where a GPU's file says so, DRAM rows change places within groups, slices and their sets not: what is read within a short time
+then loads channels and banks unevenly, as streams show on silicon, L2's slices still evenly, as sums over what L2 holds show, and
+a whole group loads the channels alike. Lines that share a row without that share one with it.
 
 A :class:`Layout` says how many of each there are.
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpusim.gpus.spec import L2Spec
+from gpusim.gpus.spec import DramSpec, L2Spec
 from gpusim.model.compiled import compiled
 from gpusim.model.whole_division import quotient, remainder
 
@@ -27,19 +29,21 @@ CHUNK_SHIFT = 1
 
 
 class Layout(NamedTuple):
-    """How many partitions and slices (of all partitions) there are, and log2 of the lines that neighbour one
-    another in a partition and of the pieces whose order is scattered."""
+    """How many partitions and slices (of all partitions) there are, log2 of the lines that neighbour one
+    another in a partition, the rounds of chunks that share their DRAM rows, and log2 of the rows whose order is scattered."""
 
     slices: int
     partitions: int
     piece_shift: int
+    row_rounds: int = 1
     scatter_shift: int = 0
 
 
-def layout_of(l2: L2Spec) -> Layout:
-    """The layout of a GPU's L2."""
+def layout_of(l2: L2Spec, dram: DramSpec) -> Layout:
+    """The layout of a GPU's L2 and of the DRAM behind it."""
     piece_shift = (l2.partition_piece_bytes // l2.line_bytes).bit_length() - 1
-    return Layout(l2.slices, l2.partitions, piece_shift, l2.scattered_pieces.bit_length() - 1)
+    row_rounds = max(1, dram.row_bytes * dram.channels // ((l2.line_bytes << CHUNK_SHIFT) * l2.slices))
+    return Layout(l2.slices, l2.partitions, piece_shift, row_rounds, dram.scattered_rows.bit_length() - 1)
 
 
 @compiled
@@ -60,33 +64,25 @@ def partition_of(line: int, on: Layout) -> int:
 
 
 @compiled
-def _scattered(piece: int, shift: int) -> int:
-    """The place of a piece among the 1 << ``shift`` pieces that it is scattered over: a permutation of each group."""
-    mask = (1 << shift) - 1
-    group = piece >> shift
-    half = (shift + 1) >> 1
-    place = (piece ^ fold(group)) & mask
-    place = (place * 0x9E3779B1) & mask
-    place ^= place >> half
-    place = (place * 0x2C1B3C6D) & mask
-    place ^= place >> half
-    return (group << shift) + place
+def _order_in_partition(line: int, on: Layout) -> int:
+    """The place of a line among those of its partition, in the order in which slices take turns at them."""
+    turn = quotient(line >> on.piece_shift, on.partitions)
+    return (turn << on.piece_shift) + (line & ((1 << on.piece_shift) - 1))
 
 
 @compiled
-def _order_in_partition(line: int, on: Layout) -> int:
-    """The place of a line among those of its partition, in the order in which slices take turns at them."""
-    turn = _scattered(quotient(line >> on.piece_shift, on.partitions), on.scatter_shift)
-    return (turn << on.piece_shift) + (line & ((1 << on.piece_shift) - 1))
+def _slice_and_round(line: int, on: Layout) -> tuple[int, int]:
+    """(Slice of a line, counted within a partition; the round of chunks that the line belongs to)."""
+    slices = quotient(on.slices, on.partitions)
+    chunk = _order_in_partition(line, on) >> CHUNK_SHIFT
+    turn = quotient(chunk, slices)
+    return remainder(chunk - turn * slices + fold(turn), slices), turn
 
 
 @compiled
 def local_slice_of(line: int, on: Layout) -> int:
     """The slice of a line, counted within its home partition (or within another that keeps a copy)."""
-    slices = quotient(on.slices, on.partitions)
-    chunk = _order_in_partition(line, on) >> CHUNK_SHIFT
-    turn = quotient(chunk, slices)
-    return remainder(chunk - turn * slices + fold(turn), slices)
+    return _slice_and_round(line, on)[0]
 
 
 @compiled
@@ -96,37 +92,59 @@ def slice_of(line: int, on: Layout) -> int:
 
 
 @compiled
-def _round_of(line: int, on: Layout) -> int:
-    """The round of chunks that the line belongs to."""
-    return quotient(_order_in_partition(line, on) >> CHUNK_SHIFT, quotient(on.slices, on.partitions))
-
-
-@compiled
 def set_of(line: int, on: Layout, sets: int) -> int:
     """The set of a line inside its slice (the same in every partition)."""
-    order = (_round_of(line, on) << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))
+    order = (_slice_and_round(line, on)[1] << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1))
     return remainder(order + fold(quotient(order, sets) + 0x51ED), sets)
 
 
 @compiled
+def _scattered(row: int, shift: int) -> int:
+    """The place of a row among the 1 << ``shift`` rows that it is scattered over: a permutation of each group."""
+    mask = (1 << shift) - 1
+    group = row >> shift
+    half = (shift + 1) >> 1
+    place = (row ^ fold(group)) & mask
+    place = (place * 0x9E3779B1) & mask
+    place ^= place >> half
+    place = (place * 0x2C1B3C6D) & mask
+    place ^= place >> half
+    return (group << shift) + place
+
+
+@compiled
+def _place_in_dram(line: int, on: Layout) -> tuple[int, int]:
+    """(Slice, round) whose place in DRAM the line has: its own, unless rows are scattered."""
+    local, turn = _slice_and_round(line, on)
+    if on.scatter_shift:
+        slices = quotient(on.slices, on.partitions)
+        rows = quotient(turn, on.row_rounds)
+        place = _scattered(rows * slices + local, on.scatter_shift)
+        place_rows = quotient(place, slices)
+        turn += (place_rows - rows) * on.row_rounds
+        local = place - place_rows * slices
+    return local * on.partitions + partition_of(line, on), turn
+
+
+@compiled
 def channel_of(line: int, on: Layout, channels: int) -> int:
-    """The DRAM channel of a line: a slice owns channels / slices of them, or slices share one."""
-    home = slice_of(line, on)
+    """The DRAM channel of a line, in its home partition: a slice's place is that of channels / slices of them, or slices share one."""
+    place, turn = _place_in_dram(line, on)
     if channels >= on.slices:
         share = quotient(channels, on.slices)
-        return home * share + remainder(_round_of(line, on), share)
-    return quotient(home, quotient(on.slices, channels))
+        return place * share + remainder(turn, share)
+    return quotient(place, quotient(on.slices, channels))
 
 
 @compiled
 def row_of(line: int, on: Layout, channels: int, row_lines: int) -> int:
     """The DRAM row of a line within its channel, counted over all banks."""
-    turn = _round_of(line, on)
+    place, turn = _place_in_dram(line, on)
     if channels >= on.slices:
         chunk = quotient(turn, quotient(channels, on.slices))
     else:
         share = quotient(on.slices, channels)
-        chunk = turn * share + remainder(slice_of(line, on), share)
+        chunk = turn * share + remainder(place, share)
     return quotient((chunk << CHUNK_SHIFT) + (line & ((1 << CHUNK_SHIFT) - 1)), row_lines)
 
 

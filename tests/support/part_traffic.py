@@ -186,7 +186,7 @@ def dram_traffic(draw) -> Callable[[], Case]:
     asked["time"] = _times(draw, count, 4000)
     lines = draw(st.lists(st.integers(0, 40), min_size=count, max_size=count))
     asked["line"] = np.array(lines, np.uint64) * np.uint64(spec.l2.line_bytes)
-    asked["channel"] = [channel_of(line, layout_of(spec.l2), spec.dram.channels) for line in lines]
+    asked["channel"] = [channel_of(line, layout_of(spec.l2, spec.dram), spec.dram.channels) for line in lines]
     asked["sequence"] = asked["handle"] = np.arange(count)
     asked["kind"] = draw(st.lists(st.sampled_from([READ, WRITE]), min_size=count, max_size=count))
     asked["sectors"] = draw(st.lists(st.integers(1, 15), min_size=count, max_size=count))

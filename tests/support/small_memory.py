@@ -49,6 +49,7 @@ def small_gpu(**changes) -> GpuSpec:
             "write_low_entries": 1,
             "write_queue_entries": 8,
             "write_hold_ns": 40.0,
+            "scattered_rows": 1,
         },
     }
     for key, value in changes.items():

@@ -31,7 +31,7 @@ from gpusim.model.crossbar import (
     service_order,
 )
 
-A100 = layout_of(load_gpu("a100_80gb").l2)
+A100 = layout_of(load_gpu("a100_80gb").l2, load_gpu("a100_80gb").dram)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,6 @@ A100 = layout_of(load_gpu("a100_80gb").l2)
         (Layout(96, 2, 5), 320),
         (Layout(4, 1, 5), 3),
         (Layout(96, 2, 1), 10),
-        (Layout(80, 2, 5, scatter_shift=7), 256),  # ten groups of pieces
     ],
 )
 def test_a_contiguous_buffer_fills_every_set_of_every_slice_alike(layout, sets):
@@ -71,16 +70,26 @@ def test_neighbours_share_their_partition_as_far_as_the_piece_reaches(piece_shif
     assert {pieces[n] == pieces[n + 1] for n in range(1, 63, 2)} == {True, False}
 
 
-def test_scattered_pieces_change_places_among_themselves_alone():
-    """Lines keep their piece and its partition, no two meet in one place, and neighbouring pieces may begin alike."""
-    plain, scattered = Layout(80, 2, 5), Layout(80, 2, 5, scatter_shift=6)
-    lines = range((1 << 6) * 2 * 32 * 4)
-    assert [partition_of(i, plain) for i in lines] == [partition_of(i, scattered) for i in lines]
-    places = {(channel_of(i, scattered, 80), row_of(i, scattered, 80, 1)) for i in lines}
-    assert len(places) == len(lines)
-    firsts = [local_slice_of(turn * 64, scattered) for turn in range(512)]
-    plain_firsts = [local_slice_of(turn * 64, plain) for turn in range(512)]
-    assert sum(np.diff(firsts) == 0) > sum(np.diff(plain_firsts) == 0)
+@pytest.mark.parametrize(("slices", "channels", "rounds"), [(80, 80, 4), (96, 192, 8), (80, 40, 2)])
+def test_scattered_rows_change_places_among_themselves_alone(slices, channels, rounds):
+    """Lines keep their half, slice and set, no two meet in one place, lines of a row stay together, and a few rows that neighbour one another
+    no longer load the channels alike."""
+    plain, scattered = Layout(slices, 2, 5, rounds), Layout(slices, 2, 5, rounds, scatter_shift=6)
+    lines = range(8 * slices * 64 * max(1, channels // slices))  # a whole number of groups in each half
+    for i in lines[:20_000]:
+        assert slice_of(i, plain) == slice_of(i, scattered) and set_of(i, plain, 64) == set_of(i, scattered, 64)
+
+    def place(line: int, layout: Layout) -> tuple[int, int]:
+        return channel_of(line, layout, channels), row_of(line, layout, channels, 8)
+
+    rows: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for i in lines:
+        rows.setdefault(place(i, plain), set()).add(place(i, scattered))
+    assert all(len(moved) == 1 for moved in rows.values())
+    assert {where for moved in rows.values() for where in moved} == set(rows)
+    wider, few = Layout(slices, 2, 5, rounds, scatter_shift=10), lines[: 8 * max(slices, channels) * 4]
+    plain_load, load = (Counter(channel_of(i, layout, channels) for i in few) for layout in (plain, wider))
+    assert max(plain_load.values()) == len(few) / channels < max(load.values()) / 1.4
 
 
 @pytest.mark.parametrize(("slices", "channels"), [(80, 80), (96, 192), (80, 40)])
