@@ -28,10 +28,13 @@ def _gemm(rows: int, columns: int, depth: int, batch: int = 1) -> Callable[[GpuS
     return lambda spec, dtype: project_gemm_op(spec, GemmOp(rows, columns, depth, dtype, batch))
 
 
-def _attention(*shape: int, **more: Any) -> Callable[[GpuSpec, str], Projection]:
-    """``shape``: sequences, queries, keys, heads, heads of keys, elements of a head."""
-    phase = "context" if shape[1] > 1 else "generation"
-    return lambda spec, dtype: project_attention_op(spec, AttentionOp(phase, *shape, dtype, **more))
+def _attention(
+    batch: int, queries: int, keys: int, heads: int, kv_heads: int, head_dim: int, **more: Any
+) -> Callable[[GpuSpec, str], Projection]:
+    phase = "context" if queries > 1 else "generation"
+    return lambda spec, dtype: project_attention_op(
+        spec, AttentionOp(phase, batch, queries, keys, heads, kv_heads, head_dim, dtype, **more)
+    )
 
 
 def _moe(tokens: int, ep: int) -> Callable[[GpuSpec, str], Projection]:
