@@ -5,6 +5,7 @@
     python tools/tile_operators.py moe_bf16 ROWS --final --record  and keep the errors as bands (gpusim/tile/operator_errors.json)
     python tools/tile_operators.py moe_bf16 ROWS --fit hopper      better figures, found on the learning half (minutes)
     python tools/tile_operators.py moe_bf16 ROWS --worst 20        the shapes that are farthest off
+    python tools/tile_operators.py moe_bf16 ROWS --bands           how many of the final half's next shapes lie in the recorded bands, which none of them set
 
 Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
 operator. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
@@ -158,6 +159,22 @@ def fit(kind: str, gpu: str, shapes: pd.DataFrame, rounds: int) -> Any:
     return library
 
 
+def held_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
+    """A row a region of the recorded bands: the share of ``shapes`` that lies within its factor."""
+    known = json.loads(RECORD.read_text(encoding="utf-8"))[kind]["generations"].get(load_gpu(gpu).generation, {})
+    rows, held = [], np.zeros(len(off), bool)
+    counted = np.zeros(len(off), bool)
+    for name, inside in _regions(kind, shapes):
+        if name in known and inside.any():
+            within = np.abs(np.log1p(off)) <= np.log(known[name]["factor"])
+            held |= inside & within
+            counted |= inside
+            rows.append({"kind": kind, "gpu": gpu, "region": name, "shapes": int(inside.sum()), "factor": known[name]["factor"], "held_percent": round(100 * float(within[inside].mean()))})  # fmt: skip
+    if counted.any():
+        rows.append({"kind": kind, "gpu": gpu, "region": "all", "shapes": int(counted.sum()), "factor": None, "held_percent": round(100 * float(held[counted].mean()))})  # fmt: skip
+    return rows
+
+
 @click.command(help=__doc__)
 @click.argument("kind", type=click.Choice(sorted(KINDS)))
 @click.argument("rows", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -168,10 +185,13 @@ def fit(kind: str, gpu: str, shapes: pd.DataFrame, rounds: int) -> Any:
 @click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
 @click.option("--rounds", type=click.IntRange(1, 50), default=5, show_default=True, help="Of the search.")
 @click.option("--worst", type=click.IntRange(1), help="Print so many shapes that are farthest off.")
+@click.option(
+    "--bands", is_flag=True, help="Hold the final half's shapes behind the recorded ones against the recorded bands."
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
     kind: str, rows: Path, gpus: tuple[str, ...], final: bool, count: int, record: bool, fitted: str | None, rounds: int,
-    worst: int | None, form: str,
+    worst: int | None, bands: bool, form: str,
 ) -> None:  # fmt: skip
     if fitted:
         gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
@@ -184,6 +204,10 @@ def main(
     printed: list[dict[str, object]] = []
     kept = {}
     for gpu in gpus or KINDS[kind].sources:
+        if bands:
+            shapes = measured_shapes(kind, rows, gpu, True, 2 * count).iloc[count:]
+            printed += held_rows(kind, gpu, shapes, errors(kind, gpu, shapes)) if len(shapes) else []
+            continue
         shapes = measured_shapes(kind, rows, gpu, final, count)
         if not len(shapes):
             continue

@@ -166,7 +166,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             steps = -(-part // tile_depth)
             sharing = min(tile.blocks, -(-tiles * splits // machine.sm_count))
             waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
-            tile_cycles = steps * max(work + library.step_cycles * tile.depth / 64, work * sharing)
+            tile_cycles = steps * max(work + library.cycles_a_step(tile), work * sharing)
             tile_cycles += library.epilogue_cycles + tile.outputs / library.epilogue_elements_per_cycle
             joining = _joining_cycles(machine, library, shape, splits)
             arithmetic = waves * tile_cycles + joining
@@ -232,13 +232,15 @@ def grid_arguments(
     found_bytes = machine.l2_bytes * library.l2_share
     # Of operands and results that do not fit, none is found where a launch before left it.
     warm_bytes = a_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
+    weight_bytes = b_bytes * shape.columns * shape.depth * max(1, len(shape.group_rows))
+    cold_b = shape.cold_b or warm_bytes + weight_bytes > found_bytes
     return (
         np.array(shape.group_rows or (rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
         tile.depth * _deeper(shape), tile.stages, tile.blocks, splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
         machine.flops_per_cycle * library.rate(tile.outputs), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,
-        found_bytes, shape.cold_a or warm_bytes > found_bytes, shape.cold_b,
-        library.step_cycles * tile.depth / 64, library.block_start_cycles, library.epilogue_cycles,
+        found_bytes, shape.cold_a or warm_bytes > found_bytes, cold_b,
+        library.cycles_a_step(tile), library.block_start_cycles, library.epilogue_cycles,
         library.epilogue_elements_per_cycle, _shared(library, tile), max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

@@ -22,13 +22,14 @@ LIKE = {"ada": "ampere", "blackwell": "hopper", "turing": "ampere", "volta": "am
 @dataclass(frozen=True)
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
-    ``blocks`` of them an SM."""
+    ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0)."""
 
     rows: int
     columns: int
     depth: int
     stages: int
     blocks: int
+    step_cycles: float = 0.0
 
     @property
     def outputs(self) -> int:
@@ -39,7 +40,7 @@ class Tile:
 @dataclass(frozen=True)
 class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: (most rows of the result, tile), of which the first
-    that holds is taken without splitting the depth; without any the library chooses from ``tiles`` by the shape."""
+    that holds is taken; a library with a rule never splits the depth. Where none holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -63,6 +64,10 @@ class Library:
     def tiles_for(self, rows: int) -> tuple[Tile, ...]:
         """From which one is chosen for a result of ``rows`` rows."""
         return next(((tile,) for most, tile in self.rule if rows <= most), self.tiles)
+
+    def cycles_a_step(self, tile: Tile) -> float:
+        """What a step of ``tile`` costs a block beside its arithmetic."""
+        return tile.step_cycles or self.step_cycles * tile.depth / 64
 
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""

@@ -20,11 +20,24 @@ from gpusim.tile.joined import joined
 from gpusim.tile.library import LIKE, Library, Tile, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
+from gpusim.tile.moe_tiles import searched_tile
 from gpusim.tile.projection import Projection
-from gpusim.tile.routing import expert_rows
+from gpusim.tile.routing import all_expert_rows
 
 _FILE = Path(__file__).with_name("moe.toml")
 _LARGEST = 1 << 31
+#: Figures of moe.toml that are not the products'.
+_OWN = (
+    "routing_ns",
+    "token_ns",
+    "all_choices",
+    "empty_block_cycles",
+    "zero_block_cycles",
+    "element_cycles",
+    "searched",
+)
+#: Elements of a row that vector loads want a multiple of.
+_VECTOR_ELEMENTS = 16
 
 
 @dataclass(frozen=True)
@@ -63,25 +76,28 @@ class MoeOp:
 @dataclass(frozen=True)
 class MoeLibrary:
     """``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, and ``token_ns`` more of it for each token.
-    ``all_choices``: 1 where kernels go over the rows of other GPUs' experts too, which hold zeros. ``rule``: (most tokens, most tokens an expert of this GPU,
-    tile) of which the first that holds is taken, whatever the shape; without any, and for the pairs in ``tuned`` of experts of this GPU and their inner
-    width, the tile is chosen as for dense products."""
+    ``all_choices``: 1 where kernels go over the rows of other GPUs' experts too, which hold zeros, on a grid that has room for every expert's last tile, needed
+    or not: a block without work takes a place for ``empty_block_cycles``, and ``zero_block_cycles`` if its rows are another GPU's. ``element_cycles``: of an SM for each
+    element of a tile's operands where rows that are no multiple of 16 elements make lanes load them one by one (Triton's specialisation of arguments; 0: they never do). ``rule``: (most tokens, most tokens an expert of this GPU, tile) of which the first that holds is taken,
+    whatever the shape; without any the tile is chosen as for dense products. ``searched``: 1 where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`)."""
 
     product: Library
     routing_ns: float
     token_ns: float
     all_choices: int
+    empty_block_cycles: float = 0.0
+    zero_block_cycles: float = 0.0
+    element_cycles: float = 0.0
     rule: tuple[tuple[float, float, Tile], ...] = ()
-    tuned: frozenset[tuple[int, int]] = frozenset()
+    searched: int = 0
 
-    def product_for(self, tokens: int, experts: int, inside: int) -> Library:
-        """The products' kernels, with the one tile that the rule names."""
-        if (experts, inside) in self.tuned:
-            return self.product
-        for most_tokens, most_each, tile in self.rule:
-            if tokens <= most_tokens and tokens <= most_each * experts:
-                return replace(self.product, tiles=(tile,), split_k_cycles=math.inf)
-        return self.product
+    def product_for(self, spec: GpuSpec, tokens: int, experts: int, inside: int) -> Library:
+        """The products' kernels, with the one tile that a search or the rule names."""
+        tile = searched_tile(spec, experts, inside, tokens) if self.searched else None
+        for most_tokens, most_each, each in self.rule:
+            if tile is None and tokens <= most_tokens and tokens <= most_each * experts:
+                tile = each
+        return replace(self.product, tiles=(tile,), split_k_cycles=math.inf) if tile else self.product
 
 
 @functools.cache
@@ -96,15 +112,13 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
         )
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
     row |= table[name].get(dtype, {})
-    routing_ns, token_ns = row.pop("routing_ns"), row.pop("token_ns")
-    all_choices = row.pop("all_choices")
+    own = {key: row.pop(key) for key in _OWN}
     rule = tuple(
         (each.pop("most_tokens", math.inf), each.pop("most_tokens_per_expert", math.inf), Tile(**each))
         for each in row.pop("rule", ())
     )
-    tuned = frozenset((experts, inside) for experts, inside in row.pop("tuned", ()))
     product = replace(library_of(generation, dtype), rule=(), **row)
-    return MoeLibrary(product, routing_ns, token_ns, all_choices, rule, tuned)
+    return MoeLibrary(product, rule=rule, **own)
 
 
 def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> Projection:
@@ -112,12 +126,12 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     where the GPU has no such products."""
     used = library or moe_library_of(spec.generation, op.dtype)
     machine = tile_machine(spec, op.dtype)
-    groups = expert_rows(op.tokens, op.experts, op.top_k, op.ep, op.distribution)
+    groups, others = all_expert_rows(op.tokens, op.experts, op.top_k, op.ep, op.distribution)
     rows, inside = sum(groups), -(-op.intermediate // op.tp)
     element_bytes = OPERANDS[op.dtype][0]
     widths = 2 if op.gated else 1
     weight_bytes = element_bytes * len(groups) * inside * op.hidden
-    product = used.product_for(op.tokens, op.experts // op.ep, inside)
+    product = used.product_for(spec, op.tokens, op.experts // op.ep, inside)
     cold = weight_bytes * (widths + 1) > product.l2_share * machine.l2_bytes
     up = GemmShape(rows, widths * inside, op.hidden, op.dtype, cold_b=cold, group_rows=groups)
     down = GemmShape(rows, op.hidden, inside, op.dtype, cold_b=cold, group_rows=groups)
@@ -130,6 +144,12 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     ]  # fmt: skip
     zeros_bytes = 2.0 * (held - rows) * (widths * inside + op.hidden)
     zeros_seconds = zeros_bytes / (machine.dram_bytes_per_cycle * machine.clock_hz)
+    extra_cycles = 0.0
+    if used.all_choices and len(product.tiles) == 1:
+        extra_cycles = _idle_cycles(op, used, product.tiles[0], groups, others, (widths * inside, op.hidden))
+    if used.element_cycles and inside % _VECTOR_ELEMENTS:
+        extra_cycles += used.element_cycles * _loaded_elements(down, product.tiles[0])
+    extra_seconds = extra_cycles / machine.sm_count / machine.clock_hz
     if element_bytes < 2:
         quantize = MemoryOp("quantize", 2.0 * op.tokens * op.hidden, element_bytes * op.tokens * op.hidden, op.tokens)
         parts.append(project_memory(spec, quantize))
@@ -138,8 +158,29 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     kind = f"moe_{'bf16' if op.dtype == 'fp16' else op.dtype}{'_block' * op.block_scaled}"
     band = operator_band(kind, spec.generation, op.tokens)
     return joined(
-        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * op.tokens) + zeros_seconds,
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * op.tokens) + zeros_seconds + extra_seconds,
     )  # fmt: skip
+
+
+def _idle_cycles(
+    op: MoeOp, used: MoeLibrary, tile: Tile, groups: tuple[int, ...], others: tuple[int, ...], columns: tuple[int, int]
+) -> float:
+    """Of one SM, that blocks of both launches take beside those of this GPU's rows: the grid has room for all choices and a last tile of every expert, but
+    no more rows of tiles than choices where these are fewer than experts or tokens do not fill a tile (vLLM, fused_moe.py, moe_align_block_size.py)."""
+    choices = op.tokens * op.top_k
+    rows = choices + op.experts * (tile.rows - 1)
+    if op.tokens < tile.rows or choices < op.experts:
+        rows = min(rows, choices * tile.rows)
+    own, zeros = (sum(-(-each // tile.rows) for each in some) for some in (groups, others))
+    empty = max(0, -(-rows // tile.rows) - own - zeros)
+    cycles = zeros * used.zero_block_cycles + empty * used.empty_block_cycles
+    return cycles * sum(-(-each // tile.columns) for each in columns) / tile.blocks
+
+
+def _loaded_elements(shape: GemmShape, tile: Tile) -> float:
+    """Of both operands by all blocks, those beyond the product's end included, which are masked."""
+    tiles = shape.tiles(tile.rows) * -(-shape.columns // tile.columns)
+    return float(tiles * -(-shape.depth // tile.depth) * (tile.rows + tile.columns) * tile.depth)
 
 
 def _product(spec: GpuSpec, shape: GemmShape, library: Library) -> Projection:

@@ -27,7 +27,8 @@ _SCALE_BYTES = {"fp8": (4.0 / 128, 4.0 / 128**2), "fp4": (1.0 / 16, 1.0 / 16)}
 class GemmOp:
     """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits. ``block_scaled``: operands come with scales for
     blocks of elements (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not ``dtype`` a kernel converts it first, as
-    frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted)."""
+    frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted). ``warm``: the second operands lie in L2 where they fit, as when the same product
+    is repeated; the weights of a model's next layer do not."""
 
     rows: int
     columns: int
@@ -36,6 +37,7 @@ class GemmOp:
     batch: int = 1
     block_scaled: bool = False
     input_dtype: str = "bf16"
+    warm: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= 1 << 16:
@@ -79,8 +81,8 @@ def shape_of(op: GemmOp) -> GemmShape:
     a_bytes, b_bytes = (OPERANDS.get(op.dtype, (0.0, ""))[0] + more for more in _SCALE_BYTES[op.dtype]) if op.block_scaled else (0.0, 0.0)  # fmt: skip
     groups = (op.rows,) * op.batch if op.batch > 1 else ()
     return GemmShape(
-        op.rows * op.batch, op.columns, op.depth, op.dtype, group_rows=groups, a_bytes=a_bytes, b_bytes=b_bytes
-    )
+        op.rows * op.batch, op.columns, op.depth, op.dtype, cold_b=not op.warm, group_rows=groups, a_bytes=a_bytes, b_bytes=b_bytes
+    )  # fmt: skip
 
 
 def _band(generation: str, op: GemmOp) -> Band:

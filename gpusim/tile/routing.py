@@ -20,9 +20,16 @@ _MOST_OF_TOKENS = 0.8
 _PREFIX, _TOGETHER = "power_law_", "_together"
 
 
-@functools.lru_cache(4096)
 def expert_rows(tokens: int, experts: int, top_k: int, ep: int, distribution: str) -> tuple[int, ...]:
     """Rows of each expert of the most loaded of ``ep`` GPUs that has any. Raises SpecError for a distribution that is not known."""
+    return all_expert_rows(tokens, experts, top_k, ep, distribution)[0]
+
+
+@functools.lru_cache(4096)
+def all_expert_rows(
+    tokens: int, experts: int, top_k: int, ep: int, distribution: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """:func:`expert_rows`, and the rows of each expert of all other GPUs that has any."""
     if distribution == "balanced":
         return _balanced(tokens, experts, top_k, ep)
     if not distribution.startswith(_PREFIX):
@@ -49,17 +56,23 @@ def expert_rows(tokens: int, experts: int, top_k: int, ep: int, distribution: st
     for _ in range(_DRAWS if ep > 1 else 1):
         drawn = random.permutation(wanted)
         parts = _whole_together(drawn, tokens).reshape(ep, -1) if together else _whole(drawn, tokens, ep)
-        found.append(parts[int(parts.sum(axis=1).argmax())])
-    middle = sorted(found, key=lambda part: int(part.sum()))[len(found) // 2]
-    return tuple(int(each) for each in middle if each) or (1,)
+        most_loaded = int(parts.sum(axis=1).argmax())
+        found.append((parts[most_loaded], np.delete(parts, most_loaded, axis=0).ravel()))
+    own, others = sorted(found, key=lambda part: int(part[0].sum()))[len(found) // 2]
+    return _with_rows(own) or (1,), _with_rows(others)
 
 
-def _balanced(tokens: int, experts: int, top_k: int, ep: int) -> tuple[int, ...]:
+def _with_rows(rows: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(each) for each in rows if each)
+
+
+def _balanced(tokens: int, experts: int, top_k: int, ep: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Choices given out in turn; a GPU has every ``ep``-th expert, so that each has its part."""
     each, more = divmod(tokens * top_k, experts)
     own = np.full(experts, each)
     own[:more] += 1
-    return tuple(int(rows) for rows in own[::ep] if rows) or (1,)
+    first = np.arange(experts) % ep == 0
+    return _with_rows(own[first]) or (1,), _with_rows(own[~first])
 
 
 def _rounded(wanted: np.ndarray, tokens: int) -> tuple[np.ndarray, int]:

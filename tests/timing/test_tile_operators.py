@@ -11,6 +11,7 @@ from gpusim.tile.attention_context import ContextShape
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.library import library_of
 from gpusim.tile.moe import moe_library_of
+from gpusim.tile.moe_tiles import blocks_per_sm, searched_tile
 from gpusim.tile.operators import (
     AttentionOp,
     GemmOp,
@@ -41,9 +42,13 @@ def test_half_the_bytes_halve_a_product_of_few_rows_and_their_conversion_is_a_la
 
 
 def test_a_rule_names_the_tile_of_a_product_and_leaves_its_depth_whole():
-    for rows, of_tile in ((256, 64), (257, 128)):
+    for rows, of_tile in ((64, (64, 64)), (65, (64, 128)), (129, (128, 128))):
         found = project_gemm(H100, GemmShape(rows, 256, 65536, "fp8"))
-        assert (found.tile.rows, found.splits) == (of_tile, 1)
+        assert ((found.tile.rows, found.tile.columns), found.splits) == (of_tile, 1)
+    # Where no row of the rule holds the tile is chosen, and the depth whole nonetheless.
+    few, more = (project_gemm(A100, GemmShape(rows, 256, 16384, "int8")) for rows in (4, 5))
+    assert few.tile.rows == 4 and few.seconds < more.seconds / 2
+    assert more.tile in library_of("ampere", "int8").tiles and more.splits == 1
     assert project_gemm(H100, GemmShape(256, 256, 65536)).splits > 1
 
 
@@ -143,12 +148,44 @@ def test_what_rounding_misses_is_made_up_for_on_every_gpu(ep):
         assert part.sum() == total and part.min() >= 0 and part.max() <= 40
 
 
-def test_a_rule_names_the_tile_of_experts_and_those_that_were_tuned_choose():
+def test_a_rule_names_the_tile_of_experts_and_a_search_comes_first():
     for spec, tokens, experts, rows in ((H100, 32, 128, 16), (H100, 33, 128, 32), (H100, 513, 128, 128), (A100, 128, 128, 16), (A100, 129, 128, 64)):  # fmt: skip
-        (tile,) = moe_library_of(spec.generation).product_for(tokens, experts, 1000).tiles
+        (tile,) = moe_library_of(spec.generation).product_for(spec, tokens, experts, 1000).tiles
         assert tile.rows == rows
-    assert len(moe_library_of("ampere").product_for(128, 8, 3584).tiles) > 1
-    assert len(moe_library_of("hopper", "fp8").product_for(128, 8, 1000).tiles) > 1
+    # The nearest number of tokens that was searched: 64 and 96 on eight experts of 3,584.
+    for tokens, columns in ((16, 64), (79, 128), (200, 256)):
+        (tile,) = moe_library_of("ampere").product_for(A100, tokens, 8, 3584).tiles
+        assert tile.columns == columns
+    assert searched_tile(A100, 8, 3585, 16) is None
+    # An L40S has 99 KiB for a block.
+    assert searched_tile(load_gpu("l40s"), 8, 3584, 200) is None is not searched_tile(load_gpu("l40s"), 8, 3584, 2)
+    assert searched_tile(load_gpu("b200"), 128, 192, 16) == searched_tile(H100, 128, 192, 16)
+    assert len(moe_library_of("hopper", "fp8").product_for(H100, 128, 8, 1000).tiles) > 1
+
+
+def test_blocks_an_sm_holds_follow_from_shared_memory_and_registers():
+    # 4 x (64 + 256) x 64 x 2 bytes fill an A100's 164 KiB; two such blocks fit into no GPU, four of a quarter of the stages do not for their registers.
+    assert blocks_per_sm(A100, 64, 256, 64, 8, 4) == 1
+    assert blocks_per_sm(H100, 64, 256, 64, 8, 1) == 2
+    assert blocks_per_sm(A100, 16, 32, 64, 4, 3) == 8
+
+
+def test_widths_that_lanes_load_one_by_one_and_experts_elsewhere_cost():
+    def seconds(**changed):
+        shape = {
+            "tokens": 512,
+            "hidden": 2688,
+            "intermediate": 112,
+            "experts": 128,
+            "top_k": 6,
+            "distribution": "balanced",
+        }
+        return project_moe_op(H100, MoeOp(**shape | changed)).seconds
+
+    assert seconds(intermediate=116) > 1.5 * seconds() > 1.2 * seconds(intermediate=96)
+    # Eight GPUs share the experts: this one's eighth of the work takes more than an eighth of the time, for blocks that only write zeros.
+    whole = seconds(tokens=8192, intermediate=1024)
+    assert whole / 8 < seconds(tokens=8192, intermediate=1024, ep=8) < whole / 2
 
 
 def test_experts_of_few_tokens_cost_their_weights():

@@ -39,7 +39,7 @@ _GEMM = (
 )  # fmt: skip
 _MOE = (
     "routing_ns", "token_ns", "launch_ns", "rate_largest", "rate_large", "rate_medium", "rate_small", "dram_share",
-    "l2_rate_share", "block_start_cycles", "step_cycles", "l2_share",
+    "l2_rate_share", "block_start_cycles", "step_cycles", "l2_share", "empty_block_cycles", "zero_block_cycles", "element_cycles",
 )  # fmt: skip
 _MOE_SHAPE = (
     "num_tokens",
@@ -75,8 +75,9 @@ def _gemm(dtype: str, block_scaled: bool) -> Callable[[GpuSpec, Any, Any], float
 
 def _bmm(dtype: str) -> Callable[[GpuSpec, Any, Any], float]:
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
-        op = GemmOp(int(row.num_tokens), *_BMM[row.op_name], dtype, batch=int(row.num_heads))
-        return project_product(spec, op, library).seconds
+        # The same buffers every time; one head goes the way of many.
+        op = GemmOp(int(row.num_tokens), *_BMM[row.op_name], dtype, batch=int(row.num_heads), warm=True)
+        return project_product(spec, op, library or library_of(spec.generation, "batch")).seconds
 
     return seconds
 
