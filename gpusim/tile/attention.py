@@ -93,6 +93,7 @@ class AttentionLibrary:
     regroup_ns: float
     regroup_head_cycles: float
     start_cycles: float
+    clock_mhz: float
     step_cycles: float
     block_bytes_per_cycle: float
     head_cycles: float
@@ -142,7 +143,8 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     step_flops = 4.0 * used.query_rows * used.kv_columns * shape.head_dim
     arithmetic = step_flops * used.blocks_per_sm / machine.flops_per_cycle
     step = max(step_bytes / used.block_bytes_per_cycle, used.step_cycles, arithmetic)
-    block_cycles = used.start_cycles + -(-all_steps // parts) * step
+    start_cycles = used.start_cycles * machine.clock_hz / (1e6 * used.clock_mhz)
+    block_cycles = start_cycles + -(-all_steps // parts) * step
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
     missed = min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
@@ -150,9 +152,9 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     l2_share = library_of(spec.generation).l2_rate_share if shape.each_head else used.l2_rate_share
     l2_rate = machine.l2_bytes_per_cycle * l2_share
     bounds = {
-        "DRAM": used.start_cycles
+        "DRAM": start_cycles
         + missed * kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
-        "L2": used.start_cycles + rereads * kv_bytes / l2_rate,
+        "L2": start_cycles + rereads * kv_bytes / l2_rate,
         "latency": -(-blocks * parts // places) * block_cycles,
     }  # fmt: skip
     limiter = max(bounds, key=lambda unit: bounds[unit])

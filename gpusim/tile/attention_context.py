@@ -102,6 +102,7 @@ class ContextLibrary:
     packs_heads: int
     launch_ns: float
     start_cycles: float
+    clock_mhz: float
     rate: float
     score_cycles: float
     tail: float
@@ -150,10 +151,11 @@ def project_context(
     scores = used.query_rows * used.kv_columns
     # Of an SM that works on one block.
     step_cycles = scores * (4.0 * shape.head_dim / (machine.flops_per_cycle * used.rate) + used.score_cycles)
-    longest_cycles = used.start_cycles + longest * step_cycles * sharing
-    load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * used.start_cycles / places
+    start_cycles = used.start_cycles * machine.clock_hz / (1e6 * used.clock_mhz)
+    longest_cycles = start_cycles + longest * step_cycles * sharing
+    load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * start_cycles / places
     tail = used.tail * longest_cycles * places / blocks if blocks > places else 0.0
-    cycles = max(load + tail, longest_cycles, -(-blocks // places) * used.start_cycles)
+    cycles = max(load + tail, longest_cycles, -(-blocks // places) * start_cycles)
     dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
     dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
     seconds = (cycles + dram_cycles) / machine.clock_hz

@@ -1,7 +1,8 @@
 """How sure a projected time is: the errors of rows that set nothing, by region of shape.
 
 Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
-the factor that holds four of five measured shapes of the half that set nothing. A generation without measurements takes the widest, and says so.
+the factor that holds four of five measured shapes of the half that set nothing. A generation without measurements takes another's figures: its factor is that of
+A100 with Hopper's figures or H100 with Ampere's, whichever is wider (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 _FILE = Path(__file__).with_name("gemm_errors.json")
 _ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
 _OPERATORS_FILE = Path(__file__).with_name("operator_errors.json")
+_OTHER_FIGURES_FILE = Path(__file__).with_name("other_figures_errors.json")
 LEVEL_PERCENT = 80
 #: Regions by the rows of the result: name, most rows.
 REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
@@ -54,9 +56,23 @@ def gemm_band(generation: str, dtype: str, rows: int) -> Band:
         reason = f"{row['shapes']} measured shapes with {region} rows on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], row["shapes"], True, reason)
     widest = max(row[region]["factor"] for row in known.values())
-    what = dtype if generation in known else f"the {generation} generation"
+    if generation not in known:
+        return _borrowed("gemm", region, widest, f"products of the {generation} generation")
     return Band(
-        widest, 0, False, f"not validated: no measured products of {what}; the widest of {', '.join(sorted(known))}"
+        widest, 0, False, f"not validated: no measured products of {dtype}; the widest of {', '.join(sorted(known))}"
+    )
+
+
+@functools.cache
+def _other_figures() -> dict[str, dict[str, dict[str, float]]]:
+    return json.loads(_OTHER_FIGURES_FILE.read_text(encoding="utf-8"))["operators"]
+
+
+def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
+    """Of a generation that takes another's figures: no narrower than ``least``."""
+    factor = max(least, _other_figures()[operator].get(region, {"factor": least})["factor"])
+    return Band(
+        factor, 0, False, f"not validated: no measured {what}; as A100 and H100 are off with each other's figures"
     )
 
 
@@ -93,7 +109,9 @@ def _attention_band(phase: str, generation: str, dtype: str, region: str, of: st
         return Band(row["factor"], int(row["shapes"]), True, reason)
     widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
     widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
-    what = dtype if region in known.get(generation, {}) else f"the {generation} generation{of}"
+    if generation not in known:
+        return _borrowed(phase.removesuffix("_window"), region, widest, f"attention of the {generation} generation{of}")
+    what = dtype if region in known[generation] else f"the {generation} generation{of}"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
     )

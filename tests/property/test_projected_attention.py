@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -113,12 +115,40 @@ def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
     for band, size in ((attention_band, 5e6), (context_band, 1000)):
         known, unknown = band("hopper", "bf16", size), band("turing", "bf16", size)
         assert known.validated and known.shapes > 100
-        assert not unknown.validated and unknown.factor >= known.factor and "turing" in unknown.reason
+        own = max(band(generation, "bf16", size).factor for generation in ("ampere", "hopper"))
+        assert not unknown.validated and unknown.factor > own and "turing" in unknown.reason
     spec = load_gpu("h100")
     assert project_attention(spec, AttentionShape(4, 4096, 8, 8, 128)).validated
     windowed = project_attention(spec, AttentionShape(4, 4096, 8, 8, 128, window=128))
     assert windowed.validated and "window" in windowed.reason
     assert not project_attention(load_gpu("a100_80gb"), AttentionShape(4, 4096, 8, 8, 128, window=128)).validated
+
+
+def test_a_blocks_start_keeps_its_time_at_another_clock():
+    spec = load_gpu("a100_80gb")
+    faster = replace(spec, clock_hz=2 * spec.clock_hz)
+    figures = replace(
+        attention_library_of("ampere"),
+        query_rows=1,
+        kv_columns=1,
+        step_cycles=0.0,
+        head_cycles=0.0,
+        combine_cycles=0.0,
+        block_bytes_per_cycle=1e9,
+    )
+    one = AttentionShape(1, 1, 1, 1, 64)
+    slow, fast = (project_attention(each, one, figures).seconds for each in (spec, faster))
+    start_seconds = figures.start_cycles / (figures.clock_mhz * 1e6)
+    assert slow - figures.launch_ns * 1e-9 > start_seconds
+    assert abs(slow - fast) < 0.05 * start_seconds
+    context = replace(
+        context_library_of("ampere"), query_rows=1, kv_columns=1, score_cycles=0.0, kv_passes=0.0, head_passes=0.0
+    )
+    slow, fast = (
+        project_context(each, ContextShape(1, 2, 1, 1, 64), context, limit_watts=math.inf).seconds
+        for each in (spec, faster)
+    )
+    assert abs(slow - fast) < 0.05 * context.start_cycles / (context.clock_mhz * 1e6)
 
 
 def test_the_command_gives_one_record_and_refuses_in_one_line(capsys):

@@ -62,3 +62,9 @@ def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
     assert known.validated and known.shapes > 50
     assert not unknown.validated and unknown.factor >= known.factor and "turing" in unknown.reason
     assert not gemm_band("hopper", "fp8", 64).validated
+
+
+def test_a_generation_with_figures_of_another_is_less_sure_than_those_are_of_their_own():
+    own = max(gemm_band(generation, "bf16", 64).factor for generation in ("ampere", "hopper"))
+    borrowed = gemm_band("blackwell", "bf16", 64)
+    assert borrowed.factor > own and "each other's figures" in borrowed.reason

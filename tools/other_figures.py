@@ -1,0 +1,144 @@
+"""How far off projections are of a GPU whose libraries are taken to be another generation's, and by which of their figures.
+
+    python tools/other_figures.py FOLDER                    learning half: the error, and what it is with each single figure put right
+    python tools/other_figures.py FOLDER --final --record   the other half: errors by region, kept as the bands of such GPUs
+
+Mental model: A100 is projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described. A figure carries the error by as much
+as the error falls when that figure alone is the generation's own. FOLDER has gemm.csv.gz, attention_generation.csv.gz and attention_context.csv.gz
+(ai-dynamo/aiconfigurator, commit 095f58a); halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import tile_attention
+import tile_gemm
+
+from gpusim.io.whole_file import write_whole
+from gpusim.report.tables import FORMATS, format_records
+from gpusim.tile.attention import attention_library_of
+from gpusim.tile.attention_context import context_library_of
+from gpusim.tile.library import library_of
+
+RECORD = ROOT / "gpusim" / "tile" / "other_figures_errors.json"
+#: GPU that is held out -> its generation, and whose figures it takes.
+HELD_OUT = {"a100_80gb": ("ampere", "hopper"), "h100": ("hopper", "ampere")}
+#: Operator -> figures of a generation, its file.
+OPERATORS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "gemm": (library_of, "gemm.csv.gz"),
+    "generation": (attention_library_of, "attention_generation.csv.gz"),
+    "context": (context_library_of, "attention_context.csv.gz"),
+}
+
+
+def shapes_and_errors(
+    operator: str, folder: Path, gpu: str, final: bool, count: int
+) -> tuple[pd.DataFrame, Callable[[Any], np.ndarray]]:
+    """Measured shapes, and the relative errors of their projections by figures."""
+    file = folder / OPERATORS[operator][1]
+    if operator == "gemm":
+        shapes = tile_gemm.measured_shapes(file, gpu, final, count)
+        return shapes, partial(tile_gemm.errors, gpu, shapes)
+    shapes = tile_attention.measured_shapes(file, gpu, "vllm", final, count, operator)
+    return shapes, partial(tile_attention.errors, gpu, shapes)
+
+
+def _row(operator: str, gpu: str, figures: str, off: np.ndarray) -> dict[str, object]:
+    return {
+        "operator": operator, "gpu": gpu, "figures": figures, "shapes": len(off),
+        "mean_error_percent": round(100 * float(np.abs(off).mean()), 1),
+        "signed_percent": round(100 * float(off.mean()), 1),
+    }  # fmt: skip
+
+
+def by_figure(operator: str, folder: Path, gpu: str, count: int) -> list[dict[str, object]]:
+    """A row for the other generation's figures, one for each figure put right, one for all of them; those that help most come first."""
+    figures_of, _ = OPERATORS[operator]
+    generation, other = HELD_OUT[gpu]
+    own, wrong = figures_of(generation), figures_of(other)
+    _, errors = shapes_and_errors(operator, folder, gpu, False, count)
+    single = []
+    for name in (each.name for each in fields(own)):
+        right = getattr(own, name)
+        if name not in ("generation", "clock_mhz") and right != getattr(wrong, name):
+            both = {name: right} | ({"clock_mhz": own.clock_mhz} if name == "start_cycles" else {})
+            off = errors(replace(wrong, **both))
+            single.append((float(np.abs(off).mean()), _row(operator, gpu, f"{other}, own {name}", off)))
+    single.sort(key=lambda each: each[0])
+    ends = [
+        _row(operator, gpu, who, errors(figures)) for who, figures in ((other, wrong), (f"own ({generation})", own))
+    ]
+    return [ends[0], *(row for _, row in single), ends[1]]
+
+
+def bands(
+    folder: Path, final: bool, count: int
+) -> tuple[dict[str, dict[str, dict[str, float]]], list[dict[str, object]]]:
+    """Operator -> region -> the wider factor of both GPUs within which LEVEL_PERCENT of the errors lie; and a row an operator and GPU."""
+    kept: dict[str, dict[str, dict[str, float]]] = {}
+    printed = []
+    for operator, (figures_of, _) in OPERATORS.items():
+        regions: dict[str, dict[str, float]] = {}
+        for gpu, (_, other) in HELD_OUT.items():
+            shapes, errors = shapes_and_errors(operator, folder, gpu, final, count)
+            off = errors(figures_of(other))
+            printed.append(_row(operator, gpu, other, off))
+            found = (
+                tile_gemm.band_rows(shapes, off)
+                if operator == "gemm"
+                else tile_attention.band_rows(operator, shapes, off)
+            )
+            for region, row in found.items():
+                if row["factor"] > regions.get(region, {"factor": 0.0})["factor"]:
+                    regions[region] = row
+        kept[operator] = regions
+    return kept, printed
+
+
+@click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--operator", "operators", multiple=True, type=click.Choice(list(OPERATORS)), help="Only this operator.")
+@click.option(
+    "--final", is_flag=True, help="The half that is looked at when a change is finished, without single figures."
+)
+@click.option("--record", is_flag=True, help="Keep the bands, with --final.")
+@click.option("--shapes", "count", type=click.IntRange(1), default=100, show_default=True, help="Of the half, by hash.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table")
+def main(folder: Path, operators: tuple[str, ...], final: bool, record: bool, count: int, form: str) -> None:
+    if record and not final:
+        raise click.UsageError("--record keeps the errors of the final half: give --final too")
+    if final:
+        kept, printed = bands(folder, True, count)
+        if record:
+            document = {
+                "about": "Written by tools/other_figures.py --final --record.",
+                "operators": kept,
+                "errors": printed,
+            }
+            write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
+    else:
+        printed = [
+            row
+            for operator in operators or OPERATORS
+            for gpu in HELD_OUT
+            for row in by_figure(operator, folder, gpu, count)
+        ]
+    click.echo(format_records(printed, form))
+
+
+if __name__ == "__main__":
+    main()
