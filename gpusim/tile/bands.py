@@ -110,7 +110,7 @@ def _attention_band(phase: str, generation: str, dtype: str, region: str, of: st
     widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
     widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
     if generation not in known:
-        return _borrowed(phase.removesuffix("_window"), region, widest, f"attention of the {generation} generation{of}")
+        return _borrowed(phase.removesuffix("_window"), region, widest, f"attention of the {generation} generation")
     what = dtype if region in known[generation] else f"the {generation} generation{of}"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"

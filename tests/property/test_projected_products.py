@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,3 +70,11 @@ def test_a_generation_with_figures_of_another_is_less_sure_than_those_are_of_the
     own = max(gemm_band(generation, "bf16", 64).factor for generation in ("ampere", "hopper"))
     borrowed = gemm_band("blackwell", "bf16", 64)
     assert borrowed.factor > own and "each other's figures" in borrowed.reason
+
+
+@pytest.mark.parametrize("gpu", ["l4", "l40s"])
+def test_a_board_of_few_watts_is_slower_in_arithmetic_and_not_in_launches(gpu):
+    spec = load_gpu(gpu)
+    large, small = GemmShape(4096, 4096, 4096), GemmShape(1, 128, 128)
+    assert project_gemm(spec, large).seconds > 1.1 * project_gemm(spec, large, limit_watts=math.inf).seconds
+    assert project_gemm(spec, small).seconds < 1.02 * project_gemm(spec, small, limit_watts=math.inf).seconds
