@@ -59,6 +59,11 @@ def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit |
     return PowerLimit(watts, static_watts, figures.clock_exponent, figures.settle_us * 1e-6)
 
 
+def limited_by_power(seconds: float, unlimited_seconds: float) -> bool:
+    """Whether the board's limit is what an operator waits for: it costs more than a fiftieth of the time."""
+    return seconds > 1.02 * unlimited_seconds
+
+
 def slowed_by_power(
     spec: GpuSpec, limit_watts: float | None, seconds: float, dtype: str, flops: float, dram_bytes: float, l2_bytes: float, vector_flops: float = 0.0
 ) -> float:  # fmt: skip

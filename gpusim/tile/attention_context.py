@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpusim.energy.power import slowed_by_power
+from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
@@ -158,9 +158,9 @@ def project_context(
     cycles = max(load + tail, longest_cycles, -(-blocks // places) * start_cycles)
     dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
     dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
-    seconds = (cycles + dram_cycles) / machine.clock_hz
+    unlimited_seconds = (cycles + dram_cycles) / machine.clock_hz
     l2_bytes = shape.query_bytes + shape.kv_bytes * max(1, tiles // 2)
-    seconds = slowed_by_power(spec, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
+    seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
     arithmetic = shape.flops / machine.flops_per_cycle / machine.sm_count
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
     if dram_cycles > cycles:
@@ -168,6 +168,8 @@ def project_context(
     launch_seconds = used.launch_ns * 1e-9
     if launch_seconds > seconds:
         limiter = "launch"
+    elif limited_by_power(seconds, unlimited_seconds):
+        limiter = "power"
     seconds += launch_seconds
     windowed = 0 < shape.window < shape.prefix + shape.queries
     band = context_band(spec.generation, shape.kv_dtype or shape.dtype, shape.queries, windowed)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.energy.power import slowed_by_power
+from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
@@ -82,7 +82,8 @@ class GemmShape:
 @dataclass(frozen=True)
 class GemmProjection:
     """``seconds``: of the launch as a node of a CUDA graph; ``tile``, ``splits``: what was chosen; ``limiter``: the busiest of "tensor cores",
-    "L2", "DRAM", or "latency" where none is busy for half of the time, "launch" where the launch itself takes half."""
+    "L2", "DRAM", or "latency" where none is busy for half of the time, "launch" where the launch itself takes half, "power" where the board's limit
+    holds the clock."""
 
     shape: GemmShape
     gpu: str
@@ -127,8 +128,8 @@ def project_gemm(
             best = cycles, choice, ran
     assert best is not None  # SPLITS has 1, so there is a choice
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
-    seconds = cycles / machine.clock_hz
-    seconds = slowed_by_power(spec, limit_watts, seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
+    unlimited_seconds = cycles / machine.clock_hz
+    seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
     launch_seconds = library.launch_ns * 1e-9
     busy = {
         "tensor cores": tensor_cycles / cycles,
@@ -138,6 +139,8 @@ def project_gemm(
     limiter = max(busy, key=lambda unit: busy[unit])
     if launch_seconds > seconds:
         limiter = "launch"
+    elif limited_by_power(seconds, unlimited_seconds):
+        limiter = "power"
     elif busy[limiter] < 0.5:
         limiter = "latency"
     return GemmProjection(

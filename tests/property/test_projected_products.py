@@ -46,6 +46,8 @@ def test_a_limit_of_power_slows_long_products_and_spares_short_ones():
     machine = tile_machine(spec, "bf16")
     short = project_gemm(spec, GemmShape(2112, 2048, 1024))
     assert short.seconds < 1e-4 and machine.clock_hz == spec.clock_hz
+    assert (long.limiter, short.limiter) == ("power", "L2")
+    assert project_gemm(spec, GemmShape(16384, 16384, 16384), limit_watts=math.inf).limiter == "tensor cores"
 
 
 def test_what_a_gpu_does_not_have_is_refused_by_name():
