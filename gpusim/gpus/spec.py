@@ -51,7 +51,7 @@ class TensorSpec:
     """What one sub-core's tensor core does with warp-wide products (mma.sync), by what it multiplies.
 
     ``*_macs_per_cycle``: multiply-adds a cycle, 0 where it has no such product (f16: half or bfloat16 into FP32; f16_f16:
-    into half). A product keeps the core for its rows x columns x depth over that rate. Its result is readable
+    into half; scaled_fp8, fp4: with scales for blocks). A product keeps the core for its rows x columns x depth over that rate. Its result is readable
     ``latency_cycles`` after issue if each row of A is 128 bits long (m16n8k8 of halves), and ``step_latency_cycles``
     later for each further 128 bits; an FP64 product's after ``f64_latency_cycles``. Where the compiler schedules by stall
     counts, those decide and the latencies are not looked at.
@@ -73,6 +73,8 @@ class TensorSpec:
     bit_macs_per_cycle: float = 0.0
     fp8_macs_per_cycle: float = 0.0
     fp8_f16_macs_per_cycle: float = 0.0
+    scaled_fp8_macs_per_cycle: float = 0.0
+    fp4_macs_per_cycle: float = 0.0
     warpgroup_f16_macs_per_cycle: float = 0.0
     warpgroup_f16_f16_macs_per_cycle: float = 0.0
     warpgroup_tf32_macs_per_cycle: float = 0.0

@@ -29,6 +29,8 @@ STEP_MACS = {
     MatrixType.BIT: 16384,
     MatrixType.FP8: 2048,
     MatrixType.FP8_F16: 2048,
+    MatrixType.SCALED_FP8: 2048,
+    MatrixType.FP4: 4096,
 }
 
 

@@ -83,6 +83,8 @@ class MatrixType(IntEnum):
     BIT = 7
     FP8 = 8  # 8-bit floats into FP32
     FP8_F16 = 9
+    SCALED_FP8 = 10  # 8-bit floats with scales for blocks, into FP32
+    FP4 = 11  # 4-bit floats with scales for blocks, into FP32
 
 
 class MemoryKind(IntEnum):

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from oracles_arith import BF16, E4M3, E5M2, F16, F32, F64, INTEGER_EDGES, M32, TF32, edges, fused, signed
 from oracles_tensor import GENERATIONS, product, result_place, unpack, unpack_result
 
+from gpusim.trace.record import MatrixType
+
 few = settings(max_examples=4, deadline=None)
 #: form -> (format of A, of B, accumulator, bits of an element, depth)
 FLOATS = {
@@ -214,3 +216,17 @@ def test_what_no_row_understands_is_refused():
         "MOVM.16.M832 R4, R0",
     ):
         assert lower(text) is None, text
+
+
+@pytest.mark.parametrize(
+    ("text", "matrix"),
+    [
+        ("QMMA.16832.F32.E4M3.E5M2 R12, R0, R4, R8", MatrixType.FP8),
+        ("QMMA.SF.16832.F32.E4M3.E5M2.E8 R12, R0, R4, R8, R20, R21, UR4", MatrixType.SCALED_FP8),
+        ("QMMA.SF.16832.F32.E3M2.E4M3.E8 R12, R0, R4, R8, R20, R21, UR4", MatrixType.FP8),
+        ("OMMA.SF.16864.F32.E2M1.E2M1.E8 R12, R0, R4, R8, R20, R21, UR4", MatrixType.FP4),
+    ],
+)
+def test_scales_decide_the_rate_of_small_floats(text, matrix):
+    """Of bytes as of their own; with 6 bits in bytes they run as without scales."""
+    assert lower(text).extra["matrix"] == (matrix, 16 * 8 * (64 if matrix == MatrixType.FP4 else 32))

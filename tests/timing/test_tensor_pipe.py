@@ -30,6 +30,9 @@ DATASHEETS = [
     ("l40", MatrixType.F16, 181),
     ("rtx4090", MatrixType.F16_F16, 330.3),
     ("rtx5090", MatrixType.FP8_F16, 838),
+    ("rtx5090", MatrixType.SCALED_FP8, 838),
+    ("rtx5090", MatrixType.FP4, 1676),
+    ("rtx_pro_6000", MatrixType.FP4, 2015),
 ]
 
 

@@ -336,13 +336,19 @@ def _scaled(instruction: Instruction, modifiers: Modifiers, elements: int) -> Mi
     if not _beside(tuple(scales), a):
         return None
     along = 4 if four else elements // 4
+    # With a 6- or 4-bit operand in bytes they run as products without scales do.
+    of_bytes = MatrixType.SCALED_FP8 if {a_style, b_style} <= set(EIGHT_BIT.values()) else MatrixType.FP8
     return MicroOp(
         (tensor_blocks.multiply_sparse_scaled if sparse else tensor_blocks.multiply_scaled).number,
         sources=sources,
         destination=destination,
         words=4,
         flags=(a_style | b_style << 8 | elements << 16 | along << 20 | style << 24,),
-        extra={"matrix": (MatrixType.FP8, 128 * 8 * elements), "beside": tuple(scales), "beside_words": 1 + sparse},
+        extra={
+            "matrix": (MatrixType.FP4 if elements == 8 else of_bytes, 128 * 8 * elements),
+            "beside": tuple(scales),
+            "beside_words": 1 + sparse,
+        },
     )
 
 
