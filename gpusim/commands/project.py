@@ -13,8 +13,8 @@ from gpusim.commands.project_operators import attention, moe
 from gpusim.commands.project_replay import durations, replay
 from gpusim.errors import UsageError
 
-DTYPES = ("bf16", "fp16", "tf32", "int8", "fp8", "fp4")
-UNCONVERTED = ("bf16", "fp16", "tf32")
+DTYPES = ("bf16", "fp16", "fp32", "tf32", "int8", "fp8", "fp4")
+UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")
 
 
 _power_limit_option = click.option(

@@ -56,7 +56,9 @@ class EnergyFigures:
     link_byte_pj: float
 
     def tensor_flop_pj(self, dtype: str) -> float:
-        """Of an operation on tensor cores with operands of ``dtype`` ("bf16", "nvfp4"). Raises SpecError for one that is not known."""
+        """Of an operation of a product with operands of ``dtype`` ("bf16", "nvfp4"), on tensor cores but for "fp32". Raises SpecError for one that is not known."""
+        if dtype == "fp32":
+            return self.vector_flop_pj
         name = DTYPES.get(dtype)
         if name is None:
             raise SpecError(f"no energy is known for products of {dtype!r}: known are {', '.join(DTYPES)}")

@@ -65,11 +65,12 @@ def energy_of(
     own. Raises SpecError for a generation or operands of which nothing is known, and for a limit below what idles."""
     figures = figures_for(spec)
     seconds = projection.seconds
-    tensor_pj = figures.tensor_flop_pj(projection.dtype) * projection.flops if projection.flops else 0.0
+    product_pj = figures.tensor_flop_pj(projection.dtype) * projection.flops if projection.flops else 0.0
+    tensor_pj, fma_pj = (0.0, product_pj) if projection.dtype == "fp32" else (product_pj, 0.0)
     dynamic = (
         ("busy SMs", figures.busy_watts * seconds),
         ("tensor cores", 1e-12 * tensor_pj),
-        ("other arithmetic", 1e-12 * figures.vector_flop_pj * projection.vector_flops),
+        ("other arithmetic", 1e-12 * (fma_pj + figures.vector_flop_pj * projection.vector_flops)),
         ("L2", 1e-12 * figures.l2_byte_pj * projection.l2_bytes),
         ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
         ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),

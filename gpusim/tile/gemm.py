@@ -81,7 +81,7 @@ class GemmShape:
 
 @dataclass(frozen=True)
 class GemmProjection:
-    """``seconds``: of the launch as a node of a CUDA graph; ``tile``, ``splits``: what was chosen; ``limiter``: the busiest of "tensor cores",
+    """``seconds``: of the launch as a node of a CUDA graph; ``tile``, ``splits``: what was chosen; ``limiter``: the busiest of "tensor cores" ("FMA pipes" for fp32),
     "L2", "DRAM", or "latency" where none is busy for half of the time, "launch" where the launch itself takes half, "power" where the board's limit
     holds the clock."""
 
@@ -132,7 +132,7 @@ def project_gemm(
     seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
     launch_seconds = library.launch_ns * 1e-9
     busy = {
-        "tensor cores": tensor_cycles / cycles,
+        "FMA pipes" if shape.dtype == "fp32" else "tensor cores": tensor_cycles / cycles,
         "L2": l2_bytes / (machine.l2_bytes_per_cycle * library.l2_rate_share) / cycles,
         "DRAM": dram_bytes / (machine.dram_bytes_per_cycle * library.dram_share) / cycles,
     }

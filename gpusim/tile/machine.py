@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
-#: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its products.
+#: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its products; fp32 runs on FMA pipes.
 OPERANDS: dict[str, tuple[float, str]] = {
     "bf16": (2.0, "f16_macs_per_cycle"),
     "fp16": (2.0, "f16_macs_per_cycle"),
+    "fp32": (4.0, ""),
     "tf32": (4.0, "tf32_macs_per_cycle"),
     "int8": (1.0, "int8_macs_per_cycle"),
     "fp8": (1.0, "fp8_macs_per_cycle"),
@@ -18,6 +19,9 @@ OPERANDS: dict[str, tuple[float, str]] = {
     "fp4": (0.5, "fp4_macs_per_cycle"),
 }
 
+#: Bytes of a result, where libraries do not write 16 bits.
+RESULT_BYTES = {"fp32": 4, "tf32": 4}
+_WARP_LANES = 32
 #: Of a product on tensor memory: rows, and bytes of a row of A that a column takes (TensorMemorySpec).
 _TENSOR_ROWS = 128
 _TENSOR_ROW_BYTES = 32
@@ -25,8 +29,8 @@ _TENSOR_ROW_BYTES = 32
 
 @dataclass(frozen=True)
 class TileMachine:
-    """Rates in bytes or operations a cycle of the SMs' clock, latencies in its cycles. ``flops_per_cycle``: of one SM's tensor cores, a
-    multiply-add counting two; ``l2_bytes_per_cycle`` and ``dram_bytes_per_cycle``: of the GPU."""
+    """Rates in bytes or operations a cycle of the SMs' clock, latencies in its cycles. ``flops_per_cycle``: of one SM's tensor cores, or its FMA pipes
+    for fp32, a multiply-add counting two; ``l2_bytes_per_cycle`` and ``dram_bytes_per_cycle``: of the GPU."""
 
     name: str
     generation: str
@@ -69,8 +73,10 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
 
 def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
     """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of each of 128 rows a
-    column), warp groups, warps."""
+    column), warp groups, warps. fp32: by its FMA pipes."""
     element_bytes, field = OPERANDS[dtype]
+    if dtype == "fp32":
+        return spec.sm.sub_cores * _WARP_LANES / spec.pipes["fma"].interval_cycles
     if (
         spec.tensor_memory.columns_per_cycle and dtype != "int4"
     ):  # tcgen05 has products of 4-bit floats, not of integers

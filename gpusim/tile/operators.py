@@ -50,6 +50,8 @@ class AttentionOp:
             raise SpecError(f"an attention's phase is {self.phase!r}: known are generation, context")
         if self.kind not in ("gqa", "mla"):
             raise SpecError(f"an attention's kind is {self.kind!r}: known are gqa, mla")
+        if self.kind == "mla" and (self.window or not self.causal):
+            raise SpecError("latent attention (mla) is projected under a causal mask and without a window")
         if not 1 <= self.queries <= self.keys:
             raise SpecError(f"an attention's queries are {self.queries}, not between 1 and its keys, {self.keys}")
 

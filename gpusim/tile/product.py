@@ -14,7 +14,7 @@ from gpusim.tile.bands import Band, gemm_band, operator_band
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
 from gpusim.tile.library import Library, library_of
-from gpusim.tile.machine import OPERANDS
+from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, project_memory
 from gpusim.tile.projection import Projection
 
@@ -25,7 +25,7 @@ _SCALE_BYTES = {"fp8": (4.0 / 128, 4.0 / 128**2), "fp4": (1.0 / 16, 1.0 / 16)}
 
 @dataclass(frozen=True)
 class GemmOp:
-    """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits. ``block_scaled``: operands come with scales for
+    """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits (fp32 and tf32: in 32). ``block_scaled``: operands come with scales for
     blocks of elements (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not ``dtype`` a kernel converts it first, as
     frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted). ``warm``: the second operands lie in L2 where they fit, as when the same product
     is repeated; the weights of a model's next layer do not."""
@@ -65,7 +65,7 @@ def project_product(
         launches=1 + (found.splits > 1),
     )  # fmt: skip
     own_bytes, input_bytes = OPERANDS[op.dtype][0], OPERANDS.get(op.input_dtype, (2.0, ""))[0]
-    if input_bytes <= own_bytes or op.dtype == "tf32":
+    if input_bytes <= own_bytes or op.dtype in RESULT_BYTES:
         return product
     elements = float(op.rows) * op.batch * op.depth
     converting = project_memory(
@@ -81,7 +81,7 @@ def shape_of(op: GemmOp) -> GemmShape:
     a_bytes, b_bytes = (OPERANDS.get(op.dtype, (0.0, ""))[0] + more for more in _SCALE_BYTES[op.dtype]) if op.block_scaled else (0.0, 0.0)  # fmt: skip
     groups = (op.rows,) * op.batch if op.batch > 1 else ()
     return GemmShape(
-        op.rows * op.batch, op.columns, op.depth, op.dtype, cold_b=not op.warm, group_rows=groups, a_bytes=a_bytes, b_bytes=b_bytes
+        op.rows * op.batch, op.columns, op.depth, op.dtype, RESULT_BYTES.get(op.dtype, 2), cold_b=not op.warm, group_rows=groups, a_bytes=a_bytes, b_bytes=b_bytes
     )  # fmt: skip
 
 
