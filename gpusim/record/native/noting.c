@@ -84,11 +84,13 @@ void note_call(enum kind kind, handle f, const unsigned *grid, const unsigned *b
 /* From CUPTI's callback: nothing has told the kernel's name before. */
 void note_launch(enum kind kind, handle f, const char *symbol, const unsigned *grid, const unsigned *block, unsigned shared, handle stream, bool per_thread) {
     if (!recording()) return;
-    if (thread_state.device < 0 && ring_of_thread()) ask_device();
     kernel_symbol(f, symbol);
     note(kind, f, grid, block, shared, stream, per_thread, counter_at(f, grid, block, shared, stream));
 }
+/* From a hook or from CUPTI's callback: `hot.used`, that hooks note kernels, stays as it is. */
 void note_graph(handle stream, bool per_thread) {
     static const unsigned none[3];
-    note_call(GRAPH, NULL, none, none, 0, stream, per_thread, counter_at(NULL, none, none, 0, stream));
+    uint32_t counter = counter_at(NULL, none, none, 0, stream);
+    if (counted_again(GRAPH, NULL, none, none, 0, stream, counter) || !recording()) return;
+    note(GRAPH, NULL, none, none, 0, stream, per_thread, counter);
 }
