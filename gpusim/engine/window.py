@@ -187,13 +187,11 @@ class WindowScheduler:
         alone = self._alone[place]
         place.run_alone(alone.until(until), alone.answer_ticks)
         self.windows += 1
-        sent, place.sent = place.sent, []
-        for batch in sent:
-            takers = self._deliver(place, batch)
-            if len(sent) == 1:
-                self._look(takers if place in takers else [place, *takers])
-                return
-        self._look({place, *(taker for batch in sent for taker in self._takers[place.part.name][batch.dtype])})
+        changed = {place}
+        for batch in place.sent:
+            changed.update(self._deliver(place, batch))
+        place.sent = []
+        self._look(changed)
 
     @staticmethod
     def _to_share(due: list[_Place]) -> int:
