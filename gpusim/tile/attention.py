@@ -143,7 +143,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     step_flops = 4.0 * used.query_rows * used.kv_columns * shape.head_dim
     arithmetic = step_flops * used.blocks_per_sm / machine.flops_per_cycle
     step = max(step_bytes / used.block_bytes_per_cycle, used.step_cycles, arithmetic)
-    start_cycles = used.start_cycles * machine.clock_hz / (1e6 * used.clock_mhz)
+    start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
     block_cycles = start_cycles + -(-all_steps // parts) * step
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.

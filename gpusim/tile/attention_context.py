@@ -151,7 +151,7 @@ def project_context(
     scores = used.query_rows * used.kv_columns
     # Of an SM that works on one block.
     step_cycles = scores * (4.0 * shape.head_dim / (machine.flops_per_cycle * used.rate) + used.score_cycles)
-    start_cycles = used.start_cycles * machine.clock_hz / (1e6 * used.clock_mhz)
+    start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
     longest_cycles = start_cycles + longest * step_cycles * sharing
     load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * start_cycles / places
     tail = used.tail * longest_cycles * places / blocks if blocks > places else 0.0

@@ -43,6 +43,10 @@ class TileMachine:
     dram_bytes_per_cycle: float
     dram_latency_cycles: float
 
+    def cycles_of(self, cycles: float, clock_mhz: float) -> float:
+        """What ``cycles`` of a clock of ``clock_mhz`` are here, where they keep their time."""
+        return cycles * self.clock_hz / (1e6 * clock_mhz)
+
 
 def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
     """The machine that products of ``dtype`` (a key of :data:`OPERANDS`) meet on ``spec``. Latencies are those of a load that finds its
