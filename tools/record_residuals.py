@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from microbenchmarks import FIGURES, SmallKernel
 from validate import Job, run
 from validation.held_out import HELD_OUT, held_out
-from validation.recordings import DIGESTS, key_of, remember
+from validation.recordings import DIGESTS, PUBLISHED, SMALL, key_of, remember
 from validation.replayed import Replayed, replayed
 from validation.residuals import FILE, Residual, load_residuals, save_residuals
 from validation.sets import FINAL, LEARN, MeasuredRow, load_sets, sample
@@ -38,9 +38,6 @@ from gpusim.io.progress import say, shown, task
 from gpusim.silicon.published import load_published
 from gpusim.uncertainty.table import DATASHEET, FITTED
 
-PUBLISHED = "published"
-#: The suite that tools/microbenchmarks.py has the figures of.
-SMALL = "small_launches"
 #: Warp instructions simulated a row of a set, about.
 BUDGET = 4e6
 #: (series, point) of rows to predict, None: all.

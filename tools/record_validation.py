@@ -25,8 +25,20 @@ import click
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from record_residuals import PUBLISHED, SMALL, Only, of_curves, of_datasheets, of_set, of_small_launches
-from validation.recordings import NEVER, SAME, Key, Recording, key_of, known_digests, recordings, remember
+from record_residuals import Only, of_curves, of_datasheets, of_set, of_small_launches
+from validation.recordings import (
+    NEVER,
+    PUBLISHED,
+    SAME,
+    SMALL,
+    Key,
+    Recording,
+    key_of,
+    known_digests,
+    name_of,
+    recordings,
+    remember,
+)
 from validation.residuals import Residual, load_residuals, save_residuals
 from validation.sets import FINAL
 
@@ -75,13 +87,10 @@ def record(chosen: list[Recording], minutes: float) -> list[Recording]:
         if spent + each.cpu_s > 60 * minutes:
             left.append(each)
             continue
-        key = (each.source, each.kind, each.gpu, each.half)
-        made = list(made_anew(key, each.rows))
-        save_residuals([row for row in load_residuals() if key_of(row) != key] + made)
-        remember([key])
-        say(
-            f"{' '.join(filter(None, key))}: {len(made)} rows, {time.process_time() - begun - spent:.0f} s of processor time"
-        )
+        made = list(made_anew(each.key, each.rows))
+        save_residuals([row for row in load_residuals() if key_of(row) != each.key] + made)
+        remember([each.key])
+        say(f"{name_of(each.key)}: {len(made)} rows, {time.process_time() - begun - spent:.0f} s of processor time")
     return left
 
 
@@ -120,8 +129,7 @@ def main(
             with shown():
                 lines = []
                 for each in chosen:
-                    key = (each.source, each.kind, each.gpu, each.half)
-                    lines.append(probed(key, [row for row in rows if key_of(row) == key], probe))
+                    lines.append(probed(each.key, [row for row in rows if key_of(row) == each.key], probe))
             click.echo(format_records(lines, form))
             sys.exit(int(any(line["figures"] != "the same" for line in lines)))
         old = [each for each in chosen if each.state != SAME]
@@ -131,7 +139,7 @@ def main(
         with shown():
             left = record(old, minutes)
         for each in left:
-            say(f"left, {each.cpu_s:.0f} s would not fit: {each.source} {each.kind} {each.gpu} {each.half}")
+            say(f"left, {each.cpu_s:.0f} s would not fit: {name_of(each.key)}")
         done = {each.source: each.rows for each in old if each not in left}
         write_the_rest(set(done), done, final)
     except GpusimError as error:

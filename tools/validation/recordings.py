@@ -25,12 +25,15 @@ from gpusim.uncertainty.table import DATASHEET
 from . import kept
 from .held_out import held_out
 from .predict import machine_of
+from .published import NAME as PUBLISHED
 from .residuals import FILE, Residual
 from .sets import FINAL, LEARN, load_sets
 
 DIGESTS = FILE.with_name("recorded.json")
+#: The suite that tools/microbenchmarks.py has the figures of.
+SMALL = "small_launches"
 #: Sources whose rows are curves, on a description as it ships or made from the datasheet.
-CURVES = ("published", "small_launches")
+CURVES = (PUBLISHED, SMALL)
 SAME, OTHER, NEVER = "same source", "other source", "not recorded"
 
 Key = tuple[str, str, str, str]
@@ -50,10 +53,20 @@ class Recording:
     unknown: int
     state: str
 
+    @property
+    def key(self) -> Key:
+        """Which one it is."""
+        return self.source, self.kind, self.gpu, self.half
+
 
 def key_of(row: Residual) -> Key:
     """Which recording a row belongs to."""
     return row.source, row.kind, row.gpu, row.half
+
+
+def name_of(key: Key) -> str:
+    """A recording in words."""
+    return " ".join(filter(None, key))
 
 
 def described(key: Key) -> GpuSpec:
@@ -79,7 +92,7 @@ def known_digests(path: Path = DIGESTS) -> dict[str, str]:
 
 def remember(keys: Iterable[Key], path: Path = DIGESTS) -> None:
     """Say of recordings that they are of today's model."""
-    known = known_digests(path) | {" ".join(filter(None, key)): digest_of(key) for key in keys}
+    known = known_digests(path) | {name_of(key): digest_of(key) for key in keys}
     write_whole(path, (json.dumps(dict(sorted(known.items())), indent=2) + "\n").encode())
 
 
@@ -88,7 +101,7 @@ def recordings(rows: Sequence[Residual], known: dict[str, str]) -> list[Recordin
     found = []
     for key in dict.fromkeys(key_of(row) for row in rows):
         own = [row for row in rows if key_of(row) == key]
-        state = SAME if known.get(" ".join(filter(None, key))) == digest_of(key) else OTHER
+        state = SAME if known.get(name_of(key)) == digest_of(key) else OTHER
         unknown = sum(row.cpu_s == 0 for row in own)
         found.append(Recording(*key, len(own), round(sum(row.cpu_s for row in own), 1), unknown, state))
     found.sort(key=lambda each: (each.unknown > 0, each.cpu_s, each.source))
