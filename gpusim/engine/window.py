@@ -189,15 +189,15 @@ class WindowScheduler:
 
     def _take_turns(self, window: int) -> None:
         """Run the parts that have work in a window one after the other, those too that only get it from parts before them."""
-        tick, told = window * self.window_ticks, set()
+        tick, told = window * self.window_ticks, []
         for place in self._places:
             if place.window > window:
                 continue
             until = tick + self.window_ticks + place.offset_ticks
             if place.part.device not in told and self._on_boundary is not None:
-                told.add(place.part.device)
+                told.append(place.part.device)
                 self._on_boundary(place.part.device, tick)
-            if self._alone and all(other.window > window for other in self._places if other is not place):
+            if self._alone and len([other for other in self._places if other.window <= window]) == 1:
                 alone = self._alone[place]
                 place.run_alone(alone.until(until), alone.answer_ticks)
             else:
