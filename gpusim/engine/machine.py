@@ -24,9 +24,9 @@ from gpusim.engine.link import LinkPart
 from gpusim.engine.part import Part
 from gpusim.engine.peer_port import PeerPort, windows_of
 from gpusim.engine.result import LaunchResult
+from gpusim.engine.round_windows import Turns, turns_of
 from gpusim.engine.run_ahead import run_ahead
 from gpusim.engine.sm import SmGroup, is_clustered
-from gpusim.engine.turns import Turns, turns_of
 from gpusim.engine.window import WindowScheduler
 from gpusim.errors import DeadlockError, SpecError, UsageError
 from gpusim.io.progress import task

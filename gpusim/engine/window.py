@@ -7,7 +7,7 @@ Simulated time in SimPy is the window's number; its one process sleeps until the
 A part with nothing to do costs nothing; a message for it names the window of its arrival. When no part has work in
 sight, nothing can ever happen again: the machine is quiet, or it is deadlocked, which the caller can tell.
 
-Where one thread runs all parts they may take turns within longer windows (:mod:`gpusim.engine.turns`): each has what those before it
+Where one thread runs all parts they may take turns within longer windows (:mod:`gpusim.engine.round_windows`): each has what those before it
 have sent in the same window.
 
 Threads are worth their hand-over only where a window is long: parts that, after what their last turns took, would

@@ -13,7 +13,7 @@ from gpusim.engine.graph import Node, Route, gpu_graph, machine_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import BUILDERS, Machine
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.turns import turns_of
+from gpusim.engine.round_windows import turns_of
 from gpusim.errors import SpecError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.model.link import LinkSpec
