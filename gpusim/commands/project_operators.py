@@ -7,6 +7,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option
 from gpusim.errors import UsageError
+from gpusim.tile.formats import FORMATS
 
 _COUNT = click.IntRange(1, (1 << 31) - 1)
 
@@ -93,10 +94,10 @@ def attention(
 )
 @click.option(
     "--dtype",
-    type=click.Choice(("bf16", "fp16", "int8", "fp8", "fp4")),
+    type=click.Choice([name for name in FORMATS if name not in ("fp32", "tf32", "int4")]),
     default="bf16",
     show_default=True,
-    help="Of weights and activations.",
+    help="Of weights and activations; _wo: of weights alone.",
 )
 @gpu_option("h100")
 @format_option()

@@ -102,6 +102,7 @@ def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
         recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"],
+        experts_dtype=options["experts_dtype"] or "", page_tokens=options["page_tokens"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:
         raise UsageError(

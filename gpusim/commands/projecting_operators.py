@@ -11,8 +11,17 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
 from gpusim.tile.bands import LEVEL_PERCENT
 from gpusim.tile.machine import OPERANDS
+from gpusim.tile.memory_shapes import memory_op
 from gpusim.tile.mla import LATENT, ROTATED
-from gpusim.tile.operators import AttentionOp, GemmOp, MoeOp, project_attention_op, project_gemm_op, project_moe_op
+from gpusim.tile.operators import (
+    AttentionOp,
+    GemmOp,
+    MoeOp,
+    project_attention_op,
+    project_gemm_op,
+    project_memory_op,
+    project_moe_op,
+)
 from gpusim.tile.projection import Projection
 
 
@@ -65,6 +74,18 @@ def moe(
     _print(spec, project_moe_op(spec, op), asked, form)
 
 
+def memory(
+    kind: str, rows: int, columns: int, dtype: str, to: str | None, no_residual: bool, no_gate: bool, cold: bool, gpu: str, form: str
+) -> None:  # fmt: skip
+    op = memory_op(kind, rows, columns, dtype, to or "", gated=not no_gate, residual=not no_residual, cold=cold)
+    asked: dict[str, object] = {"kind": kind, "rows": rows, "columns": columns, "dtype": dtype}
+    if kind == "quantize":
+        asked["to"] = to or "fp8"
+    moved: dict[str, object] = {"read_bytes": int(op.read_bytes), "written_bytes": int(op.written_bytes)}
+    spec = load_gpu(gpu)
+    _print(spec, project_memory_op(spec, op), asked, form, moved)
+
+
 def _print(
     spec: GpuSpec, found: Projection, asked: dict[str, object], form: str, more: dict[str, object] | None = None
 ) -> None:
@@ -84,7 +105,7 @@ def _print(
         "operator": f"{found.operator}, on {found.gpu}",
         "time": f"{us:.4g} us ({low_us:.4g} to {high_us:.4g})",
         "interval": f"{LEVEL_PERCENT} % of measurements should lie within; {found.reason}",
-        "rate": f"{tflops:.4g} TFLOP/s, {found.dram_bytes / found.seconds / 1e9:.4g} GB/s of DRAM",
+        "rate": f"{f'{tflops:.4g} TFLOP/s, ' * bool(found.flops)}{found.dram_bytes / found.seconds / 1e9:.4g} GB/s of DRAM",
         "limiter": found.limiter,
         "moved": f"{found.dram_bytes / 1e6:.4g} MB from and to DRAM, {found.l2_bytes / 1e6:.4g} MB from and to L2",
         "launches": str(found.launches),

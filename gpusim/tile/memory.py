@@ -111,7 +111,7 @@ def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = 
         limiter = "launch"
     band = operator_band(op.kind, spec.generation, footprint_bytes)
     return Projection(
-        operator=f"{op.kind} of {op.read_bytes:g} bytes into {op.written_bytes:g}", gpu=spec.name, seconds=seconds,
+        operator=f"{op.kind} of {op.read_bytes / 1e6:.4g} MB into {op.written_bytes / 1e6:.4g} MB", gpu=spec.name, seconds=seconds,
         low_seconds=seconds / band.factor, high_seconds=seconds * band.factor, validated=band.validated,
         reason=band.reason, limiter=limiter,
         vector_flops=op.read_bytes * flops_per_byte[op.kind], dram_bytes=dram_bytes, l2_bytes=passed_bytes,

@@ -142,6 +142,14 @@ KINDS = {
         ("m", "n", "k"), {"gemm_dtype": ("sq",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8", False),
         lambda generation: library_of(generation, "int8"), _GEMM,
     ),
+    "gemm_int8_wo": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8_wo", False),
+        lambda generation: library_of(generation, "int8_wo"), _GEMM,
+    ),
+    "gemm_int4_wo": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("int4_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int4_wo", False),
+        lambda generation: library_of(generation, "int4_wo"), _GEMM,
+    ),
     "bmm": Kind(
         ("op_name", "num_tokens", "num_heads"), {"bmm_dtype": ("bfloat16",)}, {"a100_80gb": "", "h100": ""}, _rows,
         _bmm("bf16"), lambda generation: library_of(generation, "batch"), _GEMM,
@@ -154,6 +162,14 @@ KINDS = {
     "moe_fp8": Kind(
         _MOE_SHAPE, {"moe_dtype": ("fp8",)}, {"h100": "moe_torch_flow_cutlass"}, _rows, _moe("fp8"),
         lambda generation: moe_library_of(generation, "fp8"), _MOE,
+    ),
+    "moe_int4_wo": Kind(
+        _MOE_SHAPE, {"moe_dtype": ("int4_wo",)}, {"a100_80gb": "sglang_marlin_moe", "h100": "vllm_marlin_int4_moe"}, _rows, _moe("int4_wo"),
+        lambda generation: moe_library_of(generation, "int4_wo"), _MOE,
+    ),
+    "moe_mxfp4_wo": Kind(
+        _MOE_SHAPE, {"moe_dtype": ("w4a16_mxfp4",)}, {"h100": "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"}, _rows, _moe("mxfp4_wo"),
+        lambda generation: moe_library_of(generation, "mxfp4_wo"), _MOE,
     ),
     "mla_generation": Kind(
         ("batch_size", "step", "num_heads"), {"kv_cache_dtype": ("bfloat16",)}, {"a100_80gb": "trtllm", "h100": "trtllm"},
@@ -174,7 +190,8 @@ KINDS = {
 }  # fmt: skip
 #: File of each kind's rows.
 FILES = {
-    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_int8": "gemm", "bmm": "mla_bmm", "moe_bf16": "moe", "moe_fp8": "moe",
+    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm", "moe_bf16": "moe",
+    "moe_fp8": "moe", "moe_int4_wo": "moe", "moe_mxfp4_wo": "moe",
     "mla_generation": "mla_generation", "mla_context": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
 }  # fmt: skip
