@@ -6,12 +6,13 @@
     python tools/tile_attention.py ROWS --framework trtllm     another framework beside the projections, which follow vLLM's kernels
     python tools/tile_attention.py ROWS --phase context        the same of the rows of many query tokens (isl) under a causal mask
     python tools/tile_attention.py ROWS --window               rows with a window that leaves keys out, in either phase; with --final --record as well
+    python tools/tile_attention.py ROWS --cache fp8            rows with keys and values of 8 bits, in either phase; with --final --record as well
     python tools/tile_attention.py ROWS --figures-of hopper    as a GPU that is only described: with another generation's figures
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads, num_key_value_heads, head_dim,
 window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a). Rows count with bfloat16 keys, no window (unless
---window), and heads of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
+--window or --cache fp8), and heads of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
 the cache, one more is new (isl: as many queries as keys); the same buffers every time, so that keys are found in L2 where they fit.
 """
 
@@ -34,7 +35,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.tile.attention import AttentionLibrary, AttentionShape, attention_library_of, project_attention
+from gpusim.tile.attention import AttentionLibrary, AttentionShape, attention_library_of, cache_rows, project_attention
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
 from gpusim.tile.bands import KV_REGIONS, LEVEL_PERCENT, QUERY_REGIONS
 
@@ -45,6 +46,8 @@ HEADS = ("num_heads", "num_key_value_heads", "head_dim")
 SHAPE = {"generation": ("batch_size", "step", *HEADS), "context": ("batch_size", "isl", *HEADS)}
 REGIONS: dict[str, tuple[tuple[str, float], ...]] = {"generation": KV_REGIONS, "context": QUERY_REGIONS}
 HEAD_DIMS = (64, 128, 192, 256)
+#: Of keys and values -> in the rows.
+CACHES = {"bf16": "bfloat16", "fp8": "fp8"}
 FITTED = {
     "generation": (
         "launch_ns", "regroup_ns", "regroup_head_cycles", "start_cycles", "step_cycles", "block_bytes_per_cycle",
@@ -63,15 +66,17 @@ def measured_shapes(
     count: int | None,
     phase: str = "generation",
     window: bool = False,
+    cache: str = "bf16",
+    head_dims: tuple[int, ...] = HEAD_DIMS,
 ) -> pd.DataFrame:
     """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash; ``window``: of shapes whose window leaves keys out, with
-    window_size."""
+    window_size; ``cache``: of keys and values, a key of CACHES."""
     shape = [*SHAPE[phase], *(["window_size"] if window else [])]
     table = pd.read_csv(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table.loc[
         table.gpu.isin(names) & (table.framework == framework) & (table.suspect == 0)
-        & (table.kv_cache_dtype == "bfloat16") & table.head_dim.isin(HEAD_DIMS)
+        & (table.kv_cache_dtype == CACHES[cache]) & table.head_dim.isin(head_dims)
     ]  # fmt: skip
     length = table.isl if phase == "context" else table.step + 1
     table = table.loc[(table.window_size > 0) & (table.window_size < length) if window else table.window_size == 0]
@@ -83,18 +88,22 @@ def measured_shapes(
         found["size"] = found.isl
     else:
         keys = found.window_size if window else found.step + 1
-        found["size"] = 4.0 * found.batch_size * found.num_key_value_heads * keys * found.head_dim
+        found["size"] = (
+            (2.0 if cache == "fp8" else 4.0) * found.batch_size * found.num_key_value_heads * keys * found.head_dim
+        )
     return found[found.key % 2 == int(final)].sort_values("key").head(count if count else len(found))
 
 
-def errors(gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | ContextLibrary | None = None) -> np.ndarray:
+def errors(
+    gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | ContextLibrary | None = None, cache: str = "bf16"
+) -> np.ndarray:
     """Relative errors of the projected times."""
     spec = load_gpu(gpu)
     windows = shapes.window_size.astype(int) if "window_size" in shapes else [0] * len(shapes)
     if "isl" in shapes:
         assert not isinstance(library, AttentionLibrary)
         seconds = [
-            project_context(spec, ContextShape(*row, window=window), library).seconds
+            project_context(spec, ContextShape(*row, window=window, kv_dtype=cache), library).seconds
             for row, window in zip(
                 shapes[list(SHAPE["context"])].astype(int).itertuples(index=False), windows, strict=True
             )
@@ -102,7 +111,9 @@ def errors(gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | ContextLi
     else:
         assert not isinstance(library, ContextLibrary)
         seconds = [
-            project_attention(spec, AttentionShape(batch, step + 1, *heads, window=window), library).seconds
+            project_attention(
+                spec, AttentionShape(batch, step + 1, *heads, window=window, kv_dtype=cache), library
+            ).seconds
             for (batch, step, *heads), window in zip(
                 shapes[list(SHAPE["generation"])].astype(int).itertuples(index=False), windows, strict=True
             )
@@ -144,15 +155,18 @@ def band_rows(phase: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, di
     return rows
 
 
-def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLibrary | ContextLibrary:
+def fit(
+    gpu: str, phase: str, shapes: pd.DataFrame, rounds: int, cache: str = "bf16", head_dim: int = 128
+) -> AttentionLibrary | ContextLibrary:
     """Figures with a smaller mean of the logarithms' distance, each changed in turn."""
     known = attention_library_of if phase == "generation" else context_library_of
-    library: AttentionLibrary | ContextLibrary = known(load_gpu(gpu).generation)
+    rows = cache_rows(1.0 if cache == "fp8" else 2.0, head_dim)
+    library: AttentionLibrary | ContextLibrary = known(load_gpu(gpu).generation, rows=rows)
     names = FITTED[phase]
     spread = dict.fromkeys(names, 0.2)
 
     def loss(tried: AttentionLibrary | ContextLibrary) -> float:
-        off = np.log1p(errors(gpu, shapes, tried))
+        off = np.log1p(errors(gpu, shapes, tried, cache))
         return float(np.abs(off).mean() + 0.02 * abs(off.mean()))
 
     best = loss(library)
@@ -176,6 +190,16 @@ def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLib
 @click.option("--gpu", "gpus", multiple=True, type=click.Choice(sorted(GPUS.values())), help="Only this GPU.")
 @click.option("--phase", type=click.Choice(PHASES), default=PHASES[0], show_default=True)
 @click.option("--window", is_flag=True, help="Shapes whose window leaves keys out.")
+@click.option(
+    "--cache", type=click.Choice(sorted(CACHES)), default="bf16", show_default=True, help="Of keys and values."
+)
+@click.option(
+    "--head-dim",
+    "head_dims",
+    multiple=True,
+    type=click.Choice([str(each) for each in HEAD_DIMS]),
+    help="Only heads of so many elements; may be repeated.",
+)
 @click.option("--framework", default="vllm", show_default=True)
 @click.option("--final", is_flag=True, help="The half that is looked at when a change is finished.")
 @click.option("--shapes", "count", type=click.IntRange(1), default=None, help="So many shapes of the half, by hash.")
@@ -184,13 +208,17 @@ def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLib
 @click.option("--figures-of", type=click.Choice(["ampere", "hopper"]), help="Another generation's figures.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
-    rows: Path, gpus: tuple[str, ...], phase: str, window: bool, framework: str, final: bool, count: int | None, record: bool, fitted: str | None,
-    figures_of: str | None, form: str,
+    rows: Path, gpus: tuple[str, ...], phase: str, window: bool, cache: str, head_dims: tuple[str, ...], framework: str, final: bool, count: int | None, record: bool,
+    fitted: str | None, figures_of: str | None, form: str,
 ) -> None:  # fmt: skip
+    dims = tuple(map(int, head_dims)) or HEAD_DIMS
+    if window and cache != "bf16":
+        raise click.UsageError("--window is of rows with keys of 16 bits: leave out --cache")
     if fitted:
         gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
         with shown(sys.stderr):
-            found = fit(gpu, phase, measured_shapes(rows, gpu, framework, False, count or 1500, phase), 5)
+            shapes = measured_shapes(rows, gpu, framework, False, count or 1500, phase, False, cache, dims)
+            found = fit(gpu, phase, shapes, 5, cache, max(dims))
         click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED[phase]))
         return
     if record and figures_of:
@@ -200,15 +228,20 @@ def main(
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     printed, kept = [], {}
     for gpu in gpus or GPUS.values():
-        shapes = measured_shapes(rows, gpu, framework, final, count, phase, window)
+        shapes = measured_shapes(rows, gpu, framework, final, count, phase, window, cache, dims)
         if not len(shapes):
             continue
-        off = errors(gpu, shapes, known(figures_of) if figures_of else None)
+        off = errors(gpu, shapes, known(figures_of) if figures_of else None, cache)
         printed += region_rows(gpu, phase, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:
         document = json.loads(RECORD.read_text(encoding="utf-8"))
-        document[f"{phase}_window" if window else phase] = {"generations": kept, "regions": printed}
+        if head_dims:
+            raise click.UsageError("--record keeps the errors of all heads: leave out --head-dim")
+        document[f"{phase}_window" if window else f"{phase}_fp8" if cache == "fp8" else phase] = {
+            "generations": kept,
+            "regions": printed,
+        }
         write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     click.echo(format_records(printed, form))
 

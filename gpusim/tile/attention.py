@@ -103,10 +103,21 @@ class AttentionLibrary:
     l2_share: float
 
 
+#: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are transposed on the way.
+WIDE_HEAD = 128
+
+
+def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
+    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, in order."""
+    if element_bytes >= 2:
+        return ()
+    return ("fp8_cache", "fp8_cache_wide") if head_dim > WIDE_HEAD else ("fp8_cache",)
+
+
 @functools.cache
-def attention_library_of(generation: str) -> AttentionLibrary:
-    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
-    for a generation of which nothing is known."""
+def attention_library_of(generation: str, rows: tuple[str, ...] = ()) -> AttentionLibrary:
+    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what ``rows`` say otherwise
+    (:func:`cache_rows`). Raises SpecError for a generation of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -114,6 +125,8 @@ def attention_library_of(generation: str) -> AttentionLibrary:
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
+    for each in rows:
+        row |= table[name].get(each, {})
     expected = {each.name for each in fields(AttentionLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -127,7 +140,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where they fit. ``library``: other
     figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     machine = tile_machine(spec, shape.dtype)
-    used = library or attention_library_of(spec.generation)
+    used = library or attention_library_of(spec.generation, cache_rows(shape.kv_element_bytes, shape.head_dim))
     group = shape.heads // shape.kv_heads
     rereads = group if shape.each_head else 1
     blocks = shape.batch * shape.kv_heads * max(rereads, -(-group // used.query_rows))

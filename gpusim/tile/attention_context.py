@@ -18,7 +18,7 @@ import numpy as np
 from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
+from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, cache_rows, project_attention
 from gpusim.tile.bands import context_band, operator_band
 from gpusim.tile.library import LIKE
 from gpusim.tile.machine import OPERANDS, tile_machine
@@ -61,10 +61,14 @@ class ContextShape:
                 raise SpecError(f"an attention's dtype is {dtype!r}: known are {', '.join(OPERANDS)}")
 
     @property
+    def kv_element_bytes(self) -> float:
+        """Of an element of keys and values."""
+        return OPERANDS[self.kv_dtype or self.dtype][0]
+
+    @property
     def kv_bytes(self) -> float:
         """Of the new keys and values."""
-        kv_element_bytes = OPERANDS[self.kv_dtype or self.dtype][0]
-        return 2.0 * kv_element_bytes * self.batch * self.kv_heads * self.queries * self.head_dim
+        return 2.0 * self.kv_element_bytes * self.batch * self.kv_heads * self.queries * self.head_dim
 
     @property
     def prefix_bytes(self) -> float:
@@ -111,9 +115,9 @@ class ContextLibrary:
 
 
 @functools.cache
-def context_library_of(generation: str, causal: bool = True) -> ContextLibrary:
-    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
-    for a generation of which nothing is known."""
+def context_library_of(generation: str, causal: bool = True, rows: tuple[str, ...] = ()) -> ContextLibrary:
+    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what ``rows`` say
+    otherwise (:func:`gpusim.tile.attention.cache_rows`). Raises SpecError for a generation of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -123,6 +127,8 @@ def context_library_of(generation: str, causal: bool = True) -> ContextLibrary:
     row = dict(table[name].get("context", {}))
     if not causal:
         row |= table[name].get("encoder", {})
+    for each in rows:
+        row |= table[name].get(f"context_{each}", {})
     expected = {each.name for each in fields(ContextLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -143,7 +149,8 @@ def project_context(
         )  # fmt: skip
         return project_attention(spec, one)
     machine = tile_machine(spec, shape.dtype)
-    used = library or context_library_of(spec.generation, shape.causal)
+    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    used = library or context_library_of(spec.generation, shape.causal, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     tiles, steps, longest = _steps(shape, packed, used.query_rows, used.kv_columns)
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm

@@ -87,14 +87,19 @@ def _attention_table(phase: str) -> dict[str, dict[str, dict[str, float]]]:
 
 def attention_band(generation: str, dtype: str, kv_bytes: float, window: bool = False) -> Band:
     """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values; ``window``: which leaves keys out."""
-    phase, region = "generation" + "_window" * window, _within(KV_REGIONS, kv_bytes)
+    phase, region = "generation" + _suffix(dtype, window), _within(KV_REGIONS, kv_bytes)
     return _attention_band(phase, generation, dtype, region, " of keys and values" + " in a window" * window)
 
 
 def context_band(generation: str, dtype: str, queries: int, window: bool = False) -> Band:
     """The band of an attention with ``queries`` query tokens a sequence; ``window``: which leaves keys out."""
-    phase, region = "context" + "_window" * window, _within(QUERY_REGIONS, queries)
+    phase, region = "context" + _suffix(dtype, window), _within(QUERY_REGIONS, queries)
     return _attention_band(phase, generation, dtype, region, " queries a sequence" + " with a window" * window)
+
+
+def _suffix(dtype: str, window: bool) -> str:
+    """Of the rows that were measured apart: with a window, or with a cache of fp8 (with both: none)."""
+    return "_window" * window or "_fp8" * (dtype == "fp8")
 
 
 def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
@@ -103,14 +108,15 @@ def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
 
 def _attention_band(phase: str, generation: str, dtype: str, region: str, of: str) -> Band:
     known = _attention_table(phase)
-    if region in known.get(generation, {}) and dtype in ("bf16", "fp16"):
+    measured = dtype == "fp8" if phase.endswith("_fp8") else dtype in ("bf16", "fp16")
+    if region in known.get(generation, {}) and measured:
         row = known[generation][region]
         reason = f"{int(row['shapes'])} measured shapes, {region}{of}, on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], int(row["shapes"]), True, reason)
     widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
     widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
     if generation not in known:
-        return _borrowed(phase.removesuffix("_window"), region, widest, f"attention of the {generation} generation")
+        return _borrowed(phase.partition("_")[0], region, widest, f"attention of the {generation} generation")
     what = dtype if region in known[generation] else f"the {generation} generation{of}"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
@@ -125,7 +131,8 @@ OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_int4_wo": (" rows", REGIONS), "moe_int4_wo": (" tokens", REGIONS), "moe_mxfp4_wo": (" tokens", REGIONS),
     "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS), "moe_bf16": (" tokens", REGIONS), "moe_fp8": (" tokens", REGIONS),
     "moe_fp8_block": (" tokens", REGIONS), "mla_generation": (" of latents", KV_REGIONS),
-    "mla_context": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
+    "mla_generation_fp8": (" of latents", KV_REGIONS),
+    "mla_context": (" queries a sequence", QUERY_REGIONS), "mla_context_fp8": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
     "quantize": (" moved", BYTE_REGIONS),
 }  # fmt: skip
 #: Of an operator without any measured rows: a guess, wider than most that are known.

@@ -78,6 +78,11 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
     )  # fmt: skip
 
 
+def has_products(spec: GpuSpec, dtype: str) -> bool:
+    """Whether the GPU multiplies operands of ``dtype``, a key of :data:`OPERANDS`."""
+    return _macs_per_cycle(spec, dtype) > 0
+
+
 def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
     """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of each of 128 rows a
     column), warp groups, warps. fp32: by its FMA pipes."""

@@ -17,7 +17,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
 from gpusim.tile.bands import operator_band
 from gpusim.tile.library import LIKE
-from gpusim.tile.machine import OPERANDS, tile_machine
+from gpusim.tile.machine import OPERANDS, has_products, tile_machine
 from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("mla.toml")
@@ -80,16 +80,17 @@ class MlaLibrary:
 
 
 @functools.cache
-def mla_library_of(generation: str) -> MlaLibrary:
-    """The latent attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises
-    SpecError for a generation of which nothing is known."""
+def mla_library_of(generation: str, kv_dtype: str = "") -> MlaLibrary:
+    """The latent attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says otherwise of
+    a cache of ``kv_dtype``. Raises SpecError for a generation of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
         raise SpecError(
             f"no latent attention is known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
-    row = {key: value for key, value in table[name].items() if key != "context"}
+    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
+    row |= table[name].get(f"{kv_dtype}_cache", {})
     expected = {each.name for each in fields(MlaLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -97,11 +98,17 @@ def mla_library_of(generation: str) -> MlaLibrary:
 
 
 @functools.cache
-def mla_context_library_of(generation: str) -> ContextLibrary:
+def mla_context_library_of(generation: str, kv_dtype: str = "") -> ContextLibrary:
     """The same of the kernels over a context: plain attention's, but for what ``mla.toml`` says otherwise."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
-    return replace(context_library_of(generation), **table.get(name, {}).get("context", {}))
+    own = table.get(name, {})
+    return replace(context_library_of(generation), **own.get("context", {}) | own.get(f"context_{kv_dtype}_cache", {}))
+
+
+def _multiplied(spec: GpuSpec, shape: MlaShape) -> str:
+    """What the tensor cores multiply: latents as the cache has them where the GPU has such products, and queries are brought to their format; else latents are widened."""
+    return shape.kv_dtype if shape.kv_dtype and has_products(spec, shape.kv_dtype) else shape.dtype
 
 
 def project_mla(
@@ -111,20 +118,19 @@ def project_mla(
     GPU has no such products."""
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
     long = shape.phase == "context" and shape.queries > 1
-    band = operator_band(
-        "mla_context" if long else "mla_generation", spec.generation, shape.queries if long else shape.kv_bytes
-    )
+    kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
+    band = operator_band(kind, spec.generation, shape.queries if long else shape.kv_bytes)
     if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype
         )  # fmt: skip
-        found = project_context(spec, plain, context or mla_context_library_of(spec.generation))
+        found = project_context(spec, plain, context or mla_context_library_of(spec.generation, shape.kv_dtype))
         return replace(
             found, operator=title, validated=band.validated, reason=band.reason, low_seconds=found.seconds / band.factor,
             high_seconds=found.seconds * band.factor,
         )  # fmt: skip
-    machine = tile_machine(spec, shape.dtype)
-    used = library or mla_library_of(spec.generation)
+    machine = tile_machine(spec, _multiplied(spec, shape))
+    used = library or mla_library_of(spec.generation, shape.kv_dtype)
     rows = shape.heads * shape.queries
     blocks = shape.batch * -(-rows // used.query_rows)
     steps = -(-shape.keys // used.kv_columns)

@@ -161,3 +161,20 @@ def test_the_command_gives_one_record_and_refuses_in_one_line(capsys):
     assert capsys.readouterr().err.splitlines() == [
         "error: an attention's heads are 32, no multiple of its kv_heads, 5"
     ]
+
+
+def test_a_cache_of_eight_bits_has_kernels_of_its_own_and_its_own_interval():
+    h100, a100 = load_gpu("h100"), load_gpu("a100_80gb")
+
+    def seconds(length: int, head_dim: int, kv_dtype: str) -> float:
+        return project_attention(h100, AttentionShape(16, length, 32, 8, head_dim, kv_dtype=kv_dtype)).seconds
+
+    # Small caches pay for the conversion of queries, large ones gain what they no longer read, wide heads less of it.
+    assert seconds(256, 128, "fp8") > seconds(256, 128, "bf16")
+    assert seconds(65536, 128, "fp8") < 0.7 * seconds(65536, 128, "bf16")
+    assert seconds(65536, 256, "fp8") > 0.9 * seconds(65536, 256, "bf16")
+    many = project_context(h100, ContextShape(4, 2048, 32, 8, 128, kv_dtype="fp8"))
+    one = project_attention(h100, AttentionShape(4, 2048, 32, 8, 128, kv_dtype="fp8"))
+    assert many.validated and one.validated
+    assert not project_attention(a100, AttentionShape(4, 2048, 32, 8, 128, kv_dtype="fp8")).validated
+    assert attention_library_of("ampere", ("fp8_cache",)) == attention_library_of("ampere")
