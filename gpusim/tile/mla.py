@@ -16,7 +16,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
 from gpusim.tile.bands import operator_band
-from gpusim.tile.library import LIKE
+from gpusim.tile.library import LIKE, kernels_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
@@ -101,7 +101,7 @@ def mla_context_library_of(generation: str) -> ContextLibrary:
     """The same of the kernels over a context: plain attention's, but for what ``mla.toml`` says otherwise."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
-    return replace(context_library_of(generation), **table.get(name, {}).get("context", {}))
+    return replace(context_library_of(name), **table.get(name, {}).get("context", {}))
 
 
 def project_mla(
@@ -112,19 +112,19 @@ def project_mla(
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
     long = shape.phase == "context" and shape.queries > 1
     band = operator_band(
-        "mla_context" if long else "mla_generation", spec.generation, shape.queries if long else shape.kv_bytes
+        "mla_context" if long else "mla_generation", kernels_of(spec), shape.queries if long else shape.kv_bytes
     )
     if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype
         )  # fmt: skip
-        found = project_context(spec, plain, context or mla_context_library_of(spec.generation))
+        found = project_context(spec, plain, context or mla_context_library_of(kernels_of(spec)))
         return replace(
             found, operator=title, validated=band.validated, reason=band.reason, low_seconds=found.seconds / band.factor,
             high_seconds=found.seconds * band.factor,
         )  # fmt: skip
     machine = tile_machine(spec, shape.dtype)
-    used = library or mla_library_of(spec.generation)
+    used = library or mla_library_of(kernels_of(spec))
     rows = shape.heads * shape.queries
     blocks = shape.batch * -(-rows // used.query_rows)
     steps = -(-shape.keys // used.kv_columns)

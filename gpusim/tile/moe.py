@@ -17,7 +17,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import operator_band
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import LIKE, Library, Tile, library_of
+from gpusim.tile.library import LIKE, Library, Tile, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.moe_tiles import searched_tile
@@ -124,7 +124,7 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
 def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> Projection:
     """Time of one GPU's part of ``op`` on ``spec``, the most loaded one's; ``library``: other figures than the generation's own. Raises SpecError
     where the GPU has no such products."""
-    used = library or moe_library_of(spec.generation, op.dtype)
+    used = library or moe_library_of(kernels_of(spec), op.dtype)
     machine = tile_machine(spec, op.dtype)
     groups, others = all_expert_rows(op.tokens, op.experts, op.top_k, op.ep, op.distribution)
     rows, inside = sum(groups), -(-op.intermediate // op.tp)
@@ -156,7 +156,7 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     kind = f"moe_{'bf16' if op.dtype == 'fp16' else op.dtype}{'_block' * op.block_scaled}"
-    band = operator_band(kind, spec.generation, op.tokens)
+    band = operator_band(kind, kernels_of(spec), op.tokens)
     return joined(
         title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * op.tokens) + zeros_seconds + extra_seconds,
     )  # fmt: skip
