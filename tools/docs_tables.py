@@ -233,7 +233,7 @@ def attention_errors() -> str:
     rows = [
         [phase.replace("_fp8", ", fp8 cache").replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
-        for phase in ("generation", "context", "generation_fp8", "context_fp8", "generation_window", "context_window")
+        for phase in known
         for each in known[phase]["regions"]
     ]  # fmt: skip
     head = ["phase", "GPU", "keys and values, or queries", "shapes", "mean error", "median", "signed", "within 10 %"]

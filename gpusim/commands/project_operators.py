@@ -48,12 +48,19 @@ _COUNT = click.IntRange(1, (1 << 31) - 1)
     help="Of queries, keys and values.",
 )
 @click.option("--kv-dtype", type=click.Choice(("bf16", "fp16", "fp8")), help="Of the cache; as --dtype if not given.")
+@click.option(
+    "--framework",
+    type=click.Choice(("vllm", "sglang", "trtllm")),
+    default="vllm",
+    show_default=True,
+    help="Whose kernels; not with --kind mla.",
+)
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def attention(
     phase: str, kind: str, batch: int, length: int, queries: int | None, heads: int, kv_heads: int | None, head_dim: int, window: int,
-    dtype: str, kv_dtype: str | None, gpu: str, form: str,
+    dtype: str, kv_dtype: str | None, framework: str, gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of attention by a library like FlashAttention: of one query token a sequence, as when text is generated, or of a whole context.
 
@@ -76,6 +83,8 @@ def attention(
         raise UsageError(f"--queries {queries} is more than --length {length}, which has the new tokens too")
     if kind == "mla" and window:
         raise UsageError("--window is not for --kind mla: latent attention meets all keys")
+    if kind == "mla" and framework != "vllm":
+        raise UsageError("--framework is not for --kind mla: one library's kernels of latent attention are known")
 
 
 @click.command()

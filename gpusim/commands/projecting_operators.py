@@ -45,14 +45,16 @@ def gemm(
 
 def attention(
     phase: str, kind: str, batch: int, length: int, queries: int | None, heads: int, kv_heads: int | None, head_dim: int, window: int,
-    dtype: str, kv_dtype: str | None, gpu: str, form: str,
+    dtype: str, kv_dtype: str | None, framework: str, gpu: str, form: str,
 ) -> None:  # fmt: skip
     kv_heads = heads if kv_heads is None else kv_heads
     queries = 1 if phase == "generation" else queries or length
-    op = AttentionOp(phase, batch, queries, length, heads, kv_heads, head_dim, dtype, kv_dtype, window, kind)
+    op = AttentionOp(
+        phase, batch, queries, length, heads, kv_heads, head_dim, dtype, kv_dtype, window, kind, framework=framework
+    )
     asked = {
         "phase": phase, "kind": kind, "batch": batch, "length": length, "queries": queries, "heads": heads, "kv_heads": kv_heads,
-        "head_dim": head_dim, "window": window, "dtype": dtype, "kv_dtype": kv_dtype or dtype,
+        "head_dim": head_dim, "window": window, "dtype": dtype, "kv_dtype": kv_dtype or dtype, "framework": framework,
     }  # fmt: skip
     keys = batch * min(length, window or length)
     element_bytes = OPERANDS[kv_dtype or dtype][0]

@@ -297,7 +297,8 @@ class DramSpec:
     """``channels`` independent channels; ``miss_latency_ns`` is L2 miss to data back at the slice,
     unloaded, for a bank that must first change its row (a row that is already open answers
     ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
-    refresh and command overheads leave. ``row_cycle_ns``: one bank opens a row at most once each
+    refresh and command overheads leave, and ``read_efficiency`` the same of reads alone as library kernels make them,
+    where that is known apart (0: as ``efficiency``; only projections take it). ``row_cycle_ns``: one bank opens a row at most once each
     so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
     go, down to ``write_low_entries``, each change of direction costing the turnaround; with no read
     waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
@@ -320,6 +321,7 @@ class DramSpec:
     write_queue_entries: int = 64
     write_hold_ns: float = 300.0
     scattered_rows: int = 1
+    read_efficiency: float = 0.0
 
 
 @dataclass(frozen=True)

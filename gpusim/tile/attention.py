@@ -16,7 +16,7 @@ from pathlib import Path
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import attention_band
-from gpusim.tile.library import LIKE, library_of
+from gpusim.tile.library import LIKE, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
@@ -27,6 +27,8 @@ _LARGEST = 1 << 31
 _FULL, _NEAR_BEST, _MOST_PARTS = 0.8, 0.85, 128
 #: Operations outside the tensor cores for each score: scale and shift, exponential, maximum, sum, conversion.
 SCORE_OPERATIONS = 6.0
+#: Whose kernels are known: what the table says of a generation is the first one's.
+FRAMEWORKS = ("vllm", "sglang", "trtllm")
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 
 
@@ -35,7 +37,7 @@ class AttentionShape:
     """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of ``head_dim`` elements;
     ``window``: only so many of the last keys count (0: all); ``kv_dtype``: of the cache, where it is not the queries' (""). ``each_head``: a block has one
     query head, and reads its keys whichever others share them, without splitting them (masked multi-head attention as of TensorRT-LLM 0.5 to 0.6, before its kernels
-    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B)."""
+    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`)."""
 
     batch: int
     kv_length: int
@@ -46,6 +48,7 @@ class AttentionShape:
     window: int = 0
     kv_dtype: str = ""
     each_head: bool = False
+    framework: str = FRAMEWORKS[0]
 
     def __post_init__(self) -> None:
         for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
@@ -56,6 +59,7 @@ class AttentionShape:
             raise SpecError(f"an attention's heads are {self.heads}, no multiple of its kv_heads, {self.kv_heads}")
         if not 0 <= self.window < _LARGEST:
             raise SpecError(f"an attention's window is {self.window}, not between 0 and {_LARGEST - 1}")
+        framework_known(self.framework)
         for dtype in (self.dtype, self.kv_dtype or self.dtype):
             if dtype not in OPERANDS:
                 raise SpecError(f"an attention's dtype is {dtype!r}: known are {', '.join(OPERANDS)}")
@@ -89,6 +93,7 @@ class AttentionLibrary:
     kv_columns: int
     blocks_per_sm: int
     splits_single_heads: int
+    most_shared: int
     launch_ns: float
     regroup_ns: float
     regroup_head_cycles: float
@@ -114,10 +119,19 @@ def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
     return ("fp8_cache", "fp8_cache_wide") if head_dim > WIDE_HEAD else ("fp8_cache",)
 
 
+def framework_known(framework: str) -> str:
+    """``framework``. Raises SpecError where nothing is known of its kernels."""
+    if framework not in FRAMEWORKS:
+        raise SpecError(f"an attention's framework is {framework!r}: known are {', '.join(FRAMEWORKS)}")
+    return framework
+
+
 @functools.cache
-def attention_library_of(generation: str, rows: tuple[str, ...] = ()) -> AttentionLibrary:
-    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what ``rows`` say otherwise
-    (:func:`cache_rows`). Raises SpecError for a generation of which nothing is known."""
+def attention_library_of(
+    generation: str, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
+) -> AttentionLibrary:
+    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says
+    otherwise of ``framework``, and in ``rows`` (:func:`cache_rows`, known of the first framework). Raises SpecError for a generation or a framework of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -125,7 +139,8 @@ def attention_library_of(generation: str, rows: tuple[str, ...] = ()) -> Attenti
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
-    for each in rows:
+    row |= table[name].get(framework_known(framework), {})
+    for each in rows if framework == FRAMEWORKS[0] else ():
         row |= table[name].get(each, {})
     expected = {each.name for each in fields(AttentionLibrary)}
     if set(row) != expected:
@@ -140,9 +155,11 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where they fit. ``library``: other
     figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     machine = tile_machine(spec, shape.dtype)
-    used = library or attention_library_of(spec.generation, cache_rows(shape.kv_element_bytes, shape.head_dim))
+    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    used = library or attention_library_of(kernels_of(spec), shape.framework, rows)
     group = shape.heads // shape.kv_heads
-    rereads = group if shape.each_head else 1
+    each_head = shape.each_head or 0 < used.most_shared < group
+    rereads = group if each_head else 1
     blocks = shape.batch * shape.kv_heads * max(rereads, -(-group // used.query_rows))
     all_steps, places = -(-shape.kv_length // used.kv_columns), machine.sm_count * used.blocks_per_sm
     kv_bytes = shape.kv_bytes
@@ -150,7 +167,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         # Tiles of keys lie at multiples of their width, a window begins in the midst of one, which is loaded whole.
         all_steps = min(all_steps, -(-(shape.keys - 1) // used.kv_columns) + 1)
         kv_bytes *= min(shape.kv_length, all_steps * used.kv_columns) / shape.keys
-    whole = shape.each_head or (group == 1 and not used.splits_single_heads)
+    whole = each_head or (group == 1 and not used.splits_single_heads)
     parts = 1 if whole else _parts(blocks, places, all_steps)
     step_bytes = 2.0 * shape.kv_element_bytes * used.kv_columns * shape.head_dim
     step_flops = 4.0 * used.query_rows * used.kv_columns * shape.head_dim
@@ -162,7 +179,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     # Of what does not fit a part is found: none where it is twice as large.
     missed = min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
     # What is read again comes from L2 while it is being read by neighbours, at the rate that products' loads reach.
-    l2_share = library_of(spec.generation).l2_rate_share if shape.each_head else used.l2_rate_share
+    l2_share = library_of(kernels_of(spec)).l2_rate_share if each_head else used.l2_rate_share
     l2_rate = machine.l2_bytes_per_cycle * l2_share
     bounds = {
         "DRAM": start_cycles
@@ -177,13 +194,15 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.head_dim
         cycles += used.combine_cycles + parts_bytes / l2_rate
     # Heads that share keys are put side by side, by copies, where that is not how they lie.
-    regrouped = group > 1 and not shape.each_head and shape.batch > 1 and shape.kv_heads > 1
+    regrouped = group > 1 and not each_head and shape.batch > 1 and shape.kv_heads > 1
     cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
     launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
     seconds = launch_seconds + cycles / machine.clock_hz
     if launch_seconds > seconds / 2:
         limiter = "launch"
-    band = attention_band(spec.generation, shape.kv_dtype or shape.dtype, shape.kv_bytes, shape.keys < shape.kv_length)
+    band = attention_band(
+        kernels_of(spec), shape.kv_dtype or shape.dtype, shape.kv_bytes, shape.keys < shape.kv_length, shape.framework
+    )
     if shape.each_head and group > 1:
         band = replace(
             band,

@@ -18,9 +18,16 @@ import numpy as np
 from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, cache_rows, project_attention
+from gpusim.tile.attention import (
+    FRAMEWORKS,
+    SCORE_OPERATIONS,
+    AttentionShape,
+    cache_rows,
+    framework_known,
+    project_attention,
+)
 from gpusim.tile.bands import context_band, operator_band
-from gpusim.tile.library import LIKE
+from gpusim.tile.library import LIKE, kernels_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
@@ -33,7 +40,8 @@ _LARGEST = 1 << 31
 class ContextShape:
     """``batch`` sequences of ``queries`` tokens, each of which meets itself and those before it; ``heads`` query heads share ``kv_heads`` of
     ``head_dim`` elements. ``prefix``: keys before the queries that each of them meets too (a chunk of a prompt); ``window``: only so many of the last
-    keys count (0: all); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("")."""
+    keys count (0: all); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("");
+    ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`)."""
 
     batch: int
     queries: int
@@ -45,6 +53,7 @@ class ContextShape:
     window: int = 0
     causal: bool = True
     kv_dtype: str = ""
+    framework: str = FRAMEWORKS[0]
 
     def __post_init__(self) -> None:
         for name, most in (("batch", _LARGEST), ("queries", _MOST_QUERIES), ("heads", _LARGEST), ("kv_heads", _LARGEST), ("head_dim", _LARGEST)):  # fmt: skip
@@ -56,6 +65,7 @@ class ContextShape:
         for name in ("prefix", "window"):
             if not 0 <= getattr(self, name) < _LARGEST:
                 raise SpecError(f"an attention's {name} is {getattr(self, name)}, not between 0 and {_LARGEST - 1}")
+        framework_known(self.framework)
         for dtype in (self.dtype, self.kv_dtype or self.dtype):
             if dtype not in OPERANDS:
                 raise SpecError(f"an attention's dtype is {dtype!r}: known are {', '.join(OPERANDS)}")
@@ -115,9 +125,12 @@ class ContextLibrary:
 
 
 @functools.cache
-def context_library_of(generation: str, causal: bool = True, rows: tuple[str, ...] = ()) -> ContextLibrary:
-    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what ``rows`` say
-    otherwise (:func:`gpusim.tile.attention.cache_rows`). Raises SpecError for a generation of which nothing is known."""
+def context_library_of(
+    generation: str, causal: bool = True, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
+) -> ContextLibrary:
+    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with
+    what the table says otherwise of ``framework``, and in ``rows`` (:func:`gpusim.tile.attention.cache_rows`, known of the first framework). Raises SpecError for a generation or a
+    framework of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -125,9 +138,11 @@ def context_library_of(generation: str, causal: bool = True, rows: tuple[str, ..
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
     row = dict(table[name].get("context", {}))
+    of_frameworks = {each: row.pop(each, {}) for each in FRAMEWORKS}
+    row |= of_frameworks[framework_known(framework)]
     if not causal:
         row |= table[name].get("encoder", {})
-    for each in rows:
+    for each in rows if framework == FRAMEWORKS[0] else ():
         row |= table[name].get(f"context_{each}", {})
     expected = {each.name for each in fields(ContextLibrary)}
     if set(row) != expected:
@@ -145,12 +160,13 @@ def project_context(
     ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     if shape.queries == 1:  # the library takes its kernels for generation
         one = AttentionShape(
-            shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype
+            shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype,
+            framework=shape.framework,
         )  # fmt: skip
         return project_attention(spec, one)
     machine = tile_machine(spec, shape.dtype)
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
-    used = library or context_library_of(spec.generation, shape.causal, rows)
+    used = library or context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     tiles, steps, longest = _steps(shape, packed, used.query_rows, used.kv_columns)
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
@@ -179,9 +195,9 @@ def project_context(
         limiter = "power"
     seconds += launch_seconds
     windowed = 0 < shape.window < shape.prefix + shape.queries
-    band = context_band(spec.generation, shape.kv_dtype or shape.dtype, shape.queries, windowed)
+    band = context_band(kernels_of(spec), shape.kv_dtype or shape.dtype, shape.queries, windowed, shape.framework)
     if not shape.causal and not shape.window:
-        band = operator_band("encoder", spec.generation, shape.queries)
+        band = operator_band("encoder", kernels_of(spec), shape.queries)
     if shape.prefix and band.validated:
         band = replace(band, validated=False, reason="not validated: nothing was compared with a prefix")
     return Projection(

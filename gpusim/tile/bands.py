@@ -17,6 +17,8 @@ _ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
 _OPERATORS_FILE = Path(__file__).with_name("operator_errors.json")
 _OTHER_FIGURES_FILE = Path(__file__).with_name("other_figures_errors.json")
 LEVEL_PERCENT = 80
+#: The framework whose attention kernels are taken where none is named.
+_FOLLOWED = "vllm"
 #: Regions by the rows of the result: name, most rows.
 REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
 #: Regions of attention by the bytes of all keys and values: name, most bytes.
@@ -82,41 +84,49 @@ QUERY_REGIONS = (("up to 64", 64), ("65 to 512", 512), ("513 to 2,048", 2048), (
 
 @functools.cache
 def _attention_table(phase: str) -> dict[str, dict[str, dict[str, float]]]:
-    return json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))[phase]["generations"]
+    recorded = json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))
+    return recorded[phase]["generations"] if phase in recorded else {}
 
 
-def attention_band(generation: str, dtype: str, kv_bytes: float, window: bool = False) -> Band:
+def attention_band(
+    generation: str, dtype: str, kv_bytes: float, window: bool = False, framework: str = _FOLLOWED
+) -> Band:
     """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values; ``window``: which leaves keys out."""
-    phase, region = "generation" + _suffix(dtype, window), _within(KV_REGIONS, kv_bytes)
-    return _attention_band(phase, generation, dtype, region, " of keys and values" + " in a window" * window)
+    of = " of keys and values" + " in a window" * window
+    return _attention_band("generation", generation, dtype, _within(KV_REGIONS, kv_bytes), of, window, framework)
 
 
-def context_band(generation: str, dtype: str, queries: int, window: bool = False) -> Band:
+def context_band(generation: str, dtype: str, queries: int, window: bool = False, framework: str = _FOLLOWED) -> Band:
     """The band of an attention with ``queries`` query tokens a sequence; ``window``: which leaves keys out."""
-    phase, region = "context" + _suffix(dtype, window), _within(QUERY_REGIONS, queries)
-    return _attention_band(phase, generation, dtype, region, " queries a sequence" + " with a window" * window)
-
-
-def _suffix(dtype: str, window: bool) -> str:
-    """Of the rows that were measured apart: with a window, or with a cache of fp8 (with both: none)."""
-    return "_window" * window or "_fp8" * (dtype == "fp8")
+    of = " queries a sequence" + " with a window" * window
+    return _attention_band("context", generation, dtype, _within(QUERY_REGIONS, queries), of, window, framework)
 
 
 def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
     return next(name for name, most in regions if value <= most)
 
 
-def _attention_band(phase: str, generation: str, dtype: str, region: str, of: str) -> Band:
-    known = _attention_table(phase)
-    measured = dtype == "fp8" if phase.endswith("_fp8") else dtype in ("bf16", "fp16")
+def attention_kind(phase: str, window: bool, framework: str, cache: str = "bf16") -> str:
+    """What attention_errors.json calls rows of a phase: within a window, of a framework, with a cache of fp8 (which was measured without a window)."""
+    fp8 = "_fp8" * (cache == "fp8" and not window)
+    return phase + "_window" * window + fp8 + f"_{framework}" * (framework != _FOLLOWED)
+
+
+def _attention_band(
+    phase: str, generation: str, dtype: str, region: str, of: str, window: bool, framework: str
+) -> Band:
+    known = _attention_table(attention_kind(phase, window, framework, dtype))
+    measured = dtype in ("bf16", "fp16") or (dtype == "fp8" and not window)
     if region in known.get(generation, {}) and measured:
         row = known[generation][region]
         reason = f"{int(row['shapes'])} measured shapes, {region}{of}, on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], int(row["shapes"]), True, reason)
+    # Of a framework or a window without rows: those of the one that is followed, or without a window.
+    known = known or _attention_table(attention_kind(phase, window, _FOLLOWED))
     widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
     widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
     if generation not in known:
-        return _borrowed(phase.partition("_")[0], region, widest, f"attention of the {generation} generation")
+        return _borrowed(phase, region, widest, f"attention of the {generation} generation")
     what = dtype if region in known[generation] else f"the {generation} generation{of}"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import operator_band
-from gpusim.tile.library import LIKE
+from gpusim.tile.library import LIKE, kernels_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.projection import Projection
 
@@ -81,7 +81,7 @@ def _kinds() -> tuple[dict[str, float], dict[str, float]]:
 
 def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = None) -> Projection:
     """Time of ``op`` on ``spec`` as a node of a CUDA graph; ``library``: other figures than the generation's own."""
-    used = library or memory_library_of(spec.generation)
+    used = library or memory_library_of(kernels_of(spec))
     machine = tile_machine(spec, "fp16")
     passes, flops_per_byte = _kinds()
     passed_bytes = op.read_bytes * passes[op.kind] + op.written_bytes
@@ -109,7 +109,7 @@ def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = 
     seconds = launch_seconds + bounds[limiter] / machine.clock_hz
     if launch_seconds > seconds / 2:
         limiter = "launch"
-    band = operator_band(op.kind, spec.generation, footprint_bytes)
+    band = operator_band(op.kind, kernels_of(spec), footprint_bytes)
     return Projection(
         operator=f"{op.kind} of {op.read_bytes / 1e6:.4g} MB into {op.written_bytes / 1e6:.4g} MB", gpu=spec.name, seconds=seconds,
         low_seconds=seconds / band.factor, high_seconds=seconds * band.factor, validated=band.validated,

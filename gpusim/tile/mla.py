@@ -16,7 +16,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
 from gpusim.tile.bands import operator_band
-from gpusim.tile.library import LIKE
+from gpusim.tile.library import LIKE, kernels_of
 from gpusim.tile.machine import OPERANDS, has_products, tile_machine
 from gpusim.tile.projection import Projection
 
@@ -103,7 +103,7 @@ def mla_context_library_of(generation: str, kv_dtype: str = "") -> ContextLibrar
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     own = table.get(name, {})
-    return replace(context_library_of(generation), **own.get("context", {}) | own.get(f"context_{kv_dtype}_cache", {}))
+    return replace(context_library_of(name), **own.get("context", {}) | own.get(f"context_{kv_dtype}_cache", {}))
 
 
 def _multiplied(spec: GpuSpec, shape: MlaShape) -> str:
@@ -119,18 +119,18 @@ def project_mla(
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
     long = shape.phase == "context" and shape.queries > 1
     kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
-    band = operator_band(kind, spec.generation, shape.queries if long else shape.kv_bytes)
+    band = operator_band(kind, kernels_of(spec), shape.queries if long else shape.kv_bytes)
     if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype
         )  # fmt: skip
-        found = project_context(spec, plain, context or mla_context_library_of(spec.generation, shape.kv_dtype))
+        found = project_context(spec, plain, context or mla_context_library_of(kernels_of(spec), shape.kv_dtype))
         return replace(
             found, operator=title, validated=band.validated, reason=band.reason, low_seconds=found.seconds / band.factor,
             high_seconds=found.seconds * band.factor,
         )  # fmt: skip
     machine = tile_machine(spec, _multiplied(spec, shape))
-    used = library or mla_library_of(spec.generation, shape.kv_dtype)
+    used = library or mla_library_of(kernels_of(spec), shape.kv_dtype)
     rows = shape.heads * shape.queries
     blocks = shape.batch * -(-rows // used.query_rows)
     steps = -(-shape.keys // used.kv_columns)

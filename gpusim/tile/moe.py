@@ -18,7 +18,7 @@ from gpusim.tile.bands import operator_band
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import LIKE, Library, Tile, library_of
+from gpusim.tile.library import LIKE, Library, Tile, kernels_of, library_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.moe_tiles import searched_tile
@@ -152,7 +152,7 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     """Time of one GPU's part of ``op`` on ``spec``, the most loaded one's; ``library``: other figures than the generation's own. Raises SpecError
     where the GPU has no such products."""
     # Nothing is known of kernels of experts that take scales for blocks which those without do not have too.
-    used = library or moe_library_of(spec.generation, op.format.library.removesuffix("_block"))
+    used = library or moe_library_of(kernels_of(spec), op.format.library.removesuffix("_block"))
     known = op.format
     machine = tile_machine(spec, known.operands)
     groups, others = all_expert_rows(op.tokens, op.experts, op.top_k, op.ep, op.distribution)
@@ -186,7 +186,7 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     kind = f"moe_{'bf16' if known.name == 'fp16' else known.name}"
-    band = operator_band(kind, spec.generation, op.tokens)
+    band = operator_band(kind, kernels_of(spec), op.tokens)
     return joined(
         title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * op.tokens) + zeros_seconds + extra_seconds,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import AttentionShape, project_attention
+from gpusim.tile.attention import FRAMEWORKS, AttentionShape, project_attention
 from gpusim.tile.attention_context import ContextShape, project_context
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.mla import MlaShape, project_mla
@@ -29,7 +29,8 @@ class AttentionOp:
     """``queries`` new tokens of each of ``batch`` sequences meet ``keys`` in all, themselves included, under a causal mask (``causal``). Phase "generation":
     one query a sequence, or a few. ``kind`` "gqa" (also of one head and of many) or "mla" (latent attention of DeepSeek: the latent of 512 and 64 rotated
     elements stands for keys and values; ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all). ``each_head``: when text is
-    generated, keys that heads share are read once for each of these."""
+    generated, keys that heads share are read once for each of these. ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of
+    latent attention)."""
 
     phase: str
     batch: int
@@ -44,6 +45,7 @@ class AttentionOp:
     kind: str = "gqa"
     causal: bool = True
     each_head: bool = False
+    framework: str = FRAMEWORKS[0]
 
     def __post_init__(self) -> None:
         if self.phase not in ("generation", "context"):
@@ -71,11 +73,21 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp) -> Projection:
         return project_mla(spec, MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype))
     if op.queries == 1:
         one = AttentionShape(
-            op.batch, op.keys, op.heads, op.kv_heads, op.head_dim, op.dtype, op.window, kv_dtype, op.each_head
+            op.batch,
+            op.keys,
+            op.heads,
+            op.kv_heads,
+            op.head_dim,
+            op.dtype,
+            op.window,
+            kv_dtype,
+            op.each_head,
+            op.framework,
         )
         return project_attention(spec, one)
     many = ContextShape(
-        op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.dtype, op.keys - op.queries, op.window, op.causal, kv_dtype
+        op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.dtype, op.keys - op.queries, op.window, op.causal, kv_dtype,
+        op.framework,
     )  # fmt: skip
     return project_context(spec, many)
 

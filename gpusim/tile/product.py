@@ -14,7 +14,7 @@ from gpusim.tile.bands import OPERATOR_REGIONS, Band, gemm_band, operator_band
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import Library, library_of
+from gpusim.tile.library import Library, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, project_memory
 from gpusim.tile.projection import Projection
@@ -54,8 +54,8 @@ def project_product(
     ``memory``: other figures than the generation's own. Raises SpecError where the GPU has no
     such products."""
     shape = shape_of(op)
-    found = project_gemm(spec, shape, library or library_for(spec.generation, op))
-    band = _band(spec.generation, op)
+    found = project_gemm(spec, shape, library or library_for(kernels_of(spec), op))
+    band = _band(kernels_of(spec), op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"

@@ -177,4 +177,4 @@ def test_a_cache_of_eight_bits_has_kernels_of_its_own_and_its_own_interval():
     one = project_attention(h100, AttentionShape(4, 2048, 32, 8, 128, kv_dtype="fp8"))
     assert many.validated and one.validated
     assert not project_attention(a100, AttentionShape(4, 2048, 32, 8, 128, kv_dtype="fp8")).validated
-    assert attention_library_of("ampere", ("fp8_cache",)) == attention_library_of("ampere")
+    assert attention_library_of("ampere", rows=("fp8_cache",)) == attention_library_of("ampere")
