@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option
+from gpusim.commands.options import format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
 
 _COUNT = click.IntRange(1, (1 << 31) - 1)
@@ -47,12 +47,13 @@ _COUNT = click.IntRange(1, (1 << 31) - 1)
     help="Of queries, keys and values.",
 )
 @click.option("--kv-dtype", type=click.Choice(("bf16", "fp16", "fp8")), help="Of the cache; as --dtype if not given.")
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def attention(
     phase: str, kind: str, batch: int, length: int, queries: int | None, heads: int, kv_heads: int | None, head_dim: int, window: int,
-    dtype: str, kv_dtype: str | None, gpu: str, form: str,
+    dtype: str, kv_dtype: str | None, power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of attention by a library like FlashAttention: of one query token a sequence, as when text is generated, or of a whole context.
 
@@ -98,12 +99,13 @@ def attention(
     show_default=True,
     help="Of weights and activations.",
 )
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def moe(
-    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, gpu: str,
-    form: str,
+    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, power_limit_watts: float | None,
+    gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of a layer of experts for TOKENS: routing, two grouped products with the activation between them, the sum; without communication.
 

@@ -141,7 +141,7 @@ def project_context(
         one = AttentionShape(
             shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype
         )  # fmt: skip
-        return project_attention(spec, one)
+        return project_attention(spec, one, limit_watts=limit_watts)
     machine = tile_machine(spec, shape.dtype)
     used = library or context_library_of(spec.generation, shape.causal)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
