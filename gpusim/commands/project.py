@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.commands.options import HELP, format_option, gpu_option, power_limit_option
 from gpusim.commands.project_collective import collective
 from gpusim.commands.project_export import export
 from gpusim.commands.project_memory import memory
@@ -17,13 +17,6 @@ from gpusim.tile.formats import BLOCK_FORMATS, FORMATS
 
 DTYPES = tuple(name for name in FORMATS if name != "int4")
 UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")
-
-
-_power_limit_option = click.option(
-    "--power-limit-watts",
-    type=click.FloatRange(1.0, 100_000.0),
-    help="Of the board, if not its own; long operators slow down to stay within.",
-)
 
 
 class _Operators(click.Group):
@@ -76,7 +69,7 @@ project.add_command(durations)
 )
 @click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")
 @click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")
-@_power_limit_option
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by(lambda batch, dtype, **_: "projecting" if batch == 1 and dtype in UNCONVERTED else "projecting_operators")
@@ -104,8 +97,6 @@ def gemm(
         raise UsageError("--cold and --warm say the opposite: give one of them")
     if (cold or warm) and (batch > 1 or dtype not in UNCONVERTED):
         raise UsageError(f"--cold and --warm are for single products of {', '.join(UNCONVERTED)}")
-    if power_limit_watts is not None and (batch > 1 or dtype not in UNCONVERTED):
-        raise UsageError(f"--power-limit-watts is for single products of {', '.join(UNCONVERTED)}")
     if block_scaled and dtype not in BLOCK_FORMATS:
         raise UsageError(f"--block-scaled is for {' and '.join(BLOCK_FORMATS)}, not {dtype}")
 

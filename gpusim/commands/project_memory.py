@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option
+from gpusim.commands.options import format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.memory import KINDS
@@ -32,11 +32,13 @@ _SIZE = click.IntRange(1, (1 << 31) - 1)
 @click.option("--no-residual", is_flag=True, help="A norm that adds nothing to its input first.")
 @click.option("--no-gate", is_flag=True, help="An activation of one input, as GELU and ReLU.")
 @click.option("--cold", is_flag=True, help="What is read lies in DRAM, even where it would fit into L2.")
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def memory(
-    kind: str, rows: int, columns: int, dtype: str, to: str | None, no_residual: bool, no_gate: bool, cold: bool, gpu: str, form: str
+    kind: str, rows: int, columns: int, dtype: str, to: str | None, no_residual: bool, no_gate: bool, cold: bool, power_limit_watts: float | None, gpu: str,
+    form: str,
 ) -> None:  # fmt: skip
     """Time of a kernel that moves or converts data: ROWS (tokens, sequences) of COLUMNS elements each.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, set_option
+from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
 from gpusim.project.plan import KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
 
 _COUNT = click.IntRange(min=1)
@@ -109,6 +109,7 @@ _COUNT = click.IntRange(min=1)
 )
 @gpu_option("h100")
 @set_option()
+@power_limit_option
 @click.option(
     "--what-if",
     multiple=True,

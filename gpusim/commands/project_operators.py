@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option
+from gpusim.commands.options import format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
 from gpusim.tile.formats import FORMATS
 
@@ -55,12 +55,13 @@ _COUNT = click.IntRange(1, (1 << 31) - 1)
     show_default=True,
     help="Whose kernels; not with --kind mla.",
 )
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def attention(
     phase: str, kind: str, batch: int, length: int, queries: int | None, heads: int, kv_heads: int | None, head_dim: int, window: int,
-    dtype: str, kv_dtype: str | None, framework: str, gpu: str, form: str,
+    dtype: str, kv_dtype: str | None, framework: str, power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of attention by a library like FlashAttention: of one query token a sequence, as when text is generated, or of a whole context.
 
@@ -108,12 +109,13 @@ def attention(
     show_default=True,
     help="Of weights and activations; _wo: of weights alone.",
 )
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def moe(
-    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, gpu: str,
-    form: str,
+    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, power_limit_watts: float | None,
+    gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of a layer of experts for TOKENS: routing, two grouped products with the activation between them, the sum; without communication.
 

@@ -84,7 +84,7 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         hidden_seconds = min(gradients * (layers - 1) / layers, slowest * 2 / 3)
     seconds = passing + (micro - 1) * slowest + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
-    energy = step_energy(prices.spec, plan, items, once, seconds)
+    energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts)
     waited = sum(item.seconds for item in once if item.operator.communicates)
     waited += sum(stage.exposed_seconds for stage in stages)
     waited += (micro - 1) * max(stage.exposed_seconds for stage in stages)

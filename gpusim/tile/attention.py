@@ -13,6 +13,7 @@ import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import attention_band
@@ -151,9 +152,11 @@ def attention_library_of(
     return AttentionLibrary(**row)
 
 
-def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary | None = None) -> Projection:
+def project_attention(
+    spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary | None = None, limit_watts: float | None = None
+) -> Projection:
     """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where they fit. ``library``: other
-    figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
+    figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     machine = tile_machine(spec, shape.dtype)
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
     used = library or attention_library_of(kernels_of(spec), shape.framework, rows)
@@ -188,18 +191,30 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         "latency": -(-blocks * parts // places) * block_cycles,
     }  # fmt: skip
     limiter = max(bounds, key=lambda unit: bounds[unit])
-    cycles = bounds[limiter] + used.head_cycles * shape.batch * shape.heads / machine.sm_count
+    after_cycles = used.head_cycles * shape.batch * shape.heads / machine.sm_count
     parts_bytes = 0.0
     if parts > 1:
         parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.head_dim
-        cycles += used.combine_cycles + parts_bytes / l2_rate
+        after_cycles += used.combine_cycles + parts_bytes / l2_rate
     # Heads that share keys are put side by side, by copies, where that is not how they lie.
     regrouped = group > 1 and not each_head and shape.batch > 1 and shape.kv_heads > 1
-    cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
+    after_cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
     launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
-    seconds = launch_seconds + cycles / machine.clock_hz
+    l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
+    vector_flops = SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim)
+
+    def seconds_at(clock_share: float) -> float:
+        most = max(bounds["DRAM"], bounds["L2"] / clock_share, bounds["latency"] / clock_share)
+        return (most + after_cycles / clock_share) / machine.clock_hz
+
+    limited_seconds = slowed_beside_dram(
+        spec, limit_watts, seconds_at, shape.dtype, shape.flops, missed * kv_bytes, l2_bytes, vector_flops
+    )
+    seconds = launch_seconds + limited_seconds
     if launch_seconds > seconds / 2:
         limiter = "launch"
+    elif limited_by_power(limited_seconds, seconds_at(1.0)):
+        limiter = "power"
     band = attention_band(
         kernels_of(spec), shape.kv_dtype or shape.dtype, shape.kv_bytes, shape.keys < shape.kv_length, shape.framework
     )
@@ -213,7 +228,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,
         dtype=shape.dtype, flops=shape.flops, dram_bytes=missed * kv_bytes,
-        vector_flops=SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim), l2_bytes=rereads * kv_bytes + 2.0 * parts_bytes,
+        vector_flops=vector_flops, l2_bytes=l2_bytes,
         launches=2 + (parts > 1) + 2 * regrouped,
     )  # fmt: skip
 

@@ -163,7 +163,7 @@ def project_context(
             shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype,
             framework=shape.framework,
         )  # fmt: skip
-        return project_attention(spec, one)
+        return project_attention(spec, one, limit_watts=limit_watts)
     machine = tile_machine(spec, shape.dtype)
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
     used = library or context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)

@@ -148,9 +148,11 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
     return MoeLibrary(product, rule=rule, **own)
 
 
-def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> Projection:
-    """Time of one GPU's part of ``op`` on ``spec``, the most loaded one's; ``library``: other figures than the generation's own. Raises SpecError
-    where the GPU has no such products."""
+def project_moe(
+    spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None, limit_watts: float | None = None
+) -> Projection:
+    """Time of one GPU's part of ``op`` on ``spec``, the most loaded one's; ``library``: other figures than the generation's own; ``limit_watts``: another power limit than
+    the board's (``inf``: none). Raises SpecError where the GPU has no such products."""
     # Nothing is known of kernels of experts that take scales for blocks which those without do not have too.
     used = library or moe_library_of(kernels_of(spec), op.format.library.removesuffix("_block"))
     known = op.format
@@ -169,8 +171,8 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     activation = MemoryOp("activation", 2.0 * held * widths * inside, known.a_bytes * held * inside, held)
     summing = MemoryOp("copy", 2.0 * held * op.hidden, 2.0 * op.tokens * op.hidden, op.tokens)
     parts = [
-        _product(spec, up, product), project_memory(spec, activation), _product(spec, down, product),
-        project_memory(spec, summing),
+        _product(spec, up, product, limit_watts), project_memory(spec, activation, limit_watts=limit_watts),
+        _product(spec, down, product, limit_watts), project_memory(spec, summing, limit_watts=limit_watts),
     ]  # fmt: skip
     zeros_bytes = 2.0 * (held - rows) * (widths * inside + op.hidden)
     zeros_seconds = zeros_bytes / (machine.dram_bytes_per_cycle * machine.clock_hz)
@@ -182,7 +184,7 @@ def project_moe(spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None) -> 
     extra_seconds = extra_cycles / machine.sm_count / machine.clock_hz
     if known.a_bytes < 2:
         quantize = MemoryOp("quantize", 2.0 * op.tokens * op.hidden, known.a_bytes * op.tokens * op.hidden, op.tokens)
-        parts.append(project_memory(spec, quantize))
+        parts.append(project_memory(spec, quantize, limit_watts=limit_watts))
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     kind = f"moe_{'bf16' if known.name == 'fp16' else known.name}"
@@ -213,8 +215,8 @@ def _loaded_elements(shape: GemmShape, tile: Tile) -> float:
     return float(tiles * -(-shape.depth // tile.depth) * (tile.rows + tile.columns) * tile.depth)
 
 
-def _product(spec: GpuSpec, shape: GemmShape, library: Library) -> Projection:
-    found = project_gemm(spec, shape, library)
+def _product(spec: GpuSpec, shape: GemmShape, library: Library, limit_watts: float | None) -> Projection:
+    found = project_gemm(spec, shape, library, limit_watts)
     return Projection(
         operator="", gpu=spec.name, seconds=found.seconds, low_seconds=found.seconds, high_seconds=found.seconds,
         validated=False, reason="", limiter=found.limiter, dtype=shape.dtype, flops=shape.flops,

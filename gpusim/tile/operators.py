@@ -1,7 +1,8 @@
 """One front for every operator of a model on one GPU: what it is in, a :class:`Projection` out.
 
 Mental model: an operator is a shape and a dtype; which kernels a library makes of it is decided below (``gemm``, ``attention``, ``mla``, ``moe``,
-``memory``). The same operator on the same GPU is projected once and remembered.
+``memory``). The same operator on the same GPU is projected once and remembered. ``limit_watts``: another power limit than the board's (``inf``: none); a clock that falls
+slows all that does not wait for DRAM.
 """
 
 from __future__ import annotations
@@ -59,18 +60,19 @@ class AttentionOp:
 
 
 @remembered
-def project_gemm_op(spec: GpuSpec, op: GemmOp) -> Projection:
+def project_gemm_op(spec: GpuSpec, op: GemmOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. Raises SpecError where the GPU has no
     such products."""
-    return project_product(spec, op)
+    return project_product(spec, op, limit_watts=limit_watts)
 
 
 @remembered
-def project_attention_op(spec: GpuSpec, op: AttentionOp) -> Projection:
+def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec``, the write of new keys and values into the cache included. Raises SpecError where the GPU has no such products."""
     kv_dtype = op.kv_dtype or ""
     if op.kind == "mla":
-        return project_mla(spec, MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype))
+        latent = MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype)
+        return project_mla(spec, latent, limit_watts=limit_watts)
     if op.queries == 1:
         one = AttentionShape(
             op.batch,
@@ -84,21 +86,21 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp) -> Projection:
             op.each_head,
             op.framework,
         )
-        return project_attention(spec, one)
+        return project_attention(spec, one, limit_watts=limit_watts)
     many = ContextShape(
         op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.dtype, op.keys - op.queries, op.window, op.causal, kv_dtype,
         op.framework,
     )  # fmt: skip
-    return project_context(spec, many)
+    return project_context(spec, many, limit_watts=limit_watts)
 
 
 @remembered
-def project_moe_op(spec: GpuSpec, op: MoeOp) -> Projection:
+def project_moe_op(spec: GpuSpec, op: MoeOp, limit_watts: float | None = None) -> Projection:
     """Time of one GPU's part of the experts of ``op``, routing and sums included. Raises SpecError where the GPU has no such products."""
-    return project_moe(spec, op)
+    return project_moe(spec, op, limit_watts=limit_watts)
 
 
 @remembered
-def project_memory_op(spec: GpuSpec, op: MemoryOp) -> Projection:
+def project_memory_op(spec: GpuSpec, op: MemoryOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec`` as a node of a CUDA graph."""
-    return project_memory(spec, op)
+    return project_memory(spec, op, limit_watts=limit_watts)

@@ -48,13 +48,14 @@ class GemmOp:
 
 
 def project_product(
-    spec: GpuSpec, op: GemmOp, library: Library | None = None, memory: MemoryLibrary | None = None
-) -> Projection:
+    spec: GpuSpec, op: GemmOp, library: Library | None = None, memory: MemoryLibrary | None = None,
+    limit_watts: float | None = None,
+) -> Projection:  # fmt: skip
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. ``library``,
-    ``memory``: other figures than the generation's own. Raises SpecError where the GPU has no
+    ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
     such products."""
     shape = shape_of(op)
-    found = project_gemm(spec, shape, library or library_for(kernels_of(spec), op))
+    found = project_gemm(spec, shape, library or library_for(kernels_of(spec), op), limit_watts)
     band = _band(kernels_of(spec), op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
@@ -73,6 +74,7 @@ def project_product(
         spec,
         MemoryOp("quantize", input_bytes * elements, op.format.a_bytes * elements, op.rows * op.batch),
         memory,
+        limit_watts,
     )
     return joined(title, [converting, product], band.factor, validated, reason)
 
