@@ -90,6 +90,8 @@ def _band(generation: str, op: GemmOp) -> Band:
         return operator_band("bmm" if op.dtype in ("bf16", "fp16") else f"bmm_{op.dtype}", generation, op.rows)
     if op.dtype == "fp8":
         return operator_band("gemm_fp8_block" if op.block_scaled else "gemm_fp8", generation, op.rows)
+    if op.dtype == "fp4" and op.block_scaled:
+        return operator_band("gemm_fp4_block", generation, op.rows)
     if op.dtype == "int8":
         return operator_band("gemm_int8", generation, op.rows)
     return gemm_band(generation, op.dtype, op.rows)
