@@ -34,6 +34,9 @@ from gpusim.tile.projection import Projection
 _FILE = Path(__file__).with_name("attention.toml")
 _MOST_QUERIES = 1 << 22
 _LARGEST = 1 << 31
+#: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
+_HEAD_WIDTHS = (64, 96, 128)
+_NARROW_WIDTH = 96
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class ContextLibrary:
     """The figures of ``attention.toml`` for one generation's context kernels, units in the names; shares are of 1."""
 
     query_rows: int
+    narrow_query_rows: int
     kv_columns: int
     blocks_per_sm: int
     packs_heads: int
@@ -122,6 +126,7 @@ class ContextLibrary:
     tail: float
     kv_passes: float
     head_passes: float
+    padding_ns: float
 
 
 @functools.cache
@@ -168,12 +173,14 @@ def project_context(
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
     used = library or context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
-    tiles, steps, longest = _steps(shape, packed, used.query_rows, used.kv_columns)
+    width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
+    query_rows = used.narrow_query_rows if width <= _NARROW_WIDTH else used.query_rows
+    tiles, steps, longest = _steps(shape, packed, query_rows, used.kv_columns)
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
-    scores = used.query_rows * used.kv_columns
+    scores = query_rows * used.kv_columns
     # Of an SM that works on one block.
-    step_cycles = scores * (4.0 * shape.head_dim / (machine.flops_per_cycle * used.rate) + used.score_cycles)
+    step_cycles = scores * (4.0 * width / (machine.flops_per_cycle * used.rate) + used.score_cycles)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
     longest_cycles = start_cycles + longest * step_cycles * sharing
     load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * start_cycles / places
@@ -188,7 +195,7 @@ def project_context(
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
     if dram_cycles > cycles:
         limiter = "DRAM"
-    launch_seconds = used.launch_ns * 1e-9
+    launch_seconds = (used.launch_ns + used.padding_ns * (width != shape.head_dim)) * 1e-9
     if launch_seconds > seconds:
         limiter = "launch"
     elif limited_by_power(seconds, unlimited_seconds):

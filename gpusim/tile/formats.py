@@ -38,8 +38,8 @@ FORMATS: dict[str, Format] = {
         Format("fp8_block", "fp8", 1 + 4 / _BLOCK, 1 + 4 / _BLOCK**2, "fp8_block"),
         # OCP Microscaling Formats (MX) 1.0, section 5: an E8M0 scale of one byte for 32 elements. NVFP4: an E4M3 scale for 16 (PTX ISA, block scaling).
         Format("mxfp8", "mxfp8", 1 + 1 / 32, 1 + 1 / 32, "fp8"),
-        Format("nvfp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, "fp4"),
-        Format("mxfp4", "fp4", 0.5 + 1 / 32, 0.5 + 1 / 32, "fp4"),
+        Format("nvfp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, "nvfp4"),
+        Format("mxfp4", "fp4", 0.5 + 1 / 32, 0.5 + 1 / 32, "nvfp4"),
         # A scale for each column: less than a thousandth of the weights.
         Format("int8_wo", "bf16", 2.0, 1.0, "int8_wo"),
         # GPTQ and AWQ: 16 bits of scale for 128 elements of a column (Frantar et al. (2022), section 4; Lin et al. (2023), section 5).

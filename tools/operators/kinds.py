@@ -152,12 +152,16 @@ def _rows(table: pd.DataFrame) -> Any:
 
 KINDS = {
     "gemm_fp8": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("fp8", False),
+        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", False),
         lambda generation: library_of(generation, "fp8"), _GEMM,
     ),
     "gemm_fp8_block": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("fp8", True),
+        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", True),
         lambda generation: library_of(generation, "fp8_block"), _GEMM,
+    ),
+    "gemm_nvfp4": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("nvfp4",), "suspect": (0,)}, {"b200": "vllm"}, _rows, _gemm("nvfp4", False),
+        lambda generation: library_of(generation, "nvfp4"), _GEMM,
     ),
     "gemm_int8": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("sq",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8", False),
@@ -210,7 +214,8 @@ KINDS = {
     ),
     "encoder": Kind(
         ("batch_size", "isl", "num_heads", "head_dim"), {"attn_dtype": ("bfloat16",)}, {"h100": "vllm"},
-        lambda table: table.isl, _encoder, lambda generation: context_library_of(generation, causal=False), _CONTEXT,
+        lambda table: table.isl, _encoder, lambda generation: context_library_of(generation, causal=False),
+        (*_CONTEXT, "padding_ns"),
     ),
     "quantize": Kind(
         ("m", "k"), {"quant_dtype": ("fp8",)}, {"h100": "vllm"}, lambda table: 3.0 * table.m * table.k, _quantize,
@@ -219,8 +224,8 @@ KINDS = {
 }  # fmt: skip
 #: File of each kind's rows.
 FILES = {
-    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm", "moe_bf16": "moe",
-    "moe_fp8": "moe", "moe_int4_wo": "moe", "moe_mxfp4_wo": "moe",
+    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
+    "moe_bf16": "moe", "moe_fp8": "moe", "moe_int4_wo": "moe", "moe_mxfp4_wo": "moe",
     "mla_generation": "mla_generation", "mla_context": "mla_context", "mla_generation_fp8": "mla_generation", "mla_context_fp8": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
 }  # fmt: skip
