@@ -43,6 +43,11 @@ SAID = {
         HAZARD, "Missing fence between proxies",
         "byte {place} was written by an ordinary store: fence.proxy.async has to follow it, before the barrier",
     ),
+    t.RACE_WRITE_WRITE: (HAZARD, "Write-write hazard on __shared__ memory", "byte {place}, no barrier between"),
+    t.RACE_READ_WRITE: (HAZARD, "Read-write hazard on __shared__ memory", "byte {place}, no barrier between"),
+    t.READ_UNWRITTEN: (
+        _UNWRITTEN, "Uninitialized __shared__ memory read of size {value} bytes", "byte {place} was never written",
+    ),
     t.NO_OBJECT: (_OBJECT, "mbarrier used that is not initialised", "at byte {place}: mbarrier.init has to come first"),
     t.OBJECT_UNSEEN: (
         _OBJECT, "mbarrier used before its initialisation is visible",
