@@ -81,10 +81,6 @@ SAID = {
     t.ENDS_LOADING: (
         HAZARD, "Block ends while a bulk load fills its shared memory", f"byte {{place}}: {_WAIT}",
     ),
-    t.ENDS_COPYING: (
-        HAZARD, "Block ends while a bulk store reads its shared memory",
-        "byte {place}: the issuing thread needs cp.async.bulk.wait_group.read before it exits",
-    ),
     t.ENDS_MULTIPLYING: (
         HAZARD, "Block ends while the tensor core reads its shared memory",
         "byte {place}: wgmma.wait_group, or tcgen05.commit to an mbarrier and a wait for its phase, has to come first",
