@@ -289,6 +289,23 @@ def energy_left_out() -> str:
     return table(["operator", "left out", "of", "reason"], rows, frozenset({1, 2}))
 
 
+def tile_beside_exact() -> str:
+    """A row a program and depth: both levels' cycles, from what tools/tile_beside_exact.py recorded."""
+    path = Path(__file__).parents[1] / "traces" / "library" / "tile_beside_exact.json"
+
+    def split(each: dict, level: str) -> str:
+        step, beside = each[f"{level}_step_cycles"], each[f"{level}_beside_cycles"]
+        return "" if step is None else f"{step:,.0f} and {beside:,}"
+
+    rows = [
+        [f"`{each['kernel']}`", f"`{each['gpu']}`", each["shape"], f"{each['exact_cycles']:,}", f"{each['tile_cycles']:,}", f"{each['tile_off_percent']:+.1f} %",
+         split(each, "exact"), split(each, "tile")]
+        for each in json.loads(path.read_text("utf-8"))
+    ]  # fmt: skip
+    head = ["kernel", "GPU", "shape", "exact", "tile", "off", "exact: a step, beside", "tile: a step, beside"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
+
+
 def operator_errors() -> str:
     """A row a kind, GPU and region: errors of the other projected operators, from what tools/tile_operators.py recorded."""
     path = Path(__file__).parents[1] / "gpusim" / "tile" / "operator_errors.json"
@@ -321,6 +338,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "attention errors": attention_errors,
     "collective errors": collective_errors,
     "model errors": model_errors,
+    "tile beside exact": tile_beside_exact,
     "energy errors": energy_errors,
     "energy rows left out": energy_left_out,
 }

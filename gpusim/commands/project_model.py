@@ -8,7 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
-from gpusim.project.plan import KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
+from gpusim.project.plan import ALL_REDUCES, KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
 
 _COUNT = click.IntRange(min=1)
 
@@ -106,6 +106,13 @@ _COUNT = click.IntRange(min=1)
     default="shared",
     show_default=True,
     help="Keys and values that heads share are read once for all of them, or for each (kernels before about 2024).",
+)
+@click.option(
+    "--all-reduce",
+    type=click.Choice(ALL_REDUCES),
+    default="custom",
+    show_default=True,
+    help="Kernels that sum a layer's results over GPUs while serving: the framework's own, or NCCL's.",
 )
 @gpu_option("h100")
 @set_option()

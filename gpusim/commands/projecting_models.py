@@ -102,7 +102,7 @@ def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
         phase=options["phase"], batch=options["batch"], sequence=options["sequence"], output=options["output"] if options["phase"] == "request" else 0,
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
-        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"],
+        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], all_reduce=options["all_reduce"],
         experts_dtype=options["experts_dtype"] or "", page_tokens=options["page_tokens"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:

@@ -34,6 +34,8 @@ KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 #: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
 OVERLAPS = ("none", "two-batch")
 READS = ("shared", "each")
+#: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
+ALL_REDUCES = ("custom", "nccl")
 RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
@@ -48,8 +50,9 @@ class Plan:
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
     ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
-    or "each" (kernels before about 2024). ``experts_dtype``: of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the
-    cache, which a sequence fills whole or in part (vLLM's block size is 16 if not said otherwise)."""
+    or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
+    of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
+    if not said otherwise)."""
 
     phase: str
     batch: int = 1
@@ -67,6 +70,7 @@ class Plan:
     zero: int = 0
     overlap: str = "none"
     reads: str = "shared"
+    all_reduce: str = "custom"
     experts_dtype: str = ""
     page_tokens: int = 16
 
@@ -83,6 +87,7 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
+            ("all_reduce", ALL_REDUCES),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")

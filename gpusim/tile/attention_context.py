@@ -185,9 +185,11 @@ def project_context(
     longest_cycles = start_cycles + longest * step_cycles * sharing
     load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * start_cycles / places
     tail = used.tail * longest_cycles * places / blocks if blocks > places else 0.0
-    cycles = max(load + tail, longest_cycles, -(-blocks // places) * start_cycles)
+    # Keys of the prefix are loaded ahead while others are worked on; what is written into the cache and copied around the kernel is not.
+    prefix_cycles = shape.prefix_bytes / machine.dram_bytes_per_cycle
+    cycles = max(load + tail, longest_cycles, -(-blocks // places) * start_cycles, prefix_cycles)
     dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
-    dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
+    dram_cycles = dram_bytes / machine.dram_bytes_per_cycle - prefix_cycles
     unlimited_seconds = (cycles + dram_cycles) / machine.clock_hz
     l2_bytes = shape.query_bytes + shape.kv_bytes * max(1, tiles // 2)
     seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)

@@ -16,6 +16,7 @@ from gpusim.cli import run
 from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.project.bands import factor_of, region_of
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import footprint_of, parameters_of
@@ -133,6 +134,29 @@ def test_kernels_that_read_shared_keys_for_each_head_slow_the_generation_of_mode
     assert seconds(network, "prefill", "each") == seconds(network, "prefill", "shared")
     with pytest.raises(UsageError, match="reads is 'both': known are shared, each"):
         Plan("decode", reads="both")
+
+
+def test_sums_by_nccl_take_longer_than_by_a_frameworks_own_kernels_where_messages_are_small() -> None:
+    def seconds(all_reduce: str, tensor_parallel: int) -> float:
+        plan = Plan("decode", batch=16, sequence=512, tensor_parallel=tensor_parallel, all_reduce=all_reduce)
+        return project_model(Prices(load_gpu("h100")), decoder_of("llama3_70b"), plan).step.seconds
+
+    assert seconds("nccl", 8) > 1.05 * seconds("custom", 8)
+    assert seconds("nccl", 1) == seconds("custom", 1)
+    with pytest.raises(UsageError, match="all_reduce is 'mpi': known are custom, nccl"):
+        Plan("decode", all_reduce="mpi")
+
+
+@pytest.mark.parametrize(("phase", "sequence", "region"), [("prefill", 128, "short prompts"), ("prefill", 4096, "prompts"), ("decode", 512, "generation"), ("train", 512, "training")])  # fmt: skip
+def test_no_interval_of_a_model_is_narrower_than_published_models_are_off(
+    phase: str, sequence: int, region: str
+) -> None:
+    found = project_model(Prices(load_gpu("h100")), decoder_of("llama3_8b"), Plan(phase, sequence=sequence))
+    assert region_of(phase, sequence) == region
+    factor = factor_of("hopper", region)
+    assert factor > 1.05
+    assert found.step.high_seconds >= 0.999 * factor * found.step.seconds
+    assert found.step.low_seconds <= 1.001 * found.step.seconds / factor
 
 
 def test_a_pipeline_is_paced_by_its_slowest_stage(prices: Prices) -> None:
