@@ -36,30 +36,15 @@ class Launch(NamedTuple):
     check: Callable[[], None]
 
 
-def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Zeros at a multiple of 128 bytes, as tensor maps want them."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + 128, np.uint8)
-    start = -raw.ctypes.data % 128
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def filled(array: np.ndarray) -> np.ndarray:
-    """The same at such an address."""
-    out = room(array.shape, array.dtype)
-    out[...] = array
-    return out
-
-
 def whole(*shape: int, dtype: Any = np.float16, low: int = -3, high: int = 4) -> np.ndarray:
     """Whole numbers, so that every order of sums is exact."""
-    return filled(np.random.default_rng(sum(shape)).integers(low, high, shape).astype(dtype))
+    return np.random.default_rng(sum(shape)).integers(low, high, shape).astype(dtype)
 
 
 def based(array: np.ndarray, name: str) -> SimpleNamespace:
-    """An array as Triton's descriptors take a tensor."""
+    """An array as Triton's descriptors take a tensor; on the device it begins where cudaMalloc aligns."""
     base = SimpleNamespace(__array_interface__=array.__array_interface__, dtype=name, of=array)
-    base.data_ptr = lambda: array.ctypes.data
+    base.data_ptr = lambda: 0
     return base
 
 
@@ -101,7 +86,7 @@ def tensor_maps() -> Launch:
     x, y, z = (
         whole(128, 400, dtype=np.float32),
         whole(400, 128, dtype=np.float32).reshape(128, 400),
-        room((128, 400), np.float32),
+        np.zeros((128, 400), np.float32),
     )
     maps = tuple(described(each, (64, 64)) for each in (x, y, z))
     return launch(kernels.added, (2,), maps, equal(z, x + y), R=64, C=64, STEPS=7, L=ROWS)
@@ -144,7 +129,7 @@ def register_products() -> Launch:
 
 
 def group_products(from_registers: bool) -> Launch:
-    a, b, c = whole(128, 256), whole(256, 128), room((128, 128), np.float32)
+    a, b, c = whole(128, 256), whole(256, 128), np.zeros((128, 128), np.float32)
     args = (described(a, (64, 64)), described(b, (64, 64)), described(c, (64, 64)), 256)
     wanted = a.astype(np.float32) @ b.astype(np.float32)
     return launch(
@@ -171,14 +156,14 @@ def tensor_products(rows: int, in_block: int, columns: int, depth: int, left_in_
 
 
 def specialised_warps() -> Launch:
-    a, b, c = whole(256, 320), whole(320, 64), room((256, 64), np.float16)
+    a, b, c = whole(256, 320), whole(320, 64), np.zeros((256, 64), np.float16)
     args = (described(a, (128, 64)), described(b, (64, 64)), described(c, (128, 64)), 320)
     wanted = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
     return launch(tensor.specialised, (2, 1), args, equal(c, wanted), M=128, N=64, STEP=64, STAGES=3)
 
 
 def pairs() -> Launch:
-    a, b, c = whole(256, 128), whole(128, 64), room((256, 64), np.float32)
+    a, b, c = whole(256, 128), whole(128, 64), np.zeros((256, 64), np.float32)
     args = (
         described(a, (256, 64), cga_layout=[[1, 0]]), described(b, (64, 64), cga_layout=[[0, 1]]),
         described(c, (256, 64), cga_layout=[[1, 0]]), 128,
@@ -188,7 +173,11 @@ def pairs() -> Launch:
 
 
 def rows_by_number() -> Launch:
-    x, y, places = whole(40, 64), room((32, 64), np.float16), np.random.default_rng(1).permutation(32).astype(np.int32)
+    x, y, places = (
+        whole(40, 64),
+        np.zeros((32, 64), np.float16),
+        np.random.default_rng(1).permutation(32).astype(np.int32),
+    )
     wanted = np.zeros((32, 64), np.float16)
     wanted[31 - places[:16], 32:] = 2 * x[places[:16], 32:]
     args = (described(x, (1, 32)), described(y, (1, 32)), places, 32)
@@ -206,9 +195,9 @@ def _operand(kind: str, rows: int, mixed: bool) -> tuple[np.ndarray, TensorDescr
     values = np.random.default_rng(rows).choice([-4, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4], (rows, 128)).astype(np.float32)
     if kind == "e2m1":
         codes = values.astype(ml_dtypes.float4_e2m1fn).view(np.uint8) & 15
-        held = filled((codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8))
+        held = (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
         return values, described(held, held.shape, gl.uint8, fp4_padded=mixed)
-    held = filled(values.astype(_FLOATS[kind]).view(np.uint8))
+    held = values.astype(_FLOATS[kind]).view(np.uint8)
     return values, described(held, held.shape, gl.float8e4nv if kind == "e4m3" else gl.float8e5)
 
 
