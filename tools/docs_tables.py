@@ -234,6 +234,7 @@ def attention_errors() -> str:
         [phase.replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
         for phase in known
+        if phase != "about"
         for each in known[phase]["regions"]
     ]  # fmt: skip
     head = ["phase", "GPU", "keys and values, or queries", "shapes", "mean error", "median", "signed", "within 10 %"]

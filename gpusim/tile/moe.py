@@ -117,7 +117,7 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
         (each.pop("most_tokens", math.inf), each.pop("most_tokens_per_expert", math.inf), Tile(**each))
         for each in row.pop("rule", ())
     )
-    product = replace(library_of(generation, dtype), rule=(), **row)
+    product = replace(library_of(name, dtype), rule=(), **row)
     return MoeLibrary(product, rule=rule, **own)
 
 
