@@ -22,6 +22,7 @@ from validation.sheet_errors import sheet_errors
 
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.tile.attention import FRAMEWORKS
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 EXTERNAL = Path(__file__).parents[1] / "traces" / "external"
@@ -227,15 +228,16 @@ def projection_errors() -> str:
 
 
 def attention_errors() -> str:
-    """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded."""
+    """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded; of frameworks beside the first one row a phase and GPU."""
     path = Path(__file__).parents[1] / "gpusim" / "tile" / "attention_errors.json"
     known = json.loads(path.read_text("utf-8"))
     rows = [
         [phase.replace("_fp8", ", fp8 cache").replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
         for phase in known
-        if isinstance(known[phase], dict)
+        if phase != "about"
         for each in known[phase]["regions"]
+        if each["region"] == "all" or not phase.endswith(FRAMEWORKS[1:])
     ]  # fmt: skip
     head = ["phase", "GPU", "keys and values, or queries", "shapes", "mean error", "median", "signed", "within 10 %"]
     return table(head, rows, frozenset({3, 4, 5, 6, 7}))

@@ -2,7 +2,7 @@
 
 Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
 the factor that holds four of five measured shapes of the half that set nothing. A generation without measurements takes another's figures: its factor is that of
-A100 with Hopper's figures or H100 with Ampere's, whichever is wider (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
+A100 or B200 with Hopper's figures or H100 with Ampere's, whichever is widest (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
     """Of a generation that takes another's figures: no narrower than ``least``."""
     factor = max(least, _other_figures()[operator].get(region, {"factor": least})["factor"])
     return Band(
-        factor, 0, False, f"not validated: no measured {what}; as A100 and H100 are off with each other's figures"
+        factor, 0, False, f"not validated: no measured {what}; as A100, H100 and B200 are off with each other's figures"
     )
 
 

@@ -144,7 +144,7 @@ def moe_library_of(generation: str, dtype: str = "bf16") -> MoeLibrary:
         )
         for each in row.pop("rule", ())
     )
-    product = replace(library_of(generation, dtype), rule=(), **row)
+    product = replace(library_of(name, dtype), rule=(), **row)
     return MoeLibrary(product, rule=rule, **own)
 
 
