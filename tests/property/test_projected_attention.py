@@ -161,3 +161,12 @@ def test_the_command_gives_one_record_and_refuses_in_one_line(capsys):
     assert capsys.readouterr().err.splitlines() == [
         "error: an attention's heads are 32, no multiple of its kv_heads, 5"
     ]
+
+
+@pytest.mark.parametrize("queries", [1, 63, 64, 500, 4096])
+def test_a_context_executes_what_counts_and_no_more_than_whole_tiles_do(queries: int) -> None:
+    """Masked scores take energy where a tile has them; far from the diagonal there are none."""
+    found = project_context(load_gpu("h100"), ContextShape(2, max(2, queries), 8, 8, 128))
+    shape = ContextShape(2, max(2, queries), 8, 8, 128)
+    whole = 4.0 * 2 * 8 * 128 * shape.queries**2
+    assert shape.flops < found.executed_flops <= max(whole, 1.3 * shape.flops)
