@@ -179,6 +179,8 @@ def project_context(
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
     scores = query_rows * used.kv_columns
+    executed_scores = _executed_scores(shape, packed, query_rows, used.kv_columns)
+    executed = 4.0 * shape.batch * shape.heads * shape.head_dim * executed_scores
     # Of an SM that works on one block.
     step_cycles = scores * (4.0 * width / (machine.flops_per_cycle * used.rate) + used.score_cycles)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
@@ -212,9 +214,9 @@ def project_context(
     return Projection(
         operator=_title(shape),
         gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,
-        validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops,
+        validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops, executed_flops=executed,
         dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
-        vector_flops=SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim),
+        vector_flops=SCORE_OPERATIONS * executed / (4.0 * shape.head_dim),
     )  # fmt: skip
 
 
@@ -232,6 +234,25 @@ def _steps(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -
         first = np.maximum(0, place * query_rows // packed + shape.prefix + 1 - shape.window)
     counts = (last + kv_columns - 1) // kv_columns - first // kv_columns
     return tiles, int(counts.sum()), int(counts.max())
+
+
+@functools.lru_cache(1 << 16)
+def _executed_scores(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -> float:
+    """Of one head: each query with all keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
+    rows = shape.queries * packed
+    place = np.arange(-(-rows // query_rows), dtype=np.int64)
+    end = np.minimum((place + 1) * query_rows, rows)
+    real = (end - place * query_rows) / packed
+    keys = shape.prefix + shape.queries
+    last = np.full(len(place), keys)
+    if shape.causal:
+        last = np.minimum(
+            (((end + packed - 1) // packed + shape.prefix + kv_columns - 1) // kv_columns) * kv_columns, keys
+        )
+    first = np.zeros(len(place), np.int64)
+    if shape.window:
+        first = np.maximum(0, place * query_rows // packed + shape.prefix + 1 - shape.window) // kv_columns * kv_columns
+    return float((real * (last - first)).sum())
 
 
 def _title(shape: ContextShape) -> str:

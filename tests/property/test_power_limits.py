@@ -12,6 +12,7 @@ from gpusim.commands.project import project
 from gpusim.energy.figures import limit_watts_of
 from gpusim.energy.operator import energy_of
 from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.gpus.override import override_gpu
 from gpusim.project.prices import Prices
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
 
@@ -80,3 +81,10 @@ def test_a_limit_below_what_idles_is_refused_in_one_line() -> None:
         project, ["attention", "--batch", "1", "--length", "512", "--heads", "8", "--power-limit-watts", "50"]
     )
     assert ran.exit_code != 0 and "at rest" in str(ran.exception or ran.output)
+
+
+def test_a_gpu_of_which_a_value_is_changed_keeps_its_boards_limit() -> None:
+    changed = override_gpu(H100, ("l2.slice_bytes_per_ns=105",))
+    assert limit_watts_of(changed.name) == 700.0
+    op = OPERATORS["product"]
+    assert Prices(changed).of(op).seconds > 1.05 * Prices(changed, limit_watts=math.inf).of(op).seconds

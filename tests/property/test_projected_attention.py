@@ -212,3 +212,12 @@ def test_a_cache_of_eight_bits_has_kernels_of_its_own_and_its_own_interval():
     assert many.validated and one.validated
     assert not project_attention(a100, AttentionShape(4, 2048, 32, 8, 128, kv_dtype="fp8")).validated
     assert attention_library_of("ampere", rows=("fp8_cache",)) == attention_library_of("ampere")
+
+
+@pytest.mark.parametrize("queries", [1, 63, 64, 500, 4096])
+def test_a_context_executes_what_counts_and_no_more_than_whole_tiles_do(queries: int) -> None:
+    """Masked scores take energy where a tile has them; far from the diagonal there are none."""
+    found = project_context(load_gpu("h100"), ContextShape(2, max(2, queries), 8, 8, 128))
+    shape = ContextShape(2, max(2, queries), 8, 8, 128)
+    whole = 4.0 * 2 * 8 * 128 * shape.queries**2
+    assert shape.flops < found.executed_flops <= max(whole, 1.3 * shape.flops)

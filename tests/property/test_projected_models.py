@@ -31,6 +31,7 @@ from gpusim.project.records import operator_records
 from gpusim.project.requests import project_request
 from gpusim.project.sweep import Kept, axes_of, pareto
 from gpusim.project.whole import project_model
+from gpusim.report.model_page import render_model
 from gpusim.tile.operators import MemoryOp
 
 #: Parameters as published by who made the networks.
@@ -414,3 +415,15 @@ def test_tables_for_aiconfigurator_have_a_row_a_shape(gpusim: Callable[..., Said
         rows = pd.read_csv(tmp_path / f"{name}.txt")
         assert not rows.duplicated(columns).any()
         assert (rows.latency > 0).all()
+
+
+def test_the_page_of_a_request_says_what_its_prompts_take_and_that_shares_are_of_a_token() -> None:
+    spec = load_gpu("h100")
+    found = project_request(Prices(spec), decoder_of("llama3_8b"), Plan("request", batch=16, sequence=4096, output=32))
+    page = render_model(found, [], spec)
+    share = found.first.step.seconds / found.seconds.seconds
+    assert f"{share:.0%} of it reads the prompts" in page
+    assert limiters(found.first)[0][0] != limiters(found.middle)[0][0]  # the two are limited by different units
+    assert "What limits it, while generating" in page
+    step = render_model(found.first, [], spec)
+    assert "reads the prompts" not in step and "while generating" not in step
