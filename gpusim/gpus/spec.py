@@ -304,7 +304,8 @@ class DramSpec:
     waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
     beyond that L2 slices wait before they evict another dirty line. So many rows of a half, ``scattered_rows``, change places
     with one another (1: none does): what streams ask for at once then loads channels and banks unevenly. A row is here what one
-    slice's channels hold in a row each."""
+    slice's channels hold in a row each. Each bank is refreshed once a ``refresh_interval_ns`` and keeps requests waiting for ``refresh_ns`` then (0: it does
+    not), each bank at a time of its own."""
 
     total_bytes: int
     channels: int
@@ -322,6 +323,8 @@ class DramSpec:
     write_hold_ns: float = 300.0
     scattered_rows: int = 1
     read_efficiency: float = 0.0
+    refresh_interval_ns: float = 3900.0
+    refresh_ns: float = 0.0
 
 
 @dataclass(frozen=True)
