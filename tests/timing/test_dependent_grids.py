@@ -33,7 +33,8 @@ def grid(go: int | None = None, wait: int | None = None, steps: int = STEPS, **o
         if step == wait:
             asm.op(PipeClass.NONE, flags=int(Flag.GRID_WAIT))
         asm.op(PipeClass.FMA, STALL)
-    return build(asm.exit(), **({"blocks": 3, "threads": 128} | options))
+    sizes: dict[str, Any] = {"blocks": 3, "threads": 128, **options}
+    return build(asm.exit(), **sizes)
 
 
 def chain(*traces: Trace, spec: GpuSpec = SPEC, **how: Any) -> ChainResult:
