@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.io.jit_direct import direct
-from gpusim.model.compiled import compiled
+from gpusim.model.compiled import compiled, inlined
 from gpusim.model.messages import NEVER
 
 #: Bits that one counting pass sorts by at most.
@@ -20,8 +20,10 @@ _DIGIT_BITS = 8
 _FEW = 12
 #: What a tally counts: messages that are due, messages that are kept, and the earliest time of those.
 _DUE, _KEPT, _EARLIEST = range(3)
-#: Columns of the scratch rows: key, position; twice, as each pass moves from one pair to the other.
-_SCRATCH_COLUMNS = 4
+#: Bits of a key that hold the message's place among those that are due; its time stands above them, as in a key of
+#: :mod:`gpusim.model.event_heap`. All SMs of the largest GPU have a twentieth of so many requests under way at most.
+_PLACE_BITS = 22
+_PLACES = (1 << _PLACE_BITS) - 1
 
 
 @compiled
@@ -33,41 +35,53 @@ def _rank_of(rows, i, fields):
     return rank
 
 
+@inlined
+def _copy(out, to, rows, row):
+    """Copy a row of three or more words; the usual lengths without a loop, which would cost more than the copy."""
+    words = rows.shape[1]
+    out[to, 0] = rows[row, 0]
+    out[to, 1] = rows[row, 1]
+    out[to, 2] = rows[row, 2]
+    if words > 3:
+        out[to, 3] = rows[row, 3]
+        if words > 4:
+            out[to, 4] = rows[row, 4]
+            for word in range(5, words):
+                out[to, word] = rows[row, word]
+
+
 @compiled
-def _split(rows, until, due, kept, tally):
-    """Copy ``rows`` int64[n, words] before tick ``until`` behind those in ``due``, the others behind those in ``kept``, which
-    have room; ``tally`` int64[3] says how many these are."""
+def _split(rows, until, due, keys, kept, tally):
+    """Copy ``rows`` int64[n, words] before tick ``until`` behind those in ``due``, with their keys in ``keys[0]``, the others behind
+    those in ``kept``; all have room. ``tally`` int64[3] says how many these are."""
+    n_due, n_kept, earliest = tally[_DUE], tally[_KEPT], tally[_EARLIEST]
     for i in range(rows.shape[0]):
         time = rows[i, 0]
         if time < until:
-            to = tally[_DUE]
-            tally[_DUE] = to + 1
-            for word in range(rows.shape[1]):
-                due[to, word] = rows[i, word]
+            keys[0, n_due] = time << _PLACE_BITS | n_due
+            _copy(due, n_due, rows, i)
+            n_due += 1
         else:
-            to = tally[_KEPT]
-            tally[_KEPT] = to + 1
-            tally[_EARLIEST] = min(tally[_EARLIEST], time)
-            for word in range(rows.shape[1]):
-                kept[to, word] = rows[i, word]
+            earliest = min(earliest, time)
+            _copy(kept, n_kept, rows, i)
+            n_kept += 1
+    tally[_DUE], tally[_KEPT], tally[_EARLIEST] = n_due, n_kept, earliest
 
 
 @compiled
-def _sort(rows, out, fields, scratch, counts):
-    """Copy ``rows`` int64[n, words] to ``out``, sorted by word 0 and then by rank.
+def _sort(rows, out, fields, keys, counts):
+    """Copy ``rows`` int64[n, words], whose keys stand in ``keys[0]``, to ``out``, sorted by word 0 and then by rank.
 
-    ``fields`` int64[k, 3]; ``scratch`` int64[>= n, 4]; ``counts`` int64[2 ** _DIGIT_BITS].
+    ``fields`` int64[k, 3]; ``keys`` int64[2, >= n]; ``counts`` int64[2 ** _DIGIT_BITS].
     """
     n = rows.shape[0]
-    earliest = rows[0, 0]
-    latest = rows[0, 0]
-    for i in range(n):
-        earliest = min(earliest, rows[i, 0])
-        latest = max(latest, rows[i, 0])
-    for i in range(n):
-        scratch[i, 0] = rows[i, 0] - earliest
-        scratch[i, 1] = i
-    span = latest - earliest if n >= _FEW else 0
+    earliest = keys[0, 0]
+    latest = keys[0, 0]
+    for i in range(1, n):
+        earliest = min(earliest, keys[0, i])
+        latest = max(latest, keys[0, i])
+    earliest >>= _PLACE_BITS
+    span = (latest >> _PLACE_BITS) - earliest if n >= _FEW else 0
     bits = 0
     while span >> bits:
         bits += 1
@@ -77,38 +91,37 @@ def _sort(rows, out, fields, scratch, counts):
     start = 0
     shift = 0
     for _ in range(passes):
-        target = 2 - start
+        source, target = keys[start], keys[1 - start]
         counts[:digits] = 0
         for i in range(n):
-            counts[scratch[i, start] >> shift & (digits - 1)] += 1
+            counts[((source[i] >> _PLACE_BITS) - earliest) >> shift & (digits - 1)] += 1
         total = 0
         for digit in range(digits):
             total, counts[digit] = total + counts[digit], total
         for i in range(n):
-            digit = scratch[i, start] >> shift & (digits - 1)
+            key = source[i]
+            digit = ((key >> _PLACE_BITS) - earliest) >> shift & (digits - 1)
             to = counts[digit]
             counts[digit] = to + 1
-            scratch[to, target] = scratch[i, start]
-            scratch[to, target + 1] = scratch[i, start + 1]
-        start = target
+            target[to] = key
+        start = 1 - start
         shift += digit_bits
+    order = keys[start]
     for i in range(1, n):  # runs of equal times are short and mostly in order of rank
-        time, row = scratch[i, start], scratch[i, start + 1]
+        key = order[i]
+        time = key >> _PLACE_BITS
         hole = i
-        if scratch[i - 1, start] >= time:
-            rank = _rank_of(rows, row, fields)
-            while hole and scratch[hole - 1, start] >= time:
-                if scratch[hole - 1, start] == time and _rank_of(rows, scratch[hole - 1, start + 1], fields) < rank:
+        if order[i - 1] >> _PLACE_BITS >= time:
+            rank = _rank_of(rows, key & _PLACES, fields)
+            while hole and order[hole - 1] >> _PLACE_BITS >= time:
+                other = order[hole - 1]
+                if other >> _PLACE_BITS == time and _rank_of(rows, other & _PLACES, fields) < rank:
                     break
-                scratch[hole, start] = scratch[hole - 1, start]
-                scratch[hole, start + 1] = scratch[hole - 1, start + 1]
+                order[hole] = other
                 hole -= 1
-            scratch[hole, start] = time
-            scratch[hole, start + 1] = row
+            order[hole] = key
     for i in range(n):
-        row = scratch[i, start + 1]
-        for word in range(rows.shape[1]):
-            out[i, word] = rows[row, word]
+        _copy(out, i, rows, order[i] & _PLACES)
 
 
 @compiled
@@ -137,7 +150,7 @@ class Inbox:
         self._sorted = np.empty((0, self._words), np.int64)
         self._due = self._out = self._kept = self._spare = self._sorted
         self._messages = self._views = np.empty(0, dtype)  # those of _sorted
-        self._scratch = np.empty((0, _SCRATCH_COLUMNS), np.int64)
+        self._keys = np.empty((2, 0), np.int64)
         self._counts = np.zeros(1 << _DIGIT_BITS, np.int64)
         self._tally = np.zeros(3, np.int64)
 
@@ -177,18 +190,18 @@ class Inbox:
             self._messages = np.ndarray(1, self._dtype, self._sorted)
             return
         count = sum(map(len, self._waiting))
-        if len(self._scratch) < count:
-            self._scratch = np.empty((2 * count, _SCRATCH_COLUMNS), np.int64)
+        if len(self._due) < count:
+            self._keys = np.empty((2, 2 * count), np.int64)
             room = (2 * count, self._words)
             self._due, self._out, self._kept, self._spare = (np.empty(room, np.int64) for _ in range(4))
             self._views = np.ndarray(2 * count, self._dtype, self._out)
         tally = self._tally
         tally[:] = 0, 0, NEVER
         for rows in self._waiting:
-            _part(rows, until_tick, self._due, self._spare, tally)
+            _part(rows, until_tick, self._due, self._keys, self._spare, tally)
         due, kept, self._earliest_waiting = tally.tolist()
         self._sorted, self._messages = self._out[:due], self._views[:due]
-        _sorted(self._due[:due], self._sorted, self._fields, self._scratch, self._counts)
+        _sorted(self._due[:due], self._sorted, self._fields, self._keys, self._counts)
         self._waiting = [self._spare[:kept]] if kept else []
         self._spare, self._kept = self._kept, self._spare
 

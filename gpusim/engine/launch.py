@@ -43,6 +43,11 @@ class Observation:
     progress: Progress | None = None
     watch: Watch | None = None
 
+    @property
+    def looks_at_boundaries(self) -> bool:
+        """Whether somebody looks at the machine at window boundaries, where no part may then be ahead of another."""
+        return bool(self.samples or self.sample or self.watch)
+
 
 NOTHING_MORE = Observation()
 

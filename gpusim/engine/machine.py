@@ -25,8 +25,9 @@ from gpusim.engine.link import LinkPart
 from gpusim.engine.part import Part
 from gpusim.engine.peer_port import PeerPort, windows_of
 from gpusim.engine.result import LaunchResult
+from gpusim.engine.round_windows import Turns, turns_of
 from gpusim.engine.run_ahead import run_ahead
-from gpusim.engine.sm import SmGroup
+from gpusim.engine.sm import SmGroup, is_clustered
 from gpusim.engine.window import WindowScheduler
 from gpusim.errors import DeadlockError, SpecError, UsageError
 from gpusim.io.progress import task
@@ -37,6 +38,8 @@ from gpusim.trace.record import Trace
 _BLOCKS_WORTH_THREADS = 16
 #: Builds the part of a node, or the parts that share its messages; the second argument is how many may run at once.
 Builder = Callable[[MachineGraph, Node, int], Sequence[Part]]
+#: Messages that only launches with clusters send.
+_OF_CLUSTERS = frozenset({"peer"})
 #: Cycles of SMs that one call of compiled code runs through at most, a few tenths of a second: Python obeys a signal between
 #: two calls. A machine whose parts are far apart could take windows that last for minutes.
 _MOST_SM_CYCLES = 1 << 18
@@ -90,6 +93,11 @@ class Machine:
         )
         longest = min(limit, max(1, _MOST_SM_CYCLES // of_a_group))
         self.window_ticks = (window_cycles or longest) * TICKS_PER_CYCLE
+        # One thread runs the parts in turns, whose windows may be longer, without clusters longest.
+        most = max(1, _MOST_SM_CYCLES // of_a_group)
+        self._turns = {}
+        if threads == 1 and window_cycles is None:
+            self._turns = {True: turns_of(graph, most), False: turns_of(graph, most, _OF_CLUSTERS)}
         self.parts = {node.name: _build(graph, node, threads, builders) for node in graph.parts}
         self._wires = {
             part.name: _wires_of(graph, node, self.parts) for node in graph.parts for part in self.parts[node.name]
@@ -146,7 +154,13 @@ class Machine:
         for number in traces:
             if number not in range(len(self.devices)):
                 raise UsageError(f"{self.graph.name} has no device {number}; give 0 to {len(self.devices) - 1}")
-        reach = 2 * self.window_ticks // TICKS_PER_CYCLE  # a window, and one more that a group of SMs may run ahead
+        clustered = any(is_clustered(trace.program, trace.launch) for trace in traces.values())
+        turns = self._turns.get(clustered) if not wanted.looks_at_boundaries else None
+        longest_ticks, window_ticks = self.window_ticks, self.window_ticks
+        if turns is not None:
+            longest_ticks, window_ticks = turns.reach_ticks, turns.window_ticks
+        # The longest turn, and a window more that a group of SMs may run ahead.
+        reach = (longest_ticks + window_ticks) // TICKS_PER_CYCLE
         running = {
             number: RunningLaunch(self.devices[number], trace, self.cycle, reach, keep_l1, wanted)
             for number, trace in traces.items()
@@ -154,17 +168,22 @@ class Machine:
         first = next(iter(running.values()))
         what = f"simulating {', '.join(launch.kernel for launch in running.values())}"
         with task(what, first.blocks, "blocks", first.how_far):
-            self._run(running, wanted)
+            self._run(running, wanted, turns)
         results = {}
         for number, launch in running.items():
             results[number], end = launch.finish()
             self._quiet_from(end)
         return results
 
-    def _run(self, running: Mapping[int, RunningLaunch | RunningChain], wanted: Observation) -> None:
+    def _run(
+        self, running: Mapping[int, RunningLaunch | RunningChain], wanted: Observation, turns: Turns | None = None
+    ) -> None:
         """Run all parts until nothing has anything left to do."""
         parts = [part for parts in self.parts.values() for part in parts]
-        if self._random is not None:
+        offsets = None
+        if turns is not None:
+            offsets = {part.name: offset for node, offset in turns.offset_ticks.items() for part in self.parts[node]}
+        elif self._random is not None:
             self._random.shuffle(parts)
 
         def on_boundary(device: int | None, tick: int) -> None:
@@ -180,13 +199,14 @@ class Machine:
         scheduler = WindowScheduler(
             parts,
             self._wires,
-            self.window_ticks,
+            self.window_ticks if turns is None else turns.window_ticks,
             start_tick,
             self._pool if busy >= _BLOCKS_WORTH_THREADS else None,
             on_window if wanted.progress is not None else None,
             on_boundary,
             self._helpers,
-            None if wanted.samples or wanted.sample or wanted.watch else self._ahead,
+            None if wanted.looks_at_boundaries else self._ahead,
+            offsets,
         )
         scheduler.run()
         self.windows += scheduler.windows

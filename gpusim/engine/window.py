@@ -7,6 +7,9 @@ Simulated time in SimPy is the window's number; its one process sleeps until the
 A part with nothing to do costs nothing; a message for it names the window of its arrival. When no part has work in
 sight, nothing can ever happen again: the machine is quiet, or it is deadlocked, which the caller can tell.
 
+Where one thread runs all parts they may take turns within longer windows (:mod:`gpusim.engine.round_windows`): each has what those before it
+have sent in the same window.
+
 Threads are worth their hand-over only where a window is long: parts that, after what their last turns took, would
 share less than :data:`WORTH_A_HAND_OVER_NS` run one after the other.
 """
@@ -36,10 +39,11 @@ WORTH_A_HAND_OVER_NS = 60_000
 
 
 class _Place:
-    """A part in the schedule: when it has work next, the window of that turn, what it sent in its last one, what its turns take."""
+    """A part in the schedule: when it has work next, the window of that turn, what it sent in its last one, what its turns take; how
+    far its windows lie behind those of the schedule."""
 
-    def __init__(self, part: Part) -> None:
-        self.part = part
+    def __init__(self, part: Part, offset_ticks: int = 0) -> None:
+        self.part, self.offset_ticks = part, offset_ticks
         self.tick = self.window = NEVER
         self.sent: Outgoing = []
         self.expected_ns = 0
@@ -82,7 +86,9 @@ class WindowScheduler:
     ``pool``: ``helpers`` of its threads share a window's parts with the caller's. ``on_window(device, until_tick)`` is called
     after each part's turn; ``on_boundary(device, tick)`` once before a device's parts have their turns in a window, when
     they have done everything before ``tick`` and nothing after it. With ``ahead`` a part that alone has work in a window goes on
-    behind it as far as nothing can reach it; at a boundary it may then have done more."""
+    behind it as far as nothing can reach it; at a boundary it may then have done more. With ``offset_ticks``, by part, the parts take
+    turns, of which each has what those before it sent, and no thread helps: a part's windows lie so far behind the others', so that
+    at a boundary it may have done as much more, and nothing less."""
 
     def __init__(
         self,
@@ -95,13 +101,16 @@ class WindowScheduler:
         on_boundary: Watcher | None = None,
         helpers: int = 1,
         ahead: RunAhead | None = None,
+        offset_ticks: Mapping[str, int] | None = None,
     ) -> None:
         self.window_ticks = window_ticks
         self.windows = 0
         self._environment = simpy.Environment(initial_time=start_tick // window_ticks)
         self._pool, self._helpers = pool, helpers
         self._on_window, self._on_boundary = on_window, on_boundary
-        places = {part.name: _Place(part) for part in parts}
+        self._in_turns = offset_ticks is not None
+        offsets = offset_ticks or {}
+        places = {part.name: _Place(part, offsets.get(part.name, 0)) for part in parts}
         self._places = list(places.values())
         self._alone = {} if ahead is None else {place: self._when_alone(place, ahead) for place in self._places}
         # Not in the places themselves: parts that answer each other would never be freed.
@@ -136,7 +145,10 @@ class WindowScheduler:
             if window > now:
                 yield environment.timeout(window - now)
                 now = window
-            self._turn([place for place in places if place.window <= now], now * self.window_ticks)
+            if self._in_turns:
+                self._take_turns(now)
+            else:
+                self._turn([place for place in places if place.window <= now], now * self.window_ticks)
 
     def _when_alone(self, place: _Place, ahead: RunAhead) -> _Alone:
         name = place.part.name
@@ -151,7 +163,10 @@ class WindowScheduler:
         """Ask parts when they have work next."""
         for place in places:
             place.tick = place.part.next_tick()
-            place.window = place.tick // self.window_ticks
+            if place.tick < NEVER:
+                place.window = (place.tick - place.offset_ticks) // self.window_ticks
+            else:
+                place.window = NEVER  # whatever its offset
 
     def _turn(self, due: list[_Place], tick: int) -> None:
         """Run the parts that have work in the window that begins at ``tick``, and hand over what they sent."""
@@ -170,6 +185,27 @@ class WindowScheduler:
         else:
             for place in due:
                 place.run(until)
+        self._hand_over(due, until)
+
+    def _take_turns(self, window: int) -> None:
+        """Run the parts that have work in a window one after the other, those too that only get it from parts before them."""
+        tick, told = window * self.window_ticks, []
+        for place in self._places:
+            if place.window > window:
+                continue
+            until = tick + self.window_ticks + place.offset_ticks
+            if place.part.device not in told and self._on_boundary is not None:
+                told.append(place.part.device)
+                self._on_boundary(place.part.device, tick)
+            if self._alone and len([other for other in self._places if other.window <= window]) == 1:
+                alone = self._alone[place]
+                place.run_alone(alone.until(until), alone.answer_ticks)
+            else:
+                place.run(until)
+            self._hand_over([place], until)
+
+    def _hand_over(self, due: list[_Place], until: int) -> None:
+        """Hand over what the parts sent in the window that ends at ``until``, and see when they and others have work next."""
         self.windows += len(due)
         changed = set(due)
         for place in due:

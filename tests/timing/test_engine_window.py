@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import time
@@ -105,6 +106,31 @@ def test_running_ahead_saves_turns_and_changes_no_cycle():
     assert alone.cycles == held_back.cycles
     assert {**alone.counters} == {**held_back.counters}
     assert alone.windows < 0.8 * held_back.windows
+
+
+@pytest.mark.parametrize(("window", "offset"), [(50, 0), (100, 50), (80, 40), (7, -3)])
+def test_parts_that_take_turns_may_have_windows_as_long_as_the_way_round(window, offset):
+    left, right = Echo("left", 10, first=7), Echo("right", 10)
+    wires = {"left": {np.dtype(np.int64): [right]}, "right": {np.dtype(np.int64): [left]}}
+    offsets = {"left": max(0, -offset), "right": max(0, offset)}
+    WindowScheduler(
+        [left, right], wires, window, offset_ticks=offsets
+    ).run()  # deliver() sees to it that nothing comes too late
+    assert left.handled == [7 + 100 * i for i in range(10)]
+    assert right.handled == [57 + 100 * i for i in range(9)]
+    assert (left.runs, right.runs) == (10, 9)
+
+
+@pytest.mark.parametrize(
+    ("window", "offset", "late"), [(100, 50, False), (101, 50, True), (100, 0, True), (100, 51, True)]
+)
+def test_windows_longer_than_the_way_round_would_let_messages_come_too_late(window, offset, late):
+    left, right = Echo("left", 1000), Echo("right", 1000)
+    left.arrivals = list(range(100))  # so that both have work in each window
+    wires = {"left": {np.dtype(np.int64): [right]}, "right": {np.dtype(np.int64): [left]}}
+    scheduler = WindowScheduler([left, right], wires, window, offset_ticks={"right": offset})
+    with pytest.raises(AssertionError) if late else contextlib.nullcontext():
+        scheduler.run()
 
 
 def test_a_part_runs_only_in_windows_in_which_it_has_work():

@@ -13,7 +13,9 @@ from gpusim.engine.graph import Node, Route, gpu_graph, machine_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import BUILDERS, Machine
 from gpusim.engine.result import LaunchResult
+from gpusim.engine.round_windows import turns_of
 from gpusim.errors import SpecError, UsageError
+from gpusim.gpus.load import load_gpu
 from gpusim.model.link import LinkSpec
 from gpusim.model.messages import NEVER, PACKET, TICKS_PER_CYCLE
 from gpusim.trace.record import PipeClass
@@ -173,6 +175,31 @@ def test_the_window_is_the_least_latency_of_all_routes():
     assert SHORT_LINK.latency_ticks // TICKS_PER_CYCLE < one.window_limit_cycles
     with pytest.raises(UsageError, match="window_cycles"):
         Machine(linked(SHORT_LINK)[0], 1, one.window_limit_cycles, builders=BUILD)
+
+
+@pytest.mark.parametrize("unused", [frozenset(), frozenset({"peer"})])
+@pytest.mark.parametrize(
+    "graph", [gpu_graph(load_gpu("h200")), gpu_graph(SMALL), linked(LINK)[0], linked(SHORT_LINK)[0]]
+)
+def test_no_message_comes_too_late_for_parts_that_take_turns(graph, unused):
+    turns = turns_of(graph, 10**6, unused)
+    order = [node.name for node in graph.parts]
+    for route in graph.routes:
+        if route.message in unused:
+            continue
+        there = turns.offset_ticks[route.target] - turns.offset_ticks[route.source]
+        is_seen = order.index(route.source) < order.index(route.target)
+        assert route.latency_ticks - there >= (0 if is_seen else turns.window_ticks)
+    assert turns.window_ticks // TICKS_PER_CYCLE >= graph.window_limit_cycles
+    assert min(turns.offset_ticks.values()) == 0 and turns_of(graph, 5, unused).window_ticks == 5 * TICKS_PER_CYCLE
+
+
+def test_turns_are_as_long_as_the_shortest_way_round():
+    graph = gpu_graph(load_gpu("h200"))
+    cycles = {route.message: route.latency_ticks // TICKS_PER_CYCLE for route in graph.routes}
+    assert turns_of(graph, 10**6).window_ticks == cycles["peer"] * TICKS_PER_CYCLE
+    round_trip = cycles["request"] + cycles["response"]
+    assert turns_of(graph, 10**6, frozenset({"peer"})).window_ticks == round_trip * TICKS_PER_CYCLE
 
 
 def test_a_part_that_is_faster_than_its_routes_say_is_refused():
