@@ -34,7 +34,7 @@ from gpusim.sanitizer.asynccheck import AsyncCheck
 from gpusim.sanitizer.checks import parse_checks
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.sanitizer.memcheck import MemoryCheck
-from gpusim.sanitizer.ordercheck import OrderCheck
+from gpusim.sanitizer.ordercheck import OrderCheck, needs_clocks
 from gpusim.sanitizer.synccheck import SyncCheck
 from gpusim.trace.record import Chunk, Launch, Trace
 from gpusim.trace.regular import IrregularError, blocks_to_run
@@ -283,11 +283,12 @@ def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:
     watching: list[Check] = []
     if "memory" in checks:
         watching.append(MemoryCheck(program, facts, emulation.memory))
-    if checks & {"memory", "race"}:
-        watching.append(OrderCheck(program, facts, emulation.prepared.image.shared_base, checks))
+    clocks = checks & {"memory", "race"} if needs_clocks(program, checks) else frozenset()
+    if "memory" in checks or (checks & {"race"}) - clocks:
+        watching.append(OrderCheck(program, facts, emulation.prepared.image.shared_base, checks, not clocks))
     if "sync" in checks:
         watching.append(SyncCheck(program, facts, emulation.prepared.encoded.matrix))
-    if "async" in checks:
+    if "async" in checks or clocks:
         watching.append(
             AsyncCheck(
                 program,
@@ -295,6 +296,7 @@ def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:
                 emulation.prepared.image.shared_base,
                 emulation.prepared.encoded.matrix,
                 emulation.prepared.instructions,
+                clocks | checks & {"async"},
             )
         )
     if "leak" in checks:

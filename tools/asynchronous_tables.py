@@ -152,7 +152,7 @@ def multicast_rows(every: int) -> Iterator[Row]:
 
         shared_bytes = 4 * 4 * width * rows
         cycles = cycles_a_round(
-            kernel, spec.sm_count, 128, _TILE_ROUNDS, spec, args, gpu="b200", cluster=cluster, shared_bytes=max(shared_bytes, 120_000)
+            kernel, spec.sm_count, 128, _TILE_ROUNDS, spec, args, gpu="b200", shared_bytes=max(shared_bytes, 120_000)
         )  # fmt: skip
         yield f"{row['mode']}, {cluster} blocks, {width} x {rows}", float(row["round_cycles"]), cycles
 

@@ -22,6 +22,7 @@ from validation.sheet_errors import sheet_errors
 
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.tile.attention import FRAMEWORKS
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 EXTERNAL = Path(__file__).parents[1] / "traces" / "external"
@@ -227,14 +228,16 @@ def projection_errors() -> str:
 
 
 def attention_errors() -> str:
-    """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded."""
+    """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded; of frameworks beside the first one row a phase and GPU."""
     path = Path(__file__).parents[1] / "gpusim" / "tile" / "attention_errors.json"
     known = json.loads(path.read_text("utf-8"))
     rows = [
-        [phase.replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
+        [phase.replace("_fp8", ", fp8 cache").replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
-        for phase in ("generation", "context", "generation_window", "context_window")
+        for phase in known
+        if phase != "about"
         for each in known[phase]["regions"]
+        if each["region"] == "all" or not phase.endswith(FRAMEWORKS[1:])
     ]  # fmt: skip
     head = ["phase", "GPU", "keys and values, or queries", "shapes", "mean error", "median", "signed", "within 10 %"]
     return table(head, rows, frozenset({3, 4, 5, 6, 7}))
@@ -288,6 +291,23 @@ def energy_left_out() -> str:
     return table(["operator", "left out", "of", "reason"], rows, frozenset({1, 2}))
 
 
+def tile_beside_exact() -> str:
+    """A row a program and depth: both levels' cycles, from what tools/tile_beside_exact.py recorded."""
+    path = Path(__file__).parents[1] / "traces" / "library" / "tile_beside_exact.json"
+
+    def split(each: dict, level: str) -> str:
+        step, beside = each[f"{level}_step_cycles"], each[f"{level}_beside_cycles"]
+        return "" if step is None else f"{step:,.0f} and {beside:,}"
+
+    rows = [
+        [f"`{each['kernel']}`", f"`{each['gpu']}`", each["shape"], f"{each['exact_cycles']:,}", f"{each['tile_cycles']:,}", f"{each['tile_off_percent']:+.1f} %",
+         split(each, "exact"), split(each, "tile")]
+        for each in json.loads(path.read_text("utf-8"))
+    ]  # fmt: skip
+    head = ["kernel", "GPU", "shape", "exact", "tile", "off", "exact: a step, beside", "tile: a step, beside"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
+
+
 def operator_errors() -> str:
     """A row a kind, GPU and region: errors of the other projected operators, from what tools/tile_operators.py recorded."""
     path = Path(__file__).parents[1] / "gpusim" / "tile" / "operator_errors.json"
@@ -320,6 +340,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "attention errors": attention_errors,
     "collective errors": collective_errors,
     "model errors": model_errors,
+    "tile beside exact": tile_beside_exact,
     "energy errors": energy_errors,
     "energy rows left out": energy_left_out,
 }

@@ -46,6 +46,8 @@ RECORD = ROOT / "gpusim" / "energy" / "errors.json"
 GPU = "b200"
 #: A run must last as long as NVML's own mean, about a second, and power above this is the limit's.
 LEAST_RUN_MS, CAPPED_WATTS = 900.0, 950.0
+#: Runs that are compared with those long enough: at least so long, at least at so much of their rate, reading at least so much of their power where it has settled.
+SHORT_RUN_MS, SAME_RATE, SETTLED = 300.0, 0.8, 0.9
 DTYPES = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4"}
 #: An operand that products on tiles do not know -> one that takes as many bytes and cycles with the depth divided so.
 _PROJECTED_AS = {"fp4": ("fp8", 2)}
@@ -114,6 +116,21 @@ def measured_rows(path: Path, final: bool, count: int) -> tuple[list[Row], list[
     return rows, left_out
 
 
+def settled(table: pd.DataFrame) -> pd.Series:
+    """Of products: whether runs below LEAST_RUN_MS with the same dtype, rows and columns, at the rate of the longer ones, read what these do. A reading that is a mean over the last second still
+    rises in a run of a second after a pause, in proportion to the run's length (fp8 products scaled by blocks: 400 W in 480 ms, 470 in 620, 540 in 880, up to 680 in more, at one rate);
+    which runs begin after a pause goes by rows and columns of the result. Where no shorter run tells, it is not known."""
+    rate = table.m.astype(float) * table.n * table.k / table.latency_ms
+    own = [table[name] for name in ("framework", "gemm_dtype", "m", "n")]
+    long = table.est_run_ms >= LEAST_RUN_MS
+    long_rate = rate.where(long).groupby(own).transform("median")
+    short = (table.est_run_ms >= SHORT_RUN_MS) & ~long & (rate >= SAME_RATE * long_rate)
+    ratio = table.power_w.where(short).groupby(own).transform("median") / table.power_w.where(long).groupby(
+        own
+    ).transform("median")
+    return ratio >= SETTLED
+
+
 def _rows_of(kind: str, table: pd.DataFrame, final: bool, count: int) -> tuple[list[Row], list[dict[str, object]]]:
     columns, project = KINDS[kind]
     left_out = []
@@ -123,11 +140,16 @@ def _rows_of(kind: str, table: pd.DataFrame, final: bool, count: int) -> tuple[l
         left_out.append({"kind": kind, "rows": int(away.sum()), "of": len(away), "left_out": reason})
         table = table[~away]
 
+    steady = settled(table) if kind == "product" else pd.Series(True, table.index)
     without(table.est_run_ms < LEAST_RUN_MS, "runs below 0.9 s: NVML's reading is itself a mean over a second")
     if kind == "product":
         without(
             table.framework == "trtllm",
             "one copy replayed for a second after a pause: the reading rises all through it",
+        )
+        steady = steady[table.index]
+        without(
+            ~steady, "no shorter run at the same rate shows that the reading has settled, or one shows that it has not"
         )
     shapes = table[list(columns)].astype(int).itertuples(index=False)
     table = table.assign(key=[zlib.crc32(",".join(map(str, each)).encode()) for each in shapes])

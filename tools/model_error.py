@@ -2,7 +2,7 @@
 
     python tools/model_error.py                    a row a measurement, and means by source and metric
     python tools/model_error.py --format csv       the rows alone
-    python tools/model_error.py --record           and keep the means for the pages (traces/library/model_errors.json)
+    python tools/model_error.py --record           and keep the means for the pages (traces/library/model_errors.json), and what widens intervals (gpusim/project/errors.json)
 
 Rows (traces/library/whole_models.csv, models beside it as config.json files) set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
 TensorRT-LLM's documentation (docs/source/performance.md of 0.5 and 0.6.1: static batches of requests by gptSessionBenchmark, FP8 weights and cache on Hopper and Ada, FP16 on
@@ -14,11 +14,13 @@ versions of drivers are not published.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +29,7 @@ sys.path[:0] = [str(ROOT)]
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
+from gpusim.project.bands import LEAST_ROWS, factor_of, region_of
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -37,8 +40,12 @@ from gpusim.report.tables import FORMATS, format_records
 ROWS = ROOT / "traces" / "library" / "whole_models.csv"
 #: Sources whose kernels read keys that heads share once for each: TensorRT-LLM before its kernels for shared heads (its notes of 2024-01-30).
 EACH_HEAD = ("trtllm-0.5", "trtllm-0.6.1")
+#: Sources whose documented commands to build engines do not ask for the framework's own all-reduce (--use_custom_all_reduce), so that NCCL's kernels sum.
+NCCL_SUMS = ("trtllm-0.5", "trtllm-0.6.1")
 MODELS = ROWS.parent / "models"
 RECORD = ROWS.parent / "model_errors.json"
+BANDS = ROOT / "gpusim" / "project" / "errors.json"
+LEVEL = 0.8
 
 
 def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
@@ -47,7 +54,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute,
-        reads="each" if row.source in EACH_HEAD else "shared",
+        reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
     )  # fmt: skip
     if row.phase == "request":
         seconds = project_request(prices, network, plan).seconds
@@ -72,10 +79,49 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
                     "projected": float(f"{middle:.4g}"),
                     "error_percent": round(100 * error, 1),
                     "inside": bool(low <= row.measured <= high),
+                    "region": region_of(row.phase, row.batch * row.sequence),
+                    "generation": prices.spec.generation,
                 }
             )
             progress.to(number + 1)
     return pd.concat([rows.reset_index(drop=True), pd.DataFrame(found)], axis=1)
+
+
+def factors(found: pd.DataFrame) -> dict[str, Any]:
+    """Region -> the factor that holds four of five rows, of all and of each generation with rows enough."""
+    regions: dict[str, Any] = {}
+    for region, own in found.groupby("region", sort=False):
+        generations = {name: _factor(of) for name, of in own.groupby("generation") if len(of) >= LEAST_ROWS}
+        regions[str(region)] = _factor(own) | {"generations": generations}
+    return regions
+
+
+def _factor(rows: pd.DataFrame) -> dict[str, Any]:
+    """Of one more row like these (conformal prediction): the ceil((n + 1) x level)-th smallest of n distances, the largest where there are too few."""
+    off = np.sort(np.log1p(rows.error_percent / 100).abs())
+    return {
+        "factor": round(float(np.exp(off[min(len(off), math.ceil((len(off) + 1) * LEVEL)) - 1])), 3),
+        "rows": len(rows),
+    }
+
+
+def held_out_percent(found: pd.DataFrame) -> pd.DataFrame:
+    """By region, rows within the factor that the rows of all other networks give."""
+    rows = []
+    for region, own in found.groupby("region", sort=False):
+        inside = [
+            abs(np.log1p(row.error_percent / 100)) <= np.log(_factor(own[own.model != row.model])["factor"])
+            for row in own.itertuples(index=False)
+        ]
+        rows.append(
+            {
+                "region": region,
+                "rows": len(own),
+                "factor": _factor(own)["factor"],
+                "held_out_inside_percent": round(100 * float(np.mean(inside))),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def summary(found: pd.DataFrame) -> list[dict[str, Any]]:
@@ -98,6 +144,11 @@ def main(form: str, record: bool) -> None:
     with shown():
         found = errors(pd.read_csv(ROWS))
     if record:
+        document = {"about": "Written by tools/model_error.py --record.", "regions": factors(found)}
+        write_whole(BANDS, (json.dumps(document, indent=1) + "\n").encode())
+        factor_of.cache_clear()
+        with shown():
+            found = errors(pd.read_csv(ROWS))
         write_whole(RECORD, (json.dumps(summary(found), indent=1) + "\n").encode())
     columns = [
         "source",
@@ -118,6 +169,7 @@ def main(form: str, record: bool) -> None:
     click.echo(format_records(found[columns].to_dict("records"), form))
     if form in ("table", "md"):
         click.echo("\n" + format_records(summary(found), form))
+        click.echo("\n" + format_records(held_out_percent(found).to_dict("records"), form))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python tools/other_figures.py FOLDER                    learning half: the error, and what it is with each single figure put right
     python tools/other_figures.py FOLDER --final --record   the other half: errors by region, kept as the bands of such GPUs
 
-Mental model: A100 is projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described. A figure carries the error by as much
+Mental model: A100 and B200 are projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described. A figure carries the error by as much
 as the error falls when that figure alone is the generation's own. FOLDER has gemm.csv.gz, attention_generation.csv.gz and attention_context.csv.gz
-(ai-dynamo/aiconfigurator, commit 095f58a); halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
+(ai-dynamo/aiconfigurator, commit 095f58a), beside it or within it is power/ with those of the power runs of a B200; halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gpusim.tile.library import library_of
 
 RECORD = ROOT / "gpusim" / "tile" / "other_figures_errors.json"
 #: GPU that is held out -> its generation, and whose figures it takes.
-HELD_OUT = {"a100_80gb": ("ampere", "hopper"), "h100": ("hopper", "ampere")}
+HELD_OUT = {"a100_80gb": ("ampere", "hopper"), "h100": ("hopper", "ampere"), "b200": ("blackwell", "hopper")}
 #: Operator -> figures of a generation, its file.
 OPERATORS: dict[str, tuple[Callable[[str], Any], str]] = {
     "gemm": (library_of, "gemm.csv.gz"),
@@ -49,7 +49,10 @@ def shapes_and_errors(
     operator: str, folder: Path, gpu: str, final: bool, count: int
 ) -> tuple[pd.DataFrame, Callable[[Any], np.ndarray]]:
     """Measured shapes, and the relative errors of their projections by figures."""
-    file = folder / OPERATORS[operator][1]
+    name = OPERATORS[operator][1]
+    if gpu == "b200":
+        name = f"power/b200_{name.replace('.csv', '_power.csv')}"
+    file = next(path for path in (folder / name, folder.parent / name) if path.exists())
     if operator == "gemm":
         shapes = tile_gemm.measured_shapes(file, gpu, final, count)
         return shapes, partial(tile_gemm.errors, gpu, shapes)
@@ -88,7 +91,7 @@ def by_figure(operator: str, folder: Path, gpu: str, count: int) -> list[dict[st
 def bands(
     folder: Path, final: bool, count: int
 ) -> tuple[dict[str, dict[str, dict[str, float]]], list[dict[str, object]]]:
-    """Operator -> region -> the wider factor of both GPUs within which LEVEL_PERCENT of the errors lie; and a row an operator and GPU."""
+    """Operator -> region -> the widest factor of the GPUs within which LEVEL_PERCENT of the errors lie; and a row an operator and GPU."""
     kept: dict[str, dict[str, dict[str, float]]] = {}
     printed = []
     for operator, (figures_of, _) in OPERATORS.items():

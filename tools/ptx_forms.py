@@ -44,6 +44,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import ptx_isa
 
 NAMES = tuple(row.name for row in BUILT)
+#: A function by its name, here or elsewhere: what is neither a register, a predicate, a number nor a bank of constants.
+_FUNCTION = re.compile(r"(?<![\w$@.])(?!(?:U?R(?:\d+|Z)|U?P(?:\d+|T))\b)[A-Za-z_$][\w$.]*(?![\w$.\[])")
 
 
 @dataclass
@@ -119,7 +121,7 @@ def instructions(cubin: bytes) -> Iterator[tuple[str, Instruction]]:
             word = int.from_bytes(words[16 * i : 16 * i + 16], "little")
             operands = row.get("operands", "")
             if row["opcode"].startswith("CALL"):  # functions stand by their names
-                operands = re.sub(r"[$\w]*__\w+|\bt(w|hr)ice\b", "@0x0", operands)
+                operands = _FUNCTION.sub("@0x0", operands)
             yield (
                 function["function-name"],
                 parse_instruction(16 * i, row.get("predicate", ""), row["opcode"], operands, word),

@@ -3,15 +3,16 @@
     python tools/tile_attention.py ROWS                        the learning half: mean errors by bytes of keys and values
     python tools/tile_attention.py ROWS --final                the half that set nothing
     python tools/tile_attention.py ROWS --final --record       and keep the errors as bands (gpusim/tile/attention_errors.json)
-    python tools/tile_attention.py ROWS --framework trtllm     another framework beside the projections, which follow vLLM's kernels
+    python tools/tile_attention.py ROWS --framework trtllm     another framework's rows beside projections of its kernels (also with --fit, and with --final --record)
     python tools/tile_attention.py ROWS --phase context        the same of the rows of many query tokens (isl) under a causal mask
     python tools/tile_attention.py ROWS --window               rows with a window that leaves keys out, in either phase; with --final --record as well
+    python tools/tile_attention.py ROWS --cache fp8            rows with keys and values of 8 bits, in either phase; with --final --record as well
     python tools/tile_attention.py ROWS --figures-of hopper    as a GPU that is only described: with another generation's figures
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads, num_key_value_heads, head_dim,
-window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a). Rows count with bfloat16 keys, no window (unless
---window), and heads of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
+window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a), or of its power runs, which are one B200's (no gpu, no suspect). Rows count with bfloat16 keys, no window (unless
+--window or --cache fp8), and heads of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
 the cache, one more is new (isl: as many queries as keys); the same buffers every time, so that keys are found in L2 where they fit.
 """
 
@@ -28,23 +29,33 @@ import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from operators.measured import FITTED_GPUS, GPUS, read_rows
 
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.tile.attention import AttentionLibrary, AttentionShape, attention_library_of, project_attention
+from gpusim.tile.attention import (
+    FRAMEWORKS,
+    AttentionLibrary,
+    AttentionShape,
+    attention_library_of,
+    cache_rows,
+    project_attention,
+)
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
-from gpusim.tile.bands import KV_REGIONS, LEVEL_PERCENT, QUERY_REGIONS
+from gpusim.tile.bands import KV_REGIONS, LEVEL_PERCENT, QUERY_REGIONS, attention_kind
 
 RECORD = ROOT / "gpusim" / "tile" / "attention_errors.json"
-GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100"}
 PHASES = ("generation", "context")
 HEADS = ("num_heads", "num_key_value_heads", "head_dim")
 SHAPE = {"generation": ("batch_size", "step", *HEADS), "context": ("batch_size", "isl", *HEADS)}
 REGIONS: dict[str, tuple[tuple[str, float], ...]] = {"generation": KV_REGIONS, "context": QUERY_REGIONS}
 HEAD_DIMS = (64, 128, 192, 256)
+#: Of keys and values -> in the rows.
+CACHES = {"bf16": "bfloat16", "fp8": "fp8"}
 FITTED = {
     "generation": (
         "launch_ns", "regroup_ns", "regroup_head_cycles", "start_cycles", "step_cycles", "block_bytes_per_cycle",
@@ -63,15 +74,17 @@ def measured_shapes(
     count: int | None,
     phase: str = "generation",
     window: bool = False,
+    cache: str = "bf16",
+    head_dims: tuple[int, ...] = HEAD_DIMS,
 ) -> pd.DataFrame:
     """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash; ``window``: of shapes whose window leaves keys out, with
-    window_size."""
+    window_size; ``cache``: of keys and values, a key of CACHES."""
     shape = [*SHAPE[phase], *(["window_size"] if window else [])]
-    table = pd.read_csv(rows)
+    table = read_rows(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table.loc[
         table.gpu.isin(names) & (table.framework == framework) & (table.suspect == 0)
-        & (table.kv_cache_dtype == "bfloat16") & table.head_dim.isin(HEAD_DIMS)
+        & (table.kv_cache_dtype == CACHES[cache]) & table.head_dim.isin(head_dims)
     ]  # fmt: skip
     length = table.isl if phase == "context" else table.step + 1
     table = table.loc[(table.window_size > 0) & (table.window_size < length) if window else table.window_size == 0]
@@ -83,18 +96,31 @@ def measured_shapes(
         found["size"] = found.isl
     else:
         keys = found.window_size if window else found.step + 1
-        found["size"] = 4.0 * found.batch_size * found.num_key_value_heads * keys * found.head_dim
+        found["size"] = (
+            (2.0 if cache == "fp8" else 4.0) * found.batch_size * found.num_key_value_heads * keys * found.head_dim
+        )
+        # Faster than DRAM delivers what L2 cannot hold: the sequences must have shared keys.
+        spec = load_gpu(gpu)
+        found = found[found["size"] - spec.l2.total_bytes <= 1e3 * found.us * spec.dram.peak_bytes_per_ns]
     return found[found.key % 2 == int(final)].sort_values("key").head(count if count else len(found))
 
 
-def errors(gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | ContextLibrary | None = None) -> np.ndarray:
+def errors(
+    gpu: str,
+    shapes: pd.DataFrame,
+    library: AttentionLibrary | ContextLibrary | None = None,
+    framework: str = "vllm",
+    cache: str = "bf16",
+) -> np.ndarray:
     """Relative errors of the projected times."""
     spec = load_gpu(gpu)
     windows = shapes.window_size.astype(int) if "window_size" in shapes else [0] * len(shapes)
     if "isl" in shapes:
         assert not isinstance(library, AttentionLibrary)
         seconds = [
-            project_context(spec, ContextShape(*row, window=window), library).seconds
+            project_context(
+                spec, ContextShape(*row, window=window, kv_dtype=cache, framework=framework), library
+            ).seconds
             for row, window in zip(
                 shapes[list(SHAPE["context"])].astype(int).itertuples(index=False), windows, strict=True
             )
@@ -102,7 +128,11 @@ def errors(gpu: str, shapes: pd.DataFrame, library: AttentionLibrary | ContextLi
     else:
         assert not isinstance(library, ContextLibrary)
         seconds = [
-            project_attention(spec, AttentionShape(batch, step + 1, *heads, window=window), library).seconds
+            project_attention(
+                spec,
+                AttentionShape(batch, step + 1, *heads, window=window, kv_dtype=cache, framework=framework),
+                library,
+            ).seconds
             for (batch, step, *heads), window in zip(
                 shapes[list(SHAPE["generation"])].astype(int).itertuples(index=False), windows, strict=True
             )
@@ -144,15 +174,18 @@ def band_rows(phase: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, di
     return rows
 
 
-def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLibrary | ContextLibrary:
+def fit(
+    gpu: str, phase: str, framework: str, shapes: pd.DataFrame, rounds: int, cache: str = "bf16", head_dim: int = 128
+) -> AttentionLibrary | ContextLibrary:
     """Figures with a smaller mean of the logarithms' distance, each changed in turn."""
     known = attention_library_of if phase == "generation" else context_library_of
-    library: AttentionLibrary | ContextLibrary = known(load_gpu(gpu).generation)
+    rows = cache_rows(1.0 if cache == "fp8" else 2.0, head_dim)
+    library: AttentionLibrary | ContextLibrary = known(load_gpu(gpu).generation, framework=framework, rows=rows)
     names = FITTED[phase]
     spread = dict.fromkeys(names, 0.2)
 
     def loss(tried: AttentionLibrary | ContextLibrary) -> float:
-        off = np.log1p(errors(gpu, shapes, tried))
+        off = np.log1p(errors(gpu, shapes, tried, framework, cache))
         return float(np.abs(off).mean() + 0.02 * abs(off.mean()))
 
     best = loss(library)
@@ -176,21 +209,35 @@ def fit(gpu: str, phase: str, shapes: pd.DataFrame, rounds: int) -> AttentionLib
 @click.option("--gpu", "gpus", multiple=True, type=click.Choice(sorted(GPUS.values())), help="Only this GPU.")
 @click.option("--phase", type=click.Choice(PHASES), default=PHASES[0], show_default=True)
 @click.option("--window", is_flag=True, help="Shapes whose window leaves keys out.")
-@click.option("--framework", default="vllm", show_default=True)
+@click.option(
+    "--cache", type=click.Choice(sorted(CACHES)), default="bf16", show_default=True, help="Of keys and values."
+)
+@click.option(
+    "--head-dim",
+    "head_dims",
+    multiple=True,
+    type=click.Choice([str(each) for each in HEAD_DIMS]),
+    help="Only heads of so many elements; may be repeated.",
+)
+@click.option("--framework", type=click.Choice(FRAMEWORKS), default=FRAMEWORKS[0], show_default=True)
 @click.option("--final", is_flag=True, help="The half that is looked at when a change is finished.")
 @click.option("--shapes", "count", type=click.IntRange(1), default=None, help="So many shapes of the half, by hash.")
 @click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
-@click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
-@click.option("--figures-of", type=click.Choice(["ampere", "hopper"]), help="Another generation's figures.")
+@click.option("--fit", "fitted", type=click.Choice(sorted(FITTED_GPUS)), help="Search better figures of a generation.")
+@click.option("--figures-of", type=click.Choice(sorted(FITTED_GPUS)), help="Another generation's figures.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
-    rows: Path, gpus: tuple[str, ...], phase: str, window: bool, framework: str, final: bool, count: int | None, record: bool, fitted: str | None,
-    figures_of: str | None, form: str,
+    rows: Path, gpus: tuple[str, ...], phase: str, window: bool, cache: str, head_dims: tuple[str, ...], framework: str, final: bool, count: int | None, record: bool,
+    fitted: str | None, figures_of: str | None, form: str,
 ) -> None:  # fmt: skip
+    dims = tuple(map(int, head_dims)) or HEAD_DIMS
+    if window and cache != "bf16":
+        raise click.UsageError("--window is of rows with keys of 16 bits: leave out --cache")
     if fitted:
-        gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
+        gpu = FITTED_GPUS[fitted]
         with shown(sys.stderr):
-            found = fit(gpu, phase, measured_shapes(rows, gpu, framework, False, count or 1500, phase), 5)
+            shapes = measured_shapes(rows, gpu, framework, False, count or 1500, phase, False, cache, dims)
+            found = fit(gpu, phase, framework, shapes, 5, cache, max(dims))
         click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED[phase]))
         return
     if record and figures_of:
@@ -200,15 +247,22 @@ def main(
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     printed, kept = [], {}
     for gpu in gpus or GPUS.values():
-        shapes = measured_shapes(rows, gpu, framework, final, count, phase, window)
+        shapes = measured_shapes(rows, gpu, framework, final, count, phase, window, cache, dims)
         if not len(shapes):
             continue
-        off = errors(gpu, shapes, known(figures_of) if figures_of else None)
+        off = errors(gpu, shapes, known(figures_of, framework=framework) if figures_of else None, framework, cache)
         printed += region_rows(gpu, phase, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:
         document = json.loads(RECORD.read_text(encoding="utf-8"))
-        document[f"{phase}_window" if window else phase] = {"generations": kept, "regions": printed}
+        if head_dims:
+            raise click.UsageError("--record keeps the errors of all heads: leave out --head-dim")
+        # Of GPUs that these rows do not have, what was recorded stays.
+        kind = attention_kind(phase, window, framework, cache)
+        recorded = document.setdefault(kind, {"generations": {}, "regions": []})
+        others = [row for row in recorded["regions"] if row["gpu"] not in {row["gpu"] for row in printed}]
+        recorded["generations"] |= kept
+        recorded["regions"] = others + printed
         write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     click.echo(format_records(printed, form))
 

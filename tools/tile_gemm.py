@@ -8,7 +8,7 @@
     python tools/tile_gemm.py ROWS --fit hopper           better figures for library.toml, found on the learning half (minutes)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, gemm_dtype, m, n, k, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it
-(commit 095f58a; traces/library holds a sample). Bfloat16 rows count; what several frameworks took for one shape is one point, their median, and how far
+(commit 095f58a; traces/library holds a sample), or of its power runs, which are one B200's (no gpu, no suspect). Bfloat16 rows count; what several frameworks took for one shape is one point, their median, and how far
 they are from it is printed beside the error. Halves by CRC-32 of "m,n,k": even to learn from, odd looked at when a change is finished. A shape
 of these rows is a node of a CUDA graph, its weights not in L2, its activations in it where they fit.
 """
@@ -26,7 +26,9 @@ import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from operators.measured import FITTED_GPUS, GPUS, read_rows
 
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
@@ -37,8 +39,6 @@ from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.library import Library, library_of
 
 RECORD = ROOT / "gpusim" / "tile" / "gemm_errors.json"
-#: Names of measured GPUs -> descriptions.
-GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100"}
 FITTED = (
     "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
     "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
@@ -49,7 +49,7 @@ _SHARES = ("rate", "shared_loads", "l2_share", "l2_rate_share", "dram_share")
 
 def measured_shapes(rows: Path, gpu: str, final: bool, count: int | None) -> pd.DataFrame:
     """Columns m, n, k, us (median over frameworks), apart (mean distance of the frameworks from it), in an order by hash."""
-    table = pd.read_csv(rows)
+    table = read_rows(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table[(table.gemm_dtype == "bfloat16") & (table.suspect == 0) & table.gpu.isin(names)]
     grouped = table.groupby(["m", "n", "k"]).latency_ms
@@ -139,15 +139,15 @@ def fit(gpu: str, shapes: pd.DataFrame, rounds: int) -> Library:
 @click.option("--shapes", "count", type=click.IntRange(1), default=600, help="So many shapes of the half, by hash.")
 @click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
 @click.option("--worst", type=click.IntRange(0), default=0, help="Print the shapes with the largest errors too.")
-@click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
-@click.option("--figures-of", type=click.Choice(["ampere", "hopper"]), help="Another generation's figures.")
+@click.option("--fit", "fitted", type=click.Choice(sorted(FITTED_GPUS)), help="Search better figures of a generation.")
+@click.option("--figures-of", type=click.Choice(sorted(FITTED_GPUS)), help="Another generation's figures.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
     rows: Path, gpus: tuple[str, ...], final: bool, count: int, record: bool, worst: int, fitted: str | None,
     figures_of: str | None, form: str,
 ) -> None:  # fmt: skip
     if fitted:
-        gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
+        gpu = FITTED_GPUS[fitted]
         with shown(sys.stderr):
             found = fit(gpu, measured_shapes(rows, gpu, False, count), 3)
         click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED))
@@ -159,6 +159,8 @@ def main(
     printed, largest, kept = [], [], {}
     for gpu in gpus or GPUS.values():
         shapes = measured_shapes(rows, gpu, final, count)
+        if not len(shapes):
+            continue
         off = errors(gpu, shapes, library_of(figures_of) if figures_of else None)
         printed += region_rows(gpu, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(shapes, off)}
@@ -173,7 +175,14 @@ def main(
                 }
             )  # fmt: skip
     if record:
-        document = {"about": "Written by tools/tile_gemm.py --final --record.", "generations": kept, "regions": printed}
+        # Of GPUs that these rows do not have, what was recorded stays.
+        recorded = json.loads(RECORD.read_text(encoding="utf-8"))
+        others = [row for row in recorded["regions"] if row["gpu"] not in {row["gpu"] for row in printed}]
+        document = {
+            "about": "Written by tools/tile_gemm.py --final --record.",
+            "generations": recorded["generations"] | kept,
+            "regions": others + printed,
+        }
         write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     click.echo(format_records(largest or printed, form))
 

@@ -8,7 +8,7 @@
     python tools/tile_operators.py moe_bf16 ROWS --bands           how many of the final half's next shapes lie in the recorded bands, which none of them set
 
 Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
-operator. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
+operator, or with its power runs of a B200. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
 printed beside the error. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
 """
 
@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from operators.kinds import FILES, KINDS
+from operators.measured import FITTED_GPUS, GPUS, read_rows
 
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
@@ -37,7 +38,6 @@ from gpusim.report.tables import FORMATS, format_records
 from gpusim.tile.bands import LEVEL_PERCENT, OPERATOR_REGIONS
 
 RECORD = ROOT / "gpusim" / "tile" / "operator_errors.json"
-GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100"}
 _SHARES = ("rate", "share", "shared_loads", "rate_largest", "rate_large", "rate_medium", "rate_small")
 _LEAST_REGION = 20
 
@@ -45,8 +45,11 @@ _LEAST_REGION = 20
 def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int | None) -> pd.DataFrame:
     """The kind's columns, us, apart (mean distance of other frameworks) and size, in an order by hash."""
     of, columns = KINDS[kind], list(KINDS[kind].columns)
-    path = folder / f"{FILES[kind]}.csv.gz"
-    table = pd.read_csv(path if path.exists() else path.with_suffix(""))
+    name = f"b200_{FILES[kind]}_power" if gpu == "b200" else FILES[kind]
+    found = [path for path in (folder / f"{name}.csv.gz", folder / f"{name}.csv") if path.exists()]
+    if not found:
+        return pd.DataFrame()
+    table = read_rows(found[0])
     table = table[table.gpu.map(GPUS) == gpu]
     for column, values in of.select.items():
         table = table[table[column].isin(values)]
@@ -182,7 +185,7 @@ def held_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> lis
 @click.option("--final", is_flag=True, help="The half that is looked at when a change is finished.")
 @click.option("--shapes", "count", type=click.IntRange(1), default=600, show_default=True, help="So many, by hash.")
 @click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
-@click.option("--fit", "fitted", type=click.Choice(["ampere", "hopper"]), help="Search better figures of a generation.")
+@click.option("--fit", "fitted", type=click.Choice(sorted(FITTED_GPUS)), help="Search better figures of a generation.")
 @click.option("--rounds", type=click.IntRange(1, 50), default=5, show_default=True, help="Of the search.")
 @click.option("--worst", type=click.IntRange(1), help="Print so many shapes that are farthest off.")
 @click.option(
@@ -194,7 +197,7 @@ def main(
     worst: int | None, bands: bool, form: str,
 ) -> None:  # fmt: skip
     if fitted:
-        gpu = {"ampere": "a100_80gb", "hopper": "h100"}[fitted]
+        gpu = FITTED_GPUS[fitted]
         with shown(sys.stderr):
             found = fit(kind, gpu, measured_shapes(kind, rows, gpu, False, count), rounds)
         click.echo("\n".join(f"{name} = {figure(found, name):.4g}" for name in KINDS[kind].fitted))
@@ -222,7 +225,10 @@ def main(
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(kind, shapes, off)}
     if record and kept:
         document = json.loads(RECORD.read_text(encoding="utf-8"))
-        document[kind] = {"generations": kept, "regions": printed}
+        # Of GPUs that the folder has no rows of, what was recorded stays.
+        recorded = document.setdefault(kind, {"generations": {}, "regions": []})
+        others = [row for row in recorded["regions"] if row["gpu"] not in {row["gpu"] for row in printed}]
+        document[kind] = {"generations": recorded["generations"] | kept, "regions": others + printed}
         write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     click.echo(format_records(printed, form))
 

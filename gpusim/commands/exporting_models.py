@@ -23,11 +23,18 @@ _SIMULATORS: dict[str, _Tables] = {"vidur": vidur.tables, "aiconfigurator": aico
 
 
 def export(
-    simulator: str, network: str, ways: str, most_tokens: int, output: Path, gpu: str, settings: tuple[str, ...]
+    simulator: str,
+    network: str,
+    ways: str,
+    most_tokens: int,
+    output: Path,
+    gpu: str,
+    settings: tuple[str, ...],
+    power_limit_watts: float | None,
 ) -> None:
     config = decoder_of(network)
     shared_by = _numbers(ways)
-    prices = Prices(override_gpu(load_gpu(gpu), settings))
+    prices = Prices(override_gpu(load_gpu(gpu), settings), limit_watts=power_limit_watts)
     with shown(), task("projecting", 0, "files") as progress:
         tables = []
         for name, rows in _SIMULATORS[simulator](config, prices, shared_by, most_tokens):

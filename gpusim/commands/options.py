@@ -59,6 +59,14 @@ def format_option(default: str | None = "table") -> Callable:
     )
 
 
+#: ``--power-limit-watts``, of projections.
+power_limit_option = click.option(
+    "--power-limit-watts",
+    type=click.FloatRange(1.0, 100_000.0),
+    help="Of the board, if not its own; long operators slow down to stay within.",
+)
+
+
 def set_option() -> Callable:
     """``--set KEY=VALUE``: values of the GPU that are to differ from its file's."""
     return click.option(

@@ -5,23 +5,18 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import HELP, format_option, gpu_option
+from gpusim.commands.options import HELP, format_option, gpu_option, power_limit_option
 from gpusim.commands.project_collective import collective
 from gpusim.commands.project_export import export
+from gpusim.commands.project_memory import memory
 from gpusim.commands.project_model import model
 from gpusim.commands.project_operators import attention, moe
 from gpusim.commands.project_replay import durations, replay
 from gpusim.errors import UsageError
+from gpusim.tile.formats import BLOCK_FORMATS, FORMATS
 
-DTYPES = ("bf16", "fp16", "fp32", "tf32", "int8", "fp8", "fp4")
+DTYPES = tuple(name for name in FORMATS if name != "int4")
 UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")
-
-
-_power_limit_option = click.option(
-    "--power-limit-watts",
-    type=click.FloatRange(1.0, 100_000.0),
-    help="Of the board, if not its own; long operators slow down to stay within.",
-)
 
 
 class _Operators(click.Group):
@@ -57,14 +52,24 @@ project.add_command(durations)
 @click.argument("rows", type=click.IntRange(1, (1 << 31) - 1))
 @click.argument("columns", type=click.IntRange(1, (1 << 31) - 1))
 @click.argument("depth", type=click.IntRange(1, (1 << 31) - 1))
-@click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True, help="Of both operands.")
+@click.option(
+    "--dtype",
+    type=click.Choice(DTYPES),
+    default="bf16",
+    show_default=True,
+    help="Of both operands; _wo: of the second alone.",
+)
 @click.option(
     "--batch", default=1, show_default=True, type=click.IntRange(1, 1 << 16), help="Such products in one launch."
 )
-@click.option("--block-scaled", is_flag=True, help="Operands have scales for blocks of elements (fp8, fp4).")
+@click.option(
+    "--block-scaled",
+    is_flag=True,
+    help="fp8 and fp4 with scales for blocks of elements: fp8_block (DeepSeek's), nvfp4.",
+)
 @click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")
 @click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")
-@_power_limit_option
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by(lambda batch, dtype, **_: "projecting" if batch == 1 and dtype in UNCONVERTED else "projecting_operators")
@@ -77,12 +82,13 @@ def gemm(
     The tile and the split of the depth are chosen as a library would, the grid is simulated block by block against L2 and DRAM,
     the clock is held to the board's power. The time is that of a node of a CUDA graph. In brackets the interval in which four
     of five measurements should lie, from rows that set nothing. Energy is of random operands; its interval follows from both. Operands of
-    8 or 4 bits come with the kernel that converts the first from 16.
+    8 or 4 bits come with the kernel that converts the first from 16; formats that end in _wo keep the first in 16 bits and widen the weights on their way.
 
     \b
     Examples:
       gpusim project gemm 4096 4096 4096 --gpu h100
       gpusim project gemm 64 7168 2048 --dtype fp8 --block-scaled
+      gpusim project gemm 64 7168 2048 --dtype nvfp4 --gpu b200
       gpusim project gemm 64 512 128 --batch 128
       gpusim project gemm 16 8192 8192 --gpu a100_80gb --format json
       gpusim project gemm 8192 8192 8192 --gpu h100 --power-limit-watts 500
@@ -91,11 +97,10 @@ def gemm(
         raise UsageError("--cold and --warm say the opposite: give one of them")
     if (cold or warm) and (batch > 1 or dtype not in UNCONVERTED):
         raise UsageError(f"--cold and --warm are for single products of {', '.join(UNCONVERTED)}")
-    if power_limit_watts is not None and (batch > 1 or dtype not in UNCONVERTED):
-        raise UsageError(f"--power-limit-watts is for single products of {', '.join(UNCONVERTED)}")
-    if block_scaled and dtype not in ("fp8", "fp4"):
-        raise UsageError(f"--block-scaled is for fp8 and fp4, not {dtype}")
+    if block_scaled and dtype not in BLOCK_FORMATS:
+        raise UsageError(f"--block-scaled is for {' and '.join(BLOCK_FORMATS)}, not {dtype}")
 
 
 project.add_command(attention)
 project.add_command(moe)
+project.add_command(memory)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import gpu_option, set_option
+from gpusim.commands.options import gpu_option, power_limit_option, set_option
 
 
 @click.command()
@@ -28,9 +28,17 @@ from gpusim.commands.options import gpu_option, set_option
 )
 @gpu_option("h100")
 @set_option()
+@power_limit_option
 @done_by("exporting_models")
 def export(
-    simulator: str, network: str, ways: str, most_tokens: int, output: Path, gpu: str, settings: tuple[str, ...]
+    simulator: str,
+    network: str,
+    ways: str,
+    most_tokens: int,
+    output: Path,
+    gpu: str,
+    settings: tuple[str, ...],
+    power_limit_watts: float | None,
 ) -> None:
     """Write the profile tables that SIMULATOR reads of MODEL on a GPU, projected instead of measured: also of GPUs that nobody has.
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, set_option
-from gpusim.project.plan import KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
+from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
+from gpusim.project.plan import ALL_REDUCES, KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
 
 _COUNT = click.IntRange(min=1)
 
@@ -44,7 +44,13 @@ _COUNT = click.IntRange(min=1)
     type=click.Choice(list(WEIGHT_BYTES)),
     default="bf16",
     show_default=True,
-    help="Of weights and their products.",
+    help="Of weights and their products; _wo: of weights alone.",
+)
+@click.option(
+    "--experts-dtype",
+    type=click.Choice(list(WEIGHT_BYTES)),
+    default=None,
+    help="Of experts' weights and their products, if not --dtype (GPT-OSS: mxfp4_wo or mxfp4).",
 )
 @click.option(
     "--kv-dtype",
@@ -52,6 +58,13 @@ _COUNT = click.IntRange(min=1)
     default="bf16",
     show_default=True,
     help="Of cached keys and values.",
+)
+@click.option(
+    "--page-tokens",
+    type=click.IntRange(1, 1 << 16),
+    default=16,
+    show_default=True,
+    help="Of a page of the cache; a sequence takes whole pages.",
 )
 @click.option(
     "--chunk",
@@ -94,8 +107,16 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="Keys and values that heads share are read once for all of them, or for each (kernels before about 2024).",
 )
+@click.option(
+    "--all-reduce",
+    type=click.Choice(ALL_REDUCES),
+    default="custom",
+    show_default=True,
+    help="Kernels that sum a layer's results over GPUs while serving: the framework's own, or NCCL's.",
+)
 @gpu_option("h100")
 @set_option()
+@power_limit_option
 @click.option(
     "--what-if",
     multiple=True,
@@ -146,6 +167,7 @@ def model(**options: object) -> None:
     Examples:
       gpusim project llama3_70b --gpu h100:8 --batch 32 --sequence 4096 --output 512
       gpusim project deepseek_v3 --gpu h200:8 --phase decode --batch 64 --dtype fp8 --ep 8
+      gpusim project gpt_oss_120b --gpu h100:1 --phase decode --batch 32 --experts-dtype mxfp4_wo
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --overlap two-batch
       gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
       gpusim project llama3_70b --gpu h100:8 --phase decode --batch 32 --traces step

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option
+from gpusim.commands.options import format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
+from gpusim.tile.formats import FORMATS
 
 _COUNT = click.IntRange(1, (1 << 31) - 1)
 
@@ -47,12 +48,20 @@ _COUNT = click.IntRange(1, (1 << 31) - 1)
     help="Of queries, keys and values.",
 )
 @click.option("--kv-dtype", type=click.Choice(("bf16", "fp16", "fp8")), help="Of the cache; as --dtype if not given.")
+@click.option(
+    "--framework",
+    type=click.Choice(("vllm", "sglang", "trtllm")),
+    default="vllm",
+    show_default=True,
+    help="Whose kernels; not with --kind mla.",
+)
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def attention(
     phase: str, kind: str, batch: int, length: int, queries: int | None, heads: int, kv_heads: int | None, head_dim: int, window: int,
-    dtype: str, kv_dtype: str | None, gpu: str, form: str,
+    dtype: str, kv_dtype: str | None, framework: str, power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of attention by a library like FlashAttention: of one query token a sequence, as when text is generated, or of a whole context.
 
@@ -75,6 +84,8 @@ def attention(
         raise UsageError(f"--queries {queries} is more than --length {length}, which has the new tokens too")
     if kind == "mla" and window:
         raise UsageError("--window is not for --kind mla: latent attention meets all keys")
+    if kind == "mla" and framework != "vllm":
+        raise UsageError("--framework is not for --kind mla: one library's kernels of latent attention are known")
 
 
 @click.command()
@@ -93,17 +104,18 @@ def attention(
 )
 @click.option(
     "--dtype",
-    type=click.Choice(("bf16", "fp16", "int8", "fp8", "fp4")),
+    type=click.Choice([name for name in FORMATS if name not in ("fp32", "tf32", "int4")]),
     default="bf16",
     show_default=True,
-    help="Of weights and activations.",
+    help="Of weights and activations; _wo: of weights alone.",
 )
+@power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def moe(
-    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, gpu: str,
-    form: str,
+    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, power_limit_watts: float | None,
+    gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of a layer of experts for TOKENS: routing, two grouped products with the activation between them, the sum; without communication.
 

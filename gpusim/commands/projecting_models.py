@@ -45,12 +45,13 @@ def model(**options: Any) -> None:
     gpu, count = _gpu_and_count(options["gpu"])
     spec = override_gpu(load_gpu(gpu), options["settings"])
     plan = _plan(options, count)
-    prices = Prices(spec)
+    limit_watts = options["power_limit_watts"]
+    prices = Prices(spec, limit_watts=limit_watts)
     with shown():
         found = _project(prices, network, plan)
         changed = None
         if options["what_if"]:
-            changed = _project(Prices(override_gpu(spec, options["what_if"])), network, plan)
+            changed = _project(Prices(override_gpu(spec, options["what_if"]), limit_watts=limit_watts), network, plan)
         asked = options["helps"] or options["output_file"]
         helping = remedies(prices, network, _timed(plan), _step(found)) if asked else []
         if options["traces"] is not None:
@@ -101,7 +102,8 @@ def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
         phase=options["phase"], batch=options["batch"], sequence=options["sequence"], output=options["output"] if options["phase"] == "request" else 0,
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
-        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"],
+        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], all_reduce=options["all_reduce"],
+        experts_dtype=options["experts_dtype"] or "", page_tokens=options["page_tokens"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:
         raise UsageError(
@@ -153,7 +155,7 @@ def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
     shared_out = {"tp", "pp", "dp"} & set(axes)
     _, count = _gpu_and_count(options["gpu"])
     base = _plan(dict(options) | {"batch": options["batch"] * options["dp"]}, None if shared_out else count)
-    kept, rows, refused = Kept(options["resume"]), [], []
+    kept, rows, refused, limit_watts = Kept(options["resume"]), [], [], options["power_limit_watts"]
     machines: dict[str, tuple[Prices, str]] = {}
     plans = list(combinations(base, options["gpu"], axes))
     with shown(), task("projecting", len(plans), "plans") as progress:
@@ -167,7 +169,9 @@ def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
                 continue  # another way to share out another number of GPUs
             if name not in machines:
                 spec = override_gpu(load_gpu(name), options["settings"])
-                machines[name] = Prices(spec), hashlib.sha256(f"{spec!r} {network!r}".encode()).hexdigest()
+                # Rows that were kept before there was a power limit to say have no word of one.
+                described = f"{spec!r} {network!r}" + (f" {limit_watts!r}" if limit_watts else "")
+                machines[name] = Prices(spec, limit_watts=limit_watts), hashlib.sha256(described.encode()).hexdigest()
             prices, described = machines[name]
             key = identity(network.name, name, described, plan)
             row = kept.get(key)

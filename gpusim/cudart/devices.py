@@ -154,9 +154,14 @@ class Devices:
     def host_allocate(self, out, size: int, flags: int) -> None:
         self._allocate("cuMemHostAlloc", out, size, flags)
 
+    @entry("cudaMallocAsync", arguments=(WORD_OUT, c_size_t, HOST))
+    def allocate_in_order(self, out, size: int, stream: int) -> None:
+        self._allocate("cuMemAllocAsync", out, size, stream)
+
     def _allocate(self, name: str, out, size: int, *rest: int) -> None:
         """Of no bytes the runtime makes a null pointer and no error, where the driver's function fails (seen on GPUs: StanfordLegion/legion
-        issue 1001 for cudaMalloc, alpaka-group/alpaka pull request 1868 and PyTorch pull request 68532 for pinned memory)."""
+        issue 1001 for cudaMalloc, alpaka-group/alpaka pull request 1868 for pinned memory and cudaMallocAsync, PyTorch pull request 68532 for pinned memory).
+        Managed memory of no bytes is an error in both (CUDA Runtime API, cudaMallocManaged)."""
         if size:
             self._state.call(name, out, size, *rest)
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import importlib
 import os
 import re
@@ -23,7 +24,7 @@ from gpusim.driver.device import make_device
 from gpusim.driver.driver import Driver, installed_driver
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.leaks import leaks_of
-from gpusim.driver.ledger import Ledger
+from gpusim.driver.ledger import Ledger, simulated_ns
 from gpusim.driver.library_folder import SONAME, names_of
 from gpusim.driver.session import DEFAULT_GPU, GPU_VARIABLE, Options, current
 from gpusim.driver.shared_library import open_library
@@ -90,11 +91,11 @@ class Process:
         self.driver = Driver(device, self._ledger, interrupts, source)
         self.driver.launches.deferred = not _is_python()  # programs of C compare what each call returns
         if clock is not None:
-            self.driver.streams.now_ns = clock.now_ns
+            self.driver.streams.now_ns = functools.partial(simulated_ns, self._ledger, clock)
         path = folder / SONAME
         self.driver.open(open_library(path, names_of(path)) if path.exists() else None)
-        if options.leak_check or "leak" in options.checks:
-            self._at_exit = ctypes.CFUNCTYPE(None)(self._show_leaks)
+        if clock is not None or options.leak_check or "leak" in options.checks:
+            self._at_exit = ctypes.CFUNCTYPE(None)(self._end)
             ctypes.CDLL(None).__getattr__("__cxa_atexit")(self._at_exit, None, None)
         self.runtimes: dict[str, Runtime] = {}
 
@@ -128,6 +129,12 @@ class Process:
             result = simulate(each.trace, spec, warm=warm, sample=sample)
             found = explain([each.trace], spec, result, warm=warm, sample=sample)
             self._tell("why", {"launch": each.number, "sentence": found.sentence})
+
+    def _end(self) -> None:
+        """The program has come to its end."""
+        self._ledger.settle()
+        if self._options.leak_check or "leak" in self._options.checks:
+            self._show_leaks()
 
     def _show_leaks(self) -> None:
         """What is left at the end of the program: of the device heap by kernels, and of the device's memory by the program."""

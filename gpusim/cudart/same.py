@@ -114,7 +114,6 @@ SAME = {
     "cudaLibraryLoadFromFile": "cuLibraryLoadFromFile",
     "cudaLibraryUnload": "cuLibraryUnload",
     "cudaLibraryEnumerateKernels": "cuLibraryEnumerateKernels",
-    "cudaMallocAsync": "cuMemAllocAsync",
     "cudaMallocFromPoolAsync": "cuMemAllocFromPoolAsync",
     "cudaMemGetInfo": "cuMemGetInfo",
     "cudaMemPoolCreate": "cuMemPoolCreate",

@@ -8,7 +8,7 @@ instantiated.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -107,6 +107,15 @@ class Graph:
         return other
 
 
+def _run_in_order(nodes: Sequence[Node]) -> None:
+    """Run the nodes' work; what waits for nothing but the node that has just run follows it as in a stream."""
+    last: Node | None = None
+    for node in nodes:
+        node.work.follow(last.work if last is not None and set(node.waits_for) == {last} else None)
+        node.work.run()
+        last = node
+
+
 @dataclass
 class ChildGraph(Work):
     """A graph as a node of another one."""
@@ -115,8 +124,7 @@ class ChildGraph(Work):
     kind: ClassVar[int] = CHILD
 
     def run(self) -> None:
-        for node in self.graph.order():
-            node.work.run()
+        _run_in_order(self.graph.order())
 
     def begin(self) -> None:
         for node in self.graph.nodes:
@@ -157,9 +165,7 @@ class Executable:
         """Run all nodes that are enabled."""
         for node in self.graph.nodes:
             node.work.begin()
-        for node in self.graph.order():
-            if node not in self.off:
-                node.work.run()
+        _run_in_order([node for node in self.graph.order() if node not in self.off])
 
     def set_work(self, node: Node, work: Work) -> None:
         """Change what a node does; raises DriverError where CUDA does not allow it."""

@@ -1,8 +1,8 @@
 """The attributes of a launch (CUlaunchAttribute), read and checked.
 
 Mental model: what decides results is heeded: cooperative launches, clusters, events. What only decides when a GPU does
-something (priority, programmatic serialization, cache policy, scheduling) is checked and kept, since here a launch has ended
-before the next one begins.
+something (priority, cache policy, scheduling) is checked and kept, since here a launch has ended before the next one begins; programmatic
+serialization is kept for the simulated time, in which the next one may begin before.
 """
 
 from __future__ import annotations

@@ -206,7 +206,9 @@ class Launches:
         except GpusimError as error:
             self._refuse(error)
         try:
-            work.primary, work.before = self._ledger.run(emulation, self._repeats, work.before), None
+            work.number = self._ledger.launches + 1
+            work.primary = self._ledger.run(emulation, self._repeats, work.before, work.depends_on)
+            work.before = work.depends_on = None
         except GpusimError as error:
             self.failure = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see
@@ -298,7 +300,8 @@ class Launches:
 @dataclass
 class KernelLaunchWork(Work):
     """A launch, its parameters packed. ``shown``: what the program was told of it, kept alive. ``before``: what the launch on which it depends
-    programmatically has accessed, ``primary``: what it has itself; None where nobody asked (:mod:`gpusim.sanitizer.dependents`)."""
+    programmatically has accessed, ``primary``: what it has itself; None where nobody asked (:mod:`gpusim.sanitizer.dependents`). ``number`` of the launch when it last ran, ``depends_on`` that of the launch on
+    which it depends programmatically."""
 
     launches: Launches
     kernel: Kernel
@@ -313,11 +316,15 @@ class KernelLaunchWork(Work):
     shown: tuple = ()
     before: Primary | None = None
     primary: Primary | None = None
+    number: int | None = None
+    depends_on: int | None = None
     kind: ClassVar[int] = KERNEL
 
     def follow(self, before: Work | None) -> None:
         depends = isinstance(before, KernelLaunchWork) and any(self.options.values.get(SERIALIZATION, b"")[:4])
-        self.before = before.primary if depends and isinstance(before, KernelLaunchWork) else None
+        primary = before if depends and isinstance(before, KernelLaunchWork) else None
+        self.before = primary and primary.primary
+        self.depends_on = primary and primary.number
 
     def run(self) -> None:
         self.launches.start(self)

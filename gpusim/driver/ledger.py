@@ -7,15 +7,17 @@ share a row. Launches that were not asked for are emulated for their results alo
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpusim.capturing import Check, checks_of
+from gpusim.driver.columns import same_columns
 from gpusim.driver.executor import Executor, Stopped
 from gpusim.driver.recording import INDEX
 from gpusim.driver.repeats import Repeats
@@ -24,11 +26,12 @@ from gpusim.driver.wanted import Wanted
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.host_calls import Heap
 from gpusim.emulator.listeners import Listener
+from gpusim.engine.chain_supply import MOST_GRIDS
 from gpusim.errors import GpusimError
 from gpusim.sanitizer.dependents import DependentCheck, Primary
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.trace import file
-from gpusim.trace.record import Chunk, Launch, Trace
+from gpusim.trace.record import Chunk, Flag, Launch, Trace
 
 #: Seconds of silence after which a launch that is still running says so; from then on at intervals that double.
 PROGRESS_SECONDS = 2.0
@@ -60,11 +63,22 @@ class Row:
             found["cycles"] = self.timing and self.timing.cycles
             for name in ("time_us", "time_us_low", "time_us_high"):
                 found[name] = self.timing and getattr(self.timing, name)
+            if self.timing and self.timing.overlap_cycles is not None:
+                found["overlap_cycles"] = self.timing.overlap_cycles
             if wanted.sample:
                 found["error_percent"] = self.timing and self.timing.error_percent
         if wanted.checks:
             found["findings"] = self.findings
         return found
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A launch that has been emulated, and is simulated with those that depend on it programmatically; ``finish`` takes its timing."""
+
+    number: int
+    trace: Trace
+    finish: Callable[[Timing | None], None]
 
 
 @dataclass(frozen=True)
@@ -109,21 +123,38 @@ class Ledger:
         self._explained: set[tuple] = set()
         self._running: _Counter | None = None
         self._heap_checks: list[tuple[int, LeakCheck, Heap]] = []
+        self._held: list[_Held] = []
+        self._told_of_sampling = False
 
     @property
     def wants_lines(self) -> bool:
         """Whether traces should know their source lines."""
         return self._folder is not None or bool(self.wanted.checks) or self.wanted.explain
 
-    def run(self, emulation: Emulation, repeats: Repeats, before: Primary | None = None) -> Primary | None:
+    def run(
+        self, emulation: Emulation, repeats: Repeats, before: Primary | None = None, depends_on: int | None = None
+    ) -> Primary | None:
         """Run a launch to its end; raises what the emulation raises. ``before``: what the launch that it depends on programmatically has
-        accessed; returns the same of this one. None where hazards are not looked for."""
+        accessed; returns the same of this one. None where hazards are not looked for. ``depends_on``: that launch's number."""
+        if self._held and depends_on != self._held[-1].number:
+            self.settle()
+        if (
+            depends_on is not None
+            and self._clock is not None
+            and not self._clock.overlaps
+            and not self._told_of_sampling
+        ):
+            self._told_of_sampling = True
+            self.say(
+                "launches that depend on each other programmatically are not overlapped where launches are sampled"
+            )
         self.launches += 1
         kernel, wanted = emulation.facts.kernel, self.wanted
         self.told("begin", {"launch": self.launches, "kernel": kernel})
         chosen = wanted.takes(kernel)
         if chosen and (wanted.simulate or wanted.checks or wanted.explain or self._folder is not None):
             return self._run_traced(emulation, chosen, before)
+        self.settle()
         if wanted.simulate and not wanted.cold:  # its data is to be in the caches
             self._run_traced(emulation, chosen)
         else:
@@ -174,7 +205,11 @@ class Ledger:
                 trace = Trace.load(path)
             elif chosen and (self.wanted.explain or self.wanted.sample):  # it is read more than once
                 trace = Trace.collect(emulation.program, facts, chunks)
-            if self._clock is not None:
+            lets_go = self._lets_dependents_go(trace) and chosen
+            held = lets_go or bool(self._held)
+            if held and isinstance(trace.chunk_list, Iterator):
+                trace = Trace.collect(emulation.program, facts, chunks)
+            if self._clock is not None and not held:
                 timing = self._time(self._clock, trace, f"launch {number} {facts.kernel}", chosen)
             if chosen and self.wanted.explain:
                 self._keep(number, trace)
@@ -196,13 +231,52 @@ class Ledger:
         self._heap_checks += [(number, each, emulation.heap) for each in leaks if each.findings()]
         found = [finding for each in watching if each not in leaks for finding in each.findings()]
         self.findings += [{"launch": number, "kernel": facts.kernel, **finding.as_record()} for finding in found]
-        self._ended(
-            facts, count.warp_instructions, time.perf_counter() - started, timing,
-            len(found) if self.wanted.checks and chosen else None,
+        finish = functools.partial(
+            self._finish, number, facts, count.warp_instructions, time.perf_counter() - started,
+            self.findings[len(self.findings) - len(found) :], len(found) if self.wanted.checks and chosen else None,
         )  # fmt: skip
-        for finding in self.findings[len(self.findings) - len(found) :]:
-            self.told("finding", {"finding": finding})
+        if held:
+            self._running = None
+            self._held.append(_Held(number, trace, finish))
+            if not lets_go or len(self._held) == MOST_GRIDS:
+                self.settle()
+        else:
+            finish(timing)
         return dependents.primary() if dependents is not None else None
+
+    def _lets_dependents_go(self, trace: Trace) -> bool:
+        """Whether launches that depend on this one programmatically may begin before it has ended, in simulated time."""
+        if self._clock is None or not self._clock.overlaps:
+            return False
+        return bool((trace.program.instructions["flags"] & int(Flag.LAUNCH_DEPENDENTS)).any())
+
+    def settle(self) -> None:
+        """Simulate the launches that wait for those that depend on them programmatically: none comes any more."""
+        held, self._held = self._held, []
+        if not held or self._clock is None:
+            return
+        try:
+            timings = self._clock.chain([each.trace for each in held], self.say)
+        except GpusimError:
+            self._fails()
+            raise
+        for each, timing in zip(held, timings, strict=True):
+            each.finish(timing)
+
+    def _finish(
+        self,
+        number: int,
+        facts: Launch,
+        warp_instructions: int,
+        seconds: float,
+        findings: list[dict[str, Any]],
+        count: int | None,
+        timing: Timing | None,
+    ) -> None:
+        """Tell of a launch that has ended, and of what was found in it."""
+        self._ended(facts, warp_instructions, seconds, timing, count, number)
+        for finding in findings:
+            self.told("finding", {"finding": finding})
 
     def _ended(
         self,
@@ -211,6 +285,7 @@ class Ledger:
         seconds: float,
         timing: Timing | None = None,
         findings: int | None = None,
+        number: int | None = None,
     ) -> None:
         """Write a launch that has come to its end into the account."""
         shown = {
@@ -221,7 +296,7 @@ class Ledger:
             "shared_bytes": facts.shared_bytes,
             "warp_instructions": warp_instructions,
         }
-        row = Row(self.launches, 1, shown, seconds, timing, findings)
+        row = Row(number or self.launches, 1, shown, seconds, timing, findings)
         self._running = None
         self._append(row, facts.cubin_sha256)
         self.told("launch", {**row.record(self.wanted), "code": facts.cubin_sha256})
@@ -262,7 +337,7 @@ class Ledger:
 
     def records(self) -> list[dict[str, Any]]:
         """One dict a row, in launch order."""
-        return [row.record(self.wanted) for row in self.rows]
+        return same_columns([row.record(self.wanted) for row in self.rows])
 
     def none_ended(self) -> str:
         """Why there is no row to show."""
@@ -284,6 +359,12 @@ class Ledger:
             text = json.dumps({"gpu": gpu, "traces": self._files, "launches": self.records()}, indent=2)
             with file.replacing(self._folder / INDEX) as stream:
                 stream.write(text.encode() + b"\n")
+
+
+def simulated_ns(ledger: Ledger, clock: SimulatedClock) -> float:
+    """Nanoseconds that the launches so far have taken, all of which are simulated for that."""
+    ledger.settle()
+    return clock.now_ns()
 
 
 class _Counter(Listener):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpusim.driver.columns import same_columns
 from gpusim.driver.library_folder import RUNTIMES
 from gpusim.driver.session import VARIABLE, Session
 from gpusim.errors import UsageError
@@ -145,6 +146,7 @@ def read_account(session: Session) -> Account:
     if account.processes < 2:
         for row in account.rows:
             del row["process"]
+    account.rows = same_columns(account.rows)
     return account
 
 

@@ -7,6 +7,7 @@ launches, whichever way it ended.
 
 from __future__ import annotations
 
+import functools
 import os
 import runpy
 import sys
@@ -23,7 +24,7 @@ from gpusim.driver.device import Device
 from gpusim.driver.driver import Driver, installed
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.leaks import leaks_of
-from gpusim.driver.ledger import Ledger
+from gpusim.driver.ledger import Ledger, simulated_ns
 from gpusim.driver.python_compilers import PythonCompilers
 from gpusim.driver.recording import open_folder
 from gpusim.driver.timing import SimulatedClock
@@ -97,8 +98,9 @@ def run_program(
             installed(device, ledger, interrupts, PythonCompilers(interrupts)) as driver,
         ):
             if clock is not None:
-                driver.streams.now_ns = clock.now_ns
+                driver.streams.now_ns = functools.partial(simulated_ns, ledger, clock)
             ending = _run(program, arguments, as_module, driver)
+            ledger.settle()
             ledger.find_heap_leaks()
             if leak_check:
                 ledger.leaks = leaks_of(driver.memory)

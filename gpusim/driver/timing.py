@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from gpusim.driver.device import Device
 from gpusim.driver.wanted import Wanted
+from gpusim.engine.chain import why_not_at_once
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import Machine
@@ -26,13 +28,15 @@ _SMS_A_THREAD = 16
 
 class Timing(NamedTuple):
     """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`). ``error_percent``: 95 % half-width of
-    a sampled one, 0 of one that was simulated in full."""
+    a sampled one, 0 of one that was simulated in full. ``overlap_cycles``: of a launch in a chain of programmatic dependent launches, those that
+    it ran before the launch before it had completed, which are not among ``cycles``; None elsewhere."""
 
     cycles: int
     time_us: float
     time_us_low: float
     time_us_high: float
     error_percent: float
+    overlap_cycles: int | None = None
 
 
 class SimulatedClock:
@@ -67,6 +71,30 @@ class SimulatedClock:
         interval = replace(result, sampling=sampling).interval
         low, high = (math.nan, math.nan) if interval is None else (interval.low_us, interval.high_us)
         return Timing(result.cycles, result.time_us, low, high, error)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether launches that depend on each other programmatically are simulated at once: sampled ones are not."""
+        return not self._observed.sample
+
+    def chain(self, traces: Sequence[Trace], say: Callable[[str], None]) -> list[Timing]:
+        """Run launches of which each depends programmatically on the one before, at once if there are several; ``say`` is told where they
+        cannot be. No interval is known of one in a chain."""
+        reason = why_not_at_once(traces) if len(traces) > 1 else ""
+        if reason:
+            say(
+                f"{traces[0].launch.kernel} and the launches that depend on it programmatically are not overlapped: {reason}"
+            )
+        if reason or len(traces) == 1:
+            return [self.launch(trace) for trace in traces]
+        if self._cold:
+            self._machine.devices[0].sweep_data()
+        result = self._machine.launch_chain(traces)
+        self._cycles += result.cycles
+        return [
+            Timing(grid.cycles, 1e-3 * self._spec.ns(grid.cycles), math.nan, math.nan, 0.0, grid.overlap_cycles)
+            for grid in result.grids
+        ]
 
     def pass_by(self, trace: Trace) -> None:
         """Leave the L2 as a launch does that is not simulated."""

@@ -4,6 +4,9 @@ Mental model: on a GPU the copy is made some time later; here it is made at once
 The trace gets one access, of the mbarriers (one lane a block of the cluster that is told), and the boxes that were moved; when that happens is
 the engine's business. Everything is checked before anything is moved, but for rows that lie in no allocation. The accelerator is called by address, as
 texture units are: it is compiled apart from the interpreter, when a kernel first needs it.
+
+Elements of 4 and 6 bits that are spread over bytes (16U4_ALIGN16B, 16U6_ALIGN16B) count at the mbarrier with the bytes that they take in global memory: so
+CUTLASS's collectives expect them (``TmaTransactionBytes``: elements times ``sizeof_bits``, 4 or 6), and Triton's, by the packed block's bytes.
 """
 
 from __future__ import annotations
@@ -175,9 +178,10 @@ def run_bulk(state, row, registers, own_base, named, access):
     moving = np.int64(bulk.TENSOR_PREFETCH) if state.without_data else form  # which notes the box and moves nothing
     if not move_box(state, moving, mode, operation, offset_of(place), targets):
         return np.int64(at.BAD_BULK)
-    barrier = _word(row, registers, at.A, own_base, 1)
-    _show(state, place, held, targets, barrier if form == bulk.TENSOR_LOAD else np.int64(-1), size)
-    if form == bulk.TENSOR_LOAD and not _tell(state, row, registers, barrier, targets, size):
+    barrier, packed = _word(row, registers, at.A, own_base, 1), m.packed_bytes(t[m.TYPE])
+    arrived = size // 16 * packed if packed else size  # elements that are spread count as they lie in global memory
+    _show(state, place, held, targets, barrier if form == bulk.TENSOR_LOAD else np.int64(-1), arrived)
+    if form == bulk.TENSOR_LOAD and not _tell(state, row, registers, barrier, targets, arrived):
         return _fault(state, m.BAD_BARRIER, barrier, np.int64(8))
     return np.int64(at.DONE)
 

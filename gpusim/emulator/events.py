@@ -23,7 +23,7 @@ from gpusim.isa.jit import apart, inner
 from gpusim.isa.lane_masks import first_lane, first_predicate
 from gpusim.isa.number_ranges import MEMORY_BASE
 from gpusim.trace.layout import RANK_SHIFT
-from gpusim.trace.record import Program, Space
+from gpusim.trace.record import MemoryKind, Program, Space
 
 GENERIC = int(Space.GENERIC)
 #: Events that the log holds: 12 MiB.
@@ -54,6 +54,8 @@ def watch_table(program: Program, matrix: np.ndarray) -> np.ndarray:
             noted[index] = table.WATCH_OBJECT
         elif op >= MEMORY_BASE and near and int(matrix[index, at.RECORDS]) == 1:
             noted[index] = table.WATCH_LONG if name == "STS.64" else table.WATCH_SHARED
+        elif op >= MEMORY_BASE and int(program.instructions["memory_kind"][index]) == MemoryKind.ASYNC_COPY:
+            noted[index] = table.WATCH_COPY
         elif op >= MEMORY_BASE and (op == ops.ATOMIC or "STRONG" in name):
             noted[index] = table.WATCH_ORDER
         elif op < MEMORY_BASE and name.startswith(_STEPS):
@@ -137,6 +139,9 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
     if what == table.WATCH_TENSOR:
         _note_tensor(state, row, registers, index, warp, own_base)
         return
+    kind = np.int64(table.WATCH_SHARED)
+    if what == table.WATCH_COPY:  # cp.async: its second row is the shared destination
+        kind, logged, space = np.int64(what), logged + 1, np.int64(SHARED)
     if state.used[at.ACCESSES] <= logged:
         return
     pattern = accesses[logged, at.ACCESS_PATTERN]
@@ -178,11 +183,11 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
             if mask >> lane & 1:
                 to = _in_cluster(state, _of_lane(accesses, scattered, logged, lane), space)
                 if to >= 0:
-                    note(state, table.WATCH_SHARED, warp, index, np.int64(1) << lane, to, zero, zero, zero, zero, zero)
+                    note(state, kind, warp, index, np.int64(1) << lane, to, zero, zero, zero, zero, zero)
     else:
         low = first_lane(mask)
         to = _in_cluster(state, _of_lane(accesses, scattered, logged, low), space) - low * stride
-        note(state, table.WATCH_SHARED, warp, index, mask, to, stride, zero, zero, zero, zero)
+        note(state, kind, warp, index, mask, to, stride, zero, zero, zero, zero)
     if what == table.WATCH_LONG:
         for lane in range(at.LANES):
             value, high = np.int64(registers[x + lane]) & at.FULL, np.int64(registers[x + at.ROW + lane]) & at.FULL

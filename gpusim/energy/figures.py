@@ -113,12 +113,17 @@ def figures_for(spec: GpuSpec) -> EnergyFigures:
 
 def energy_generation(spec: GpuSpec) -> str:
     """The generation whose figures a GPU takes."""
-    return _boards()["figures_like"].get(spec.name, spec.generation)
+    return _boards()["figures_like"].get(_board_of(spec.name), spec.generation)
 
 
 def limit_watts_of(gpu: str) -> float | None:
     """What the board of that GPU may take; None where nothing is known."""
-    return _boards()["limit_watts"].get(gpu)
+    return _boards()["limit_watts"].get(_board_of(gpu))
+
+
+def _board_of(gpu: str) -> str:
+    """The name of the GPU without the values that were changed ("h100[clock_hz=2e9]"): its board stays."""
+    return gpu.partition("[")[0]
 
 
 @functools.cache

@@ -32,6 +32,8 @@ class Projected(Protocol):
     @property
     def flops(self) -> float: ...
     @property
+    def executed_flops(self) -> float: ...
+    @property
     def vector_flops(self) -> float: ...
     @property
     def dram_bytes(self) -> float: ...
@@ -65,7 +67,8 @@ def energy_of(
     own. Raises SpecError for a generation or operands of which nothing is known, and for a limit below what idles."""
     figures = figures_for(spec)
     seconds = projection.seconds
-    product_pj = figures.tensor_flop_pj(projection.dtype) * projection.flops if projection.flops else 0.0
+    flops = max(projection.flops, projection.executed_flops)
+    product_pj = figures.tensor_flop_pj(projection.dtype) * flops if flops else 0.0
     tensor_pj, fma_pj = (0.0, product_pj) if projection.dtype == "fp32" else (product_pj, 0.0)
     dynamic = (
         ("busy SMs", figures.busy_watts * seconds),

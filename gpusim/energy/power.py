@@ -6,11 +6,16 @@ goes with a power of the clock, as the voltage follows it. The limit acts on lau
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpusim.energy.figures import figures_for, limit_watts_of
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+
+#: The least clock over the boost clock that boards fall to (210 of 1,980 MHz among an H100's supported clocks).
+_SLOWEST = 0.106
+_HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -76,3 +81,36 @@ def slowed_by_power(
     picojoules = figures.tensor_flop_pj(dtype) * flops + figures.vector_flop_pj * vector_flops
     picojoules += figures.dram_byte_pj * dram_bytes + figures.l2_byte_pj * l2_bytes
     return limit.slowed_seconds(seconds, 1e-12 * picojoules + figures.busy_watts * seconds)
+
+
+def slowed_beside_dram(
+    spec: GpuSpec, limit_watts: float | None, seconds_at: Callable[[float], float], dtype: str, flops: float, dram_bytes: float, l2_bytes: float,
+    vector_flops: float = 0.0,
+) -> float:  # fmt: skip
+    """What an operator lasts under the board's limit, or under ``limit_watts`` (``inf``: none), that takes ``seconds_at(share)`` at so much of the described clock: what waits for
+    DRAM keeps its time and its energy, the rest takes longer and, a byte or an operation, less. Below the least clock that boards have nothing falls further."""
+    seconds, limit = seconds_at(1.0), power_limit(spec, limit_watts)
+    if limit is None:
+        return seconds
+    figures = figures_for(spec)
+    picojoules = figures.vector_flop_pj * vector_flops + figures.l2_byte_pj * l2_bytes
+    if flops:
+        picojoules += figures.tensor_flop_pj(dtype) * flops
+    clocked_joules, dram_joules = 1e-12 * picojoules, 1e-12 * figures.dram_byte_pj * dram_bytes
+
+    def watts(share: float) -> float:
+        of_time = figures.busy_watts * share**limit.exponent
+        return (
+            limit.static_watts
+            + of_time
+            + (dram_joules + clocked_joules * share ** (limit.exponent - 1.0)) / seconds_at(share)
+        )
+
+    if watts(1.0) <= limit.limit_watts:
+        return seconds
+    low, high = _SLOWEST, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if watts(middle) <= limit.limit_watts else (low, middle)
+    held = seconds / (seconds + limit.settle_seconds)
+    return seconds * (1.0 - held) + seconds_at(low) * held

@@ -10,11 +10,13 @@ clusters take the slots that are free first, most often those of one that has en
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gpusim.engine.arena import Arena
+from gpusim.engine.chain_supply import ChainSupply
 from gpusim.engine.graph import part_name
 from gpusim.engine.latencies import turnaround_halves
 from gpusim.engine.part import Outgoing
@@ -28,6 +30,7 @@ from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import service_order
 from gpusim.model.messages import MOST_PEERS, NEVER, PLACE_SHIFT, START, TICKS_PER_CYCLE
+from gpusim.model.occupancy import Occupancy
 from gpusim.state_tables import Table
 from gpusim.trace.record import Chunk, Launch, Trace
 
@@ -246,6 +249,7 @@ class Dispatcher:
     def end_launch(self) -> None:
         """Let go of the launch's trace: idle."""
         self.kernel = ""
+        self._chain: ChainSupply | None = None
         self._hold(blocks=0, slots=0, warps_per_block=0, decision=0)
         self._supply: Supply | None = None
 
@@ -269,6 +273,15 @@ class Dispatcher:
         )
         self._supply = Supply(trace, arena, reach)
         self._instructions = len(trace.program.instructions)
+
+    def begin_chain(
+        self, traces: Sequence[Trace], fits: Sequence[Occupancy], launch_cycle: int, arena: Arena, reach: int
+    ) -> ChainSupply:
+        """Take up a chain of grids in place of a launch; what serves it."""
+        self.kernel = traces[0].launch.kernel
+        self._chain = ChainSupply(traces, fits, self._spec, launch_cycle, arena, reach)
+        self.blocks, self.block_times = self._chain.blocks, self._chain.times
+        return self._chain
 
     def _hold(
         self, blocks: int, slots: int, warps_per_block: int, decision: int, cluster: Sides = (1, 1, 1),
@@ -318,11 +331,15 @@ class Dispatcher:
     @property
     def finished(self) -> int:
         """Blocks that have ended."""
+        if self._chain is not None:
+            return self._chain.finished
         return int(self._state.dispatcher[0, FINISHED])
 
     @property
     def next_block(self) -> int:
         """The block that is served next."""
+        if self._chain is not None:
+            return self._chain.next_block
         return int(self._state.dispatcher[0, NEXT_BLOCK])
 
     @property
@@ -332,11 +349,16 @@ class Dispatcher:
 
     def next_tick(self) -> int:
         """When the next slot is served; NEVER if none is free or no block is left."""
+        if self._chain is not None:
+            return self._chain.next_tick()
         cycle = _decision_after(self._state)
         return NEVER if cycle == NEVER else cycle * TICKS_PER_CYCLE
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take block ends."""
+        if self._chain is not None:
+            self._chain.deliver(batch)
+            return
         if _note_ends(self._rates, self._state, self._chunks.live, batch):
             self._chunks.drop_ended()
 
@@ -346,6 +368,11 @@ class Dispatcher:
 
     def advance(self, until_tick: int) -> Outgoing:
         """Serve the slots whose turn comes before ``until_tick``."""
+        if self._chain is not None:
+            outgoing = self._chain.advance(until_tick)
+            for starts in outgoing:
+                self.last_tick = max(self.last_tick, int(starts["time"].max()) - self.minimum_latency_ticks)
+            return outgoing
         outgoing: Outgoing = []
         until = until_tick // TICKS_PER_CYCLE
         while _decision_after(self._state) < until:
@@ -378,7 +405,7 @@ class Dispatcher:
         """Blocks that have not ended, empty if all have."""
         if self.done:
             return ""
-        started = int(self._state.dispatcher[0, NEXT_BLOCK])
+        started = self.next_block
         return (
             f"{self.name}: {self.finished} of {self.blocks} blocks ended, {started - self.finished} on SMs, "
             f"{self.blocks - started} not started"

@@ -16,6 +16,7 @@ from gpusim.model.cluster import arrive_at_cluster, await_cluster
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.constants import indexed_load, line_ready
+from gpusim.model.dependents import let_dependents_go
 from gpusim.model.fetch import fetch
 from gpusim.model.lsu import GENERIC, GLOBAL, LOCAL, enqueue
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
@@ -77,6 +78,7 @@ from gpusim.model.sm_tables import FILLED, HELD_FROM, HOLD, LAST_WARP, TENSOR_FR
 from gpusim.model.tensor_unit import take_work
 from gpusim.model.timing import (
     BARRIER_LATENCY,
+    CHAINED,
     CODE_AHEAD,
     DECODE_CYCLES,
     FENCE_LATENCY,
@@ -109,6 +111,7 @@ from gpusim.trace.record import NO_BARRIER, SCATTERED, Flag, MemoryKind, PipeCla
 
 BARRIER_WAIT, FENCE, COPY_GROUP = int(Flag.BARRIER_WAIT), int(Flag.FENCE), int(Flag.COPY_GROUP)
 BRANCH, DEVICE_FENCE, INVALIDATE_L1 = int(Flag.BRANCH), int(Flag.DEVICE_FENCE), int(Flag.INVALIDATE_L1)
+LAUNCH_DEPENDENTS = int(Flag.LAUNCH_DEPENDENTS)
 PRODUCT, PRODUCT_GROUP = int(Flag.PRODUCT), int(Flag.PRODUCT_GROUP)
 CLUSTER_ARRIVE, CLUSTER_WAIT = int(Flag.CLUSTER_ARRIVE), int(Flag.CLUSTER_WAIT)
 BARRIER_PORT, CONSTANT_PORT = int(PipeClass.BARRIER), int(PipeClass.CONSTANT)
@@ -382,6 +385,8 @@ def issue(state, tables, sm, sub, warp, now):
     if flags & INVALIDATE_L1 and sms[sm, FILLED]:
         sms[sm, FILLED] = 0
         cache.empty(state.l1, sm, timing[L1_SETS], timing[L1_WAYS])
+    if flags & LAUNCH_DEPENDENTS and timing[CHAINED]:
+        let_dependents_go(resident.blocks, state.exits, state.report, timing, sm, warps[warp, BLOCK], now)
     if flags & CLUSTER_ARRIVE:
         arrive_at_cluster(state.peers_sent, state.report, resident, timing, warp, now)
     elif flags & CLUSTER_WAIT:

@@ -60,6 +60,7 @@ class L2Part:
             slices_per_partition=chip.slices // chip.partitions,
             sets=sets,
             ways=chip.ways,
+            turn=chip.slices * sets * chip.ways,
             channels=spec.dram.channels,
             line_bytes=chip.line_bytes,
             sector_bytes=chip.sector_bytes,

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import cast
 
 from gpusim.engine.block_dispatcher import Dispatcher
+from gpusim.engine.chain import ChainResult, RunningChain, why_not_at_once
 from gpusim.engine.device import Device
 from gpusim.engine.graph import MachineGraph, Node, part_name
 from gpusim.engine.hbm import HbmPart
@@ -125,6 +126,26 @@ class Machine:
         """Run one launch to its end on a device of the machine as it stands; ``keep_l1`` leaves the L1 as it is."""
         return self.launch_together({device: trace}, keep_l1=keep_l1, wanted=wanted)[device]
 
+    def launch_chain(
+        self, traces: Sequence[Trace], *, device: int = 0, wanted: Observation = NOTHING_MORE
+    ) -> ChainResult:
+        """Run launches at once of which each depends programmatically on the one before (:mod:`gpusim.engine.chain`). Raises
+        UsageError for launches that cannot be, DeadlockError if one cannot end."""
+        if reason := why_not_at_once(traces):
+            raise UsageError(f"launches that depend on each other programmatically: {reason}; simulate them one by one")
+        reach = 2 * self.window_ticks // TICKS_PER_CYCLE
+        chain = RunningChain(self.devices[device], traces, self.cycle, reach, wanted)
+        with task(f"simulating {chain.kernel}", chain.blocks, "blocks", chain.how_far):
+            self._run({device: chain}, wanted)
+        result, end = chain.finish()
+        self._quiet_from(end)
+        return result
+
+    def _quiet_from(self, end: int) -> None:
+        """The next launch begins at ``end``, or when all parts are quiet."""
+        quiet = max(part.last_tick for parts in self.parts.values() for part in parts)
+        self.cycle = max(self.cycle, end, -(-quiet // TICKS_PER_CYCLE))
+
     def launch_together(
         self, traces: Mapping[int, Trace], *, keep_l1: bool = False, wanted: Observation = NOTHING_MORE
     ) -> dict[int, LaunchResult]:
@@ -151,12 +172,12 @@ class Machine:
         results = {}
         for number, launch in running.items():
             results[number], end = launch.finish()
-            self.cycle = max(self.cycle, end)
-        quiet = max(part.last_tick for parts in self.parts.values() for part in parts)
-        self.cycle = max(self.cycle, -(-quiet // TICKS_PER_CYCLE))
+            self._quiet_from(end)
         return results
 
-    def _run(self, running: dict[int, RunningLaunch], wanted: Observation, turns: Turns | None) -> None:
+    def _run(
+        self, running: Mapping[int, RunningLaunch | RunningChain], wanted: Observation, turns: Turns | None = None
+    ) -> None:
         """Run all parts until nothing has anything left to do."""
         parts = [part for parts in self.parts.values() for part in parts]
         offsets = None
@@ -166,11 +187,11 @@ class Machine:
             self._random.shuffle(parts)
 
         def on_boundary(device: int | None, tick: int) -> None:
-            if device in running:
+            if device is not None and device in running:
                 running[device].on_boundary(tick)
 
         def on_window(device: int | None, _until_tick: int) -> None:
-            if device in running:
+            if device is not None and device in running:
                 running[device].on_window()
 
         start_tick = self.cycle * TICKS_PER_CYCLE

@@ -7,6 +7,8 @@ read-only tables of the trace.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpusim.engine.arena import Arena
@@ -25,8 +27,10 @@ from gpusim.model.crossbar import request_latency_ticks
 from gpusim.model.messages import EXIT, MOST_PEERS, NEVER, PEER, START, TICKS_PER_CYCLE
 from gpusim.model.mshr import SENDER
 from gpusim.model.occupancy import Occupancy
-from gpusim.model.program import LINE, counts_down, program_table
+from gpusim.model.program import CONSTANT_BANK_BYTES, CONSTANT_LINE, LINE, LOADED_LINE, counts_down, program_table
 from gpusim.model.register_file import operand_table
+from gpusim.model.residency import BLOCK, GRID, HELD_END, wake
+from gpusim.model.scheduler import AGE, READY
 from gpusim.model.sm_state import empty_state, for_program
 from gpusim.model.sm_tables import (
     ARRIVALS,
@@ -50,17 +54,23 @@ from gpusim.model.sm_tables import (
     S_CLUSTER,
     S_CLUSTER_BLOCKS,
     S_CYCLE,
+    S_FIRST_WARP,
+    S_GRID,
+    S_HELD,
     S_PEERS,
     S_RANK,
     S_WARP_ROW,
+    S_WARPS,
     START_NEXT,
     WRITES_OUT,
 )
-from gpusim.trace.record import Flag, Launch, Program
+from gpusim.trace.record import Flag, Launch, Program, Trace
 
 _CLUSTER_FLAGS = int(Flag.CLUSTER_ARRIVE | Flag.CLUSTER_WAIT)
 #: Programs whose tables a group keeps.
 _KEPT_PROGRAMS = 32
+#: More lines of constant memory than a program can name: 256 banks of lines of 16 bytes or more.
+_CONSTANT_LINES = 256 * CONSTANT_BANK_BYTES // 16
 
 
 def is_clustered(program: Program, launch: Launch) -> bool:
@@ -90,10 +100,34 @@ def _deliver(state, batch):
 
 
 @compiled
+def _let_go(state, grid, cycle):
+    """The grid on which ``grid`` depends completes at ``cycle``: what its warps wait for at griddepcontrol.wait is known."""
+    timing, sms, starts, resident = state.timing, state.sms, state.starts, state.resident
+    warps, blocks, slots = resident.warps, resident.blocks, resident.slots
+    for row in range(starts.shape[0]):
+        if starts[row, S_CYCLE] != NEVER and starts[row, S_GRID] == grid and starts[row, S_HELD] == NEVER:
+            starts[row, S_HELD] = cycle
+    for warp in range(warps.shape[0]):
+        if slots[warp, AGE] == 0 or warps[warp, HELD_END] != NEVER or blocks[warps[warp, BLOCK], GRID] != grid:
+            continue
+        warps[warp, HELD_END] = cycle
+        if slots[warp, READY] == NEVER:
+            wake(resident, state.program, timing, warp, cycle)
+            if slots[warp, READY] != NEVER:
+                sm = warps[warp, BLOCK] // timing[at.MAX_BLOCKS]
+                ready = slots[warp, READY]
+                sms[sm, NEXT] = min(sms[sm, NEXT], ready)
+                state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], ready)
+
+
+@compiled
 def _deliver_starts(state, batch):
     """Note block starts, one row a slot, for this group's SMs."""
     timing, sms = state.timing, state.sms
     for i in range(batch.shape[0]):
+        if batch[i]["slot"] < 0:
+            _let_go(state, batch[i]["block"] + 1, batch[i]["time"] // TICKS_PER_CYCLE)
+            continue
         sm = batch[i]["sm"] - timing[at.FIRST_SM]
         if sm < 0 or sm >= sms.shape[0]:
             continue
@@ -107,6 +141,11 @@ def _deliver_starts(state, batch):
         state.starts[row, S_RANK] = batch[i]["rank"]
         for rank in range(MOST_PEERS):
             state.starts[row, S_PEERS + rank] = batch[i]["peers"][rank]
+        state.starts[row, S_WARPS], state.starts[row, S_FIRST_WARP] = batch[i]["warps"], batch[i]["first_warp"]
+        if batch[i]["warps"] == 0:
+            state.starts[row, S_WARPS] = timing[at.WARPS_PER_BLOCK]
+            state.starts[row, S_FIRST_WARP] = batch[i]["slot"] * timing[at.WARPS_PER_BLOCK]
+        state.starts[row, S_GRID], state.starts[row, S_HELD] = batch[i]["grid"], batch[i]["held"]
         sms[sm, START_NEXT] = min(sms[sm, START_NEXT], cycle)
         sms[sm, NEXT] = min(sms[sm, NEXT], cycle)
         state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)
@@ -162,6 +201,7 @@ class SmGroup:
         timing[at.LOCAL_BYTES_PER_WARP] = -(-max(launch.local_bytes, 1) // 128) * 128 * 32
         timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
         timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
+        timing[at.CHAINED] = 0
         first = not self._loaded
         table, operands = self._tables(program)
         timing[at.CODE_LINES] = table[:, LINE].max() + 1
@@ -169,6 +209,34 @@ class SmGroup:
         self.state = for_program(self.state, table, operands, counts_down(table), first)
         if is_clustered(program, launch) and len(self.state.peers_sent) == 1:
             self.state = self.state._replace(peers_sent=np.zeros(self.count * self._most_told(), PEER))
+        self.arena = arena
+
+    def begin_chain(self, traces: Sequence[Trace], l1_bytes: int, arena: Arena) -> None:
+        """Load the programs of a chain of grids into an idle group, one behind the other."""
+        timing, launches = self.state.timing, [trace.launch for trace in traces]
+        self.state.l1[:] = 0
+        timing[at.L1_SETS] = sets_in(self.spec.l1, l1_bytes)
+        timing[at.WARPS_PER_BLOCK], timing[at.CLUSTER_SIZE], timing[at.CHAINED] = launches[0].warps_per_block, 1, 1
+        local_bytes = max(launch.local_bytes for launch in launches)
+        timing[at.LOCAL_BYTES_PER_WARP] = -(-max(local_bytes, 1) // 128) * 128 * 32
+        for column, window in (
+            (at.SHARED_WINDOW, max(launch.shared_window for launch in launches)),
+            (at.LOCAL_WINDOW, max(launch.local_window for launch in launches)),
+        ):
+            timing[column] = window >> 24 if window else -1
+        first, tables, every_operand, code_lines = not self._loaded, [], [], 0
+        for number, trace in enumerate(traces):
+            table, operands = self._tables(trace.program)
+            code_lines = max(code_lines, int(table[:, LINE].max()) + 1)
+            self._next_line = max(self._next_line, code_lines)
+            table = table.copy()
+            for column in (CONSTANT_LINE, LOADED_LINE):  # its parameters are not those of the grid before
+                table[table[:, column] != 0, column] += number * _CONSTANT_LINES
+            tables.append(table)
+            every_operand.append(operands)
+        timing[at.CODE_LINES] = code_lines
+        joined = np.concatenate(tables)
+        self.state = for_program(self.state, joined, np.concatenate(every_operand), counts_down(joined), first)
         self.arena = arena
 
     def _tables(self, program: Program) -> tuple[np.ndarray, np.ndarray]:

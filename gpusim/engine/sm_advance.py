@@ -18,7 +18,7 @@ from gpusim.model.compiled import compiled, inlined, inner
 from gpusim.model.l1_access import block_lsu, enter, has_room
 from gpusim.model.l1_response import receive
 from gpusim.model.lsu import dequeue, next_instruction_cycle, take_instruction
-from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.messages import ENDED, ENDED_WRITING, NEVER, TICKS_PER_CYCLE
 from gpusim.model.mshr import CONTENT, LINE, SECTOR_BITS, SENDER, TARGETS, WANTED, content_parts, sender_parts
 from gpusim.model.prefetch import prefetch, prefetch_for_later
 from gpusim.model.program import PORTS
@@ -27,8 +27,13 @@ from gpusim.model.residency import (
     BARRIERS,
     BLOCK,
     BLOCK_NUMBER,
+    BLOCK_WARPS,
     FETCHED,
+    FIRST_WARP,
+    GRID,
+    HELD_END,
     LAST_ACK,
+    LETS_GO,
     LIVE,
     PC,
     QUEUED,
@@ -48,6 +53,7 @@ from gpusim.model.sm_tables import (
     BLOCKED,
     E_BLOCK,
     E_CYCLE,
+    E_KIND,
     E_SLOT,
     E_SM,
     HELD_FROM,
@@ -68,10 +74,15 @@ from gpusim.model.sm_tables import (
     RESIDENT_BLOCKS,
     S_BLOCK,
     S_CYCLE,
+    S_FIRST_WARP,
+    S_GRID,
+    S_HELD,
     S_WARP_ROW,
+    S_WARPS,
     SM_TABLE,
     START_NEXT,
     TMA_NEXT,
+    WRITES_OUT,
 )
 from gpusim.model.sm_widths import known_state, known_tables
 from gpusim.model.timing import (
@@ -83,7 +94,6 @@ from gpusim.model.timing import (
     LOCAL_BYTES_PER_WARP,
     MAX_BLOCKS,
     SUB_CORES,
-    WARPS_PER_BLOCK,
     WARPS_PER_SUB_CORE,
 )
 from gpusim.model.tma import feed
@@ -105,7 +115,7 @@ def start_blocks(state, tables, sm, now):
     timing, starts, sms, front = state.timing, state.starts, state.sms, state.front
     program, resident = state.program, state.resident
     warps, blocks = resident.warps, resident.blocks
-    per_block, subs = timing[WARPS_PER_BLOCK], timing[SUB_CORES]
+    subs = timing[SUB_CORES]
     warps_per_sm = timing[SUB_CORES] * timing[WARPS_PER_SUB_CORE]
     following = NEVER
     for slot in range(timing[MAX_BLOCKS]):
@@ -116,6 +126,9 @@ def start_blocks(state, tables, sm, now):
             continue
         starts[row, S_CYCLE] = NEVER
         blocks[row, BLOCK_NUMBER] = starts[row, S_BLOCK]
+        per_block, first = starts[row, S_WARPS], starts[row, S_FIRST_WARP]
+        blocks[row, BLOCK_WARPS], blocks[row, FIRST_WARP] = per_block, first
+        blocks[row, GRID], blocks[row, LETS_GO] = starts[row, S_GRID], 0
         blocks[row, LIVE] = per_block
         blocks[row, WAITING] = 0
         blocks[row, QUEUED] = 0
@@ -127,7 +140,7 @@ def start_blocks(state, tables, sm, now):
         state.counters[count.WARPS] += per_block
         sms[sm, RESIDENT_BLOCKS] += 1
         for i in range(per_block):
-            warp = warp_index(timing, sm, slot * per_block + i)
+            warp = warp_index(timing, sm, first + i)
             source = starts[row, S_WARP_ROW] + i
             while tables.warps[source, W_RUN] == tables.warps[source, W_RUN_END]:  # begins in a later part of its block
                 source = tables.warps[source, W_NEXT]
@@ -138,7 +151,7 @@ def start_blocks(state, tables, sm, now):
                 source,
             )
             sms[sm, AGE_COUNT] += 1
-            hardware_warp = (sm + timing[FIRST_SM]) * warps_per_sm + slot * per_block + i
+            hardware_warp = (sm + timing[FIRST_SM]) * warps_per_sm + first + i
             local_base = cache.LOCAL_MEMORY_BASE + hardware_warp * timing[LOCAL_BYTES_PER_WARP]
             hint_access(tables, cursor[2])
             sub = warp // timing[WARPS_PER_SUB_CORE]
@@ -147,6 +160,7 @@ def start_blocks(state, tables, sm, now):
             fellows = ((1 << i // subs) - 1) << (place - i // subs)
             age = sms[sm, AGE_COUNT]
             start_warp(resident, program, timing, tables.runs, warp, fellows, cursor, row, age, local_base, now)
+            warps[warp, HELD_END] = starts[row, S_HELD]
             state.counters[count.WARP_CYCLES] -= now - 1
             pc = warps[warp, PC]
             there = enter_code(program, warps, front.code, sms, timing, sm, sub, warp, pc, now)
@@ -172,6 +186,7 @@ def end_block(state, sm, block, now):
     exits[i, E_SM] = sm + timing[FIRST_SM]
     exits[i, E_SLOT] = block - sm * timing[MAX_BLOCKS]
     exits[i, E_BLOCK] = state.resident.blocks[block, BLOCK_NUMBER]
+    exits[i, E_KIND] = ENDED_WRITING if sms[sm, WRITES_OUT] or end > now else ENDED
     report[R_EXITS] = i + 1
 
 

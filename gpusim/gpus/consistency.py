@@ -117,6 +117,11 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "must be a power of two from 1 to 32768",
     )
     require(
+        dram.refresh_ns < dram.refresh_interval_ns,
+        "dram.refresh_ns",
+        "must be below dram.refresh_interval_ns: a bank would never be free",
+    )
+    require(
         dram.row_miss_extra_ns < dram.miss_latency_ns,
         "dram.row_miss_extra_ns",
         "is part of dram.miss_latency_ns and must be below it",

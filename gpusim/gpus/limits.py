@@ -70,6 +70,7 @@ _BY_KEY: dict[str, float] = {
     "dram.channels": 1024,
     "dram.banks_per_channel": 256,
     "dram.efficiency": 1.0,
+    "dram.read_efficiency": 1.0,
     "launch.start_cycles": 1 << 20,
     "launch.end_cycles": 1 << 20,
     "launch.block_turnaround_cycles": 1 << 20,
@@ -141,6 +142,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.banks_per_channel": Better.MORE,
     "dram.row_bytes": Better.NEITHER,
     "dram.efficiency": Better.MORE,
+    "dram.read_efficiency": Better.MORE,
     "dram.row_miss_extra_ns": Better.NEITHER,  # a part of the latency, which the first access to a row has
     "instruction_cache.streams": Better.MORE,
     "instruction_cache.l1_fetch_lines": Better.MORE,
@@ -149,6 +151,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.write_low_entries": Better.NEITHER,
     "dram.write_hold_ns": Better.NEITHER,
     "dram.scattered_rows": Better.NEITHER,
+    "dram.refresh_interval_ns": Better.MORE,
 }
 
 

@@ -297,13 +297,15 @@ class DramSpec:
     """``channels`` independent channels; ``miss_latency_ns`` is L2 miss to data back at the slice,
     unloaded, for a bank that must first change its row (a row that is already open answers
     ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
-    refresh and command overheads leave. ``row_cycle_ns``: one bank opens a row at most once each
+    refresh and command overheads leave, and ``read_efficiency`` the same of reads alone as library kernels make them,
+    where that is known apart (0: as ``efficiency``; only projections take it). ``row_cycle_ns``: one bank opens a row at most once each
     so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
     go, down to ``write_low_entries``, each change of direction costing the turnaround; with no read
     waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
     beyond that L2 slices wait before they evict another dirty line. So many rows of a half, ``scattered_rows``, change places
     with one another (1: none does): what streams ask for at once then loads channels and banks unevenly. A row is here what one
-    slice's channels hold in a row each."""
+    slice's channels hold in a row each. Each bank is refreshed once a ``refresh_interval_ns`` and keeps requests waiting for ``refresh_ns`` then (0: it does
+    not), each bank at a time of its own."""
 
     total_bytes: int
     channels: int
@@ -320,6 +322,9 @@ class DramSpec:
     write_queue_entries: int = 64
     write_hold_ns: float = 300.0
     scattered_rows: int = 1
+    read_efficiency: float = 0.0
+    refresh_interval_ns: float = 3900.0
+    refresh_ns: float = 0.0
 
 
 @dataclass(frozen=True)

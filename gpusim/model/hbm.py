@@ -7,7 +7,8 @@ now; a closed one after the row change, which the controller is taken to have be
 bank was free), the older one on a tie; when the oldest has been passed over ``PATIENCE`` times it
 goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a write is older
 than ``write_hold``; then writes go until ``write_low`` remain. Each change of direction costs the bus
-its turnaround. Refresh is part of the efficiency that scales the bus.
+its turnaround. Banks are refreshed one by one, each once an interval at a time of its own: who comes meanwhile waits for the
+end of it, and then for the row. What the bus loses by it is part of the efficiency that scales the bus.
 
 Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
 be seen in the result.
@@ -19,12 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusim.model.address_hash import Layout, bank_of, row_of
+from gpusim.model.address_hash import Layout, bank_of, fold, row_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount
-from gpusim.model.whole_division import quotient
+from gpusim.model.whole_division import quotient, remainder
 from gpusim.state_tables import Table
 
 WINDOW = 16
@@ -95,6 +96,8 @@ class DramRates(NamedTuple):
     write_high: int
     write_low: int
     write_hold: int
+    refresh_interval: int  # a bank's refresh to its next
+    refresh: int  # what one keeps the bank; 0: none
     answer: int  # end of the burst to the data's arrival at the slice
 
 
@@ -157,15 +160,27 @@ def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
 
 
 @inner
+def _after_refresh(p: DramRates, channel: int, bank: int, tick: int) -> int:
+    """``tick``, or the end of the refresh that keeps the bank then. Each bank begins at a time of its own."""
+    if p.refresh == 0:
+        return tick
+    begin = (fold(channel * p.banks + bank) * p.refresh_interval) >> 16
+    since = remainder(tick + begin, p.refresh_interval)
+    return tick + p.refresh - since if since < p.refresh else tick
+
+
+@inner
 def _data_ready(p: DramRates, d: DramState, channel: int, node: int) -> int:
     """The earliest tick at which the node's bank can put its data on the bus."""
     bank = d.nodes[node, BANK]
     arrival = d.nodes[node, TIME]
     if d.banks[channel, bank, OPEN_ROW] == d.nodes[node, ROW]:
-        return max(arrival, d.banks[channel, bank, OPEN_SINCE])
+        ready = max(arrival, d.banks[channel, bank, OPEN_SINCE])
+        free = _after_refresh(p, channel, bank, ready)
+        return ready if free == ready else free + p.row_change
     begin = max(arrival, d.banks[channel, bank, LAST_USE])
     begin = max(begin, d.banks[channel, bank, ACTIVATED] + p.row_cycle)
-    return begin + p.row_change
+    return _after_refresh(p, channel, bank, begin) + p.row_change
 
 
 @inner

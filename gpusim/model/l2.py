@@ -4,7 +4,8 @@ Mental model: a request enters the slice of its SM's *near* partition. A line's 
 address hash, owns its DRAM channel, its dirty data and its atomics. A read that misses near asks
 home: DRAM if near is home, else the mirror slice of the far partition over that slice's lane of the
 link, and the near slice keeps a copy. Writes and atomics go through to home; the copy in a partition
-that did not write goes stale. Every slice looks up one request a ``tag`` interval, and moves sectors to
+that did not write goes stale. What only the far partition has read is the first that its home replaces:
+of uses that the two make of a line at home, the far ones count as made one turn of the cache (:data:`L2Rates.turn`) earlier. Every slice looks up one request a ``tag`` interval, and moves sectors to
 and from its SMs at its port's rate, each in the order in which events come up; what the partitions
 exchange moves over the slice's lane instead.
 
@@ -102,7 +103,7 @@ from gpusim.model.signals import count_writes
 
 
 @inlined
-def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_at: int) -> int:
+def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_at: int, earlier: int) -> int:
     """The slot of the node's line in this slice, made by evicting another line if need be; NO_SLOT
     when the whole set waits, NO_ROOM when the victim's dirty sectors must."""
     line = line_of(s, node)
@@ -122,7 +123,7 @@ def _claim(p: L2Rates, s: L2State, slice_index: int, node: int, now: int, data_a
             install(s.tags, slot, line)
     if slot != NO_SLOT:
         s.scalars[USES] += 1
-        touch(s.tags, slot, s.scalars[USES])
+        touch(s.tags, slot, s.scalars[USES] - earlier)
     unblock(s, slice_index, now)
     return slot
 
@@ -166,7 +167,7 @@ def _wait_for(p: L2Rates, s: L2State, slot: int, node: int, missing: int, group:
 def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An SM's read at its near slice."""
     sectors, here = field(s, node, SECTORS), field(s, node, NEAR)
-    slot = _claim(p, s, here, node, time, time + p.hit)
+    slot = _claim(p, s, here, node, time, time + p.hit, 0)
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
@@ -204,7 +205,7 @@ def _far_read(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """The far partition's read of a line at its home slice."""
     sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.nodes[node, STAGE] = FAR_READ
-    slot = _claim(p, s, here, node, time, time)
+    slot = _claim(p, s, here, node, time, time, p.turn)
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
@@ -231,7 +232,7 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """A write at its line's home slice; the ack leaves when the slice has taken it."""
     sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.nodes[node, STAGE] = FAR_WRITE
-    slot = _claim(p, s, here, node, time, time)
+    slot = _claim(p, s, here, node, time, time, 0)
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
@@ -261,7 +262,7 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     when the slice has taken its operations, whether or not the data have come."""
     sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.nodes[node, STAGE] = FAR_ATOMIC
-    slot = _claim(p, s, here, node, time, time)
+    slot = _claim(p, s, here, node, time, time, 0)
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return

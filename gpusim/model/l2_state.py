@@ -121,6 +121,10 @@ class L2Rates(NamedTuple):
     slices_per_partition: int
     sets: int  # of a slice
     ways: int
+    #: Uses in which every slot is used once. By so many a line's use by the far partition counts as older: that keeps a copy of its own.
+    #: RRZE l2_read, read by both halves, falls from 0.7 of the L2's size on over half of it (A100, H200, H100 PCIe); with uses that are all alike
+    #: it falls at 0.67 (0.5 to 0.75 of each half taken) and is lost at 0.75. A chase of one SM says nothing of it: each half then sees one kind of use.
+    turn: int
     channels: int
     line_bytes: int
     sector_bytes: int

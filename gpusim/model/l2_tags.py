@@ -4,7 +4,7 @@ Mental model: ``partitions`` caches of equal build, each ``slices`` x ``sets`` x
 one way, numbered through all of them. A slot's sectors are *valid* (readable), *dirty* (newer than
 DRAM), *pending* (asked for, not arrived); a sector written only in part is dirty and not yet valid,
 and ``written`` counts its bytes until the writes cover it. The least recently used slot without
-pending sectors is the victim.
+pending sectors is the victim; who uses one may say that the use counts as an earlier one.
 
 A set is the run of ``ways`` slots from its ``first`` one. ``slots`` is int64[columns, slots], ``masks`` uint8[slots,
 columns + sectors].
@@ -23,6 +23,8 @@ EMPTY = -1
 NO_SLOT = -1
 #: No slot yet: its dirty line must wait for room in DRAM's queue.
 NO_ROOM = -2
+#: Before any use.
+NEVER_USED = -(1 << 62)
 SLOT_TABLE = Table(__name__, "tags.slots", "an L2 slot", "What it holds.", columns_first=True)
 HELD = SLOT_TABLE.column("index", "line number, or EMPTY")
 STAMP = SLOT_TABLE.column("count", "clock of the last use")
@@ -63,8 +65,8 @@ def find(t: Tags, first: int, ways: int, line: int) -> int:
 
 @inner
 def touch(t: Tags, slot: int, stamp: int) -> None:
-    """Make the slot the most recently used one; ``stamp`` rises from use to use."""
-    t.slots[STAMP, slot] = stamp
+    """Note a use of the slot; ``stamp`` rises from use to use, and one of an earlier time leaves a later use as it is."""
+    t.slots[STAMP, slot] = max(t.slots[STAMP, slot], stamp)
 
 
 @inner
@@ -86,6 +88,7 @@ def victim(t: Tags, first: int, ways: int) -> int:
 def install(t: Tags, slot: int, line: int) -> None:
     """Give the slot to ``line``, with no sector valid; what it held is forgotten."""
     t.slots[HELD, slot] = line
+    t.slots[STAMP, slot] = NEVER_USED
     t.masks[slot, VALID] = 0
     t.masks[slot, DIRTY] = 0
     t.masks[slot, PENDING] = 0

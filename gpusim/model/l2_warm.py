@@ -26,6 +26,7 @@ def _warm_slot(
     line: int,
     evicted: np.ndarray,
     evictions: np.ndarray,
+    earlier: int,
 ) -> int:
     first = first_slot(p, slice_index, set_index)
     slot = find(s.tags, first, p.ways, line)
@@ -39,7 +40,7 @@ def _warm_slot(
             install(s.tags, slot, line)
     if slot != NO_SLOT:
         s.scalars[USES] += 1
-        touch(s.tags, slot, s.scalars[USES])
+        touch(s.tags, slot, s.scalars[USES] - earlier)
     return slot
 
 
@@ -72,14 +73,14 @@ def warm_lines(
         near = partition_of_sm(np.int64(sms[i]), p.partitions, p.gpcs) * p.slices_per_partition + local
         set_index = set_of(line, p.layout, p.sets)
         if not is_write[i]:
-            slot = _warm_slot(p, s, near, set_index, line, evicted, evictions)
+            slot = _warm_slot(p, s, near, set_index, line, evicted, evictions, 0)
             if slot == NO_SLOT:
                 continue
             missing = wanted & ~np.int64(masks[slot, VALID])
             masks[slot, VALID] = masks[slot, VALID] | wanted
             if missing == 0 or near == home:
                 continue
-        slot = _warm_slot(p, s, home, set_index, line, evicted, evictions)
+        slot = _warm_slot(p, s, home, set_index, line, evicted, evictions, 0 if is_write[i] else p.turn)
         if slot == NO_SLOT:
             continue
         masks[slot, VALID] = masks[slot, VALID] | wanted

@@ -27,6 +27,9 @@ BULK_READ, BULK_WRITE, BULK_DONE = 4, 5, 6
 #: The same of a commit of products into tensor memory.
 COMMIT_DONE = 7
 
+#: A block has ended; has ended while writes of its SM are not acknowledged yet; lets the grid begin that depends on its own, and goes on.
+ENDED, ENDED_WRITING, GOES_ON = range(3)
+
 #: Blocks of a cluster at most; bits of a slot where an SM and a slot of it are one number.
 MOST_PEERS, PLACE_SHIFT = 16, 8
 #: All threads of the sender have arrived at the barrier of the cluster; the sender has ended; it has written a word of the receiver's
@@ -91,27 +94,47 @@ DRAM_RESPONSE = _DRAM_RESPONSE.dtype
 _START = Record(
     __name__,
     "START",
-    "From the block dispatcher to the SMs: a block to start.",
-    Field("time", "<i8", "tick", "of the start"),
+    "From the block dispatcher to the SMs: a block to start; with slot -1, that a grid of a chain has completed.",
+    Field("time", "<i8", "tick", "of the start, or of the grid's completion"),
     Field("sm", "<i8", "index", "of the device"),
     Field("slot", "<i8", "index", "block slot of the SM"),
-    Field("block", "<i8", "index", "in the grid"),
+    Field(
+        "block",
+        "<i8",
+        "index",
+        "in the grid, of a chain behind those of the grids before; or the grid that has completed",
+    ),
     Field("warp_row", "<i8", "index", "where its warps begin in the trace's tables"),
     Field("cluster", "<i8", "index", "its cluster, of those of the grid"),
     Field("cluster_blocks", "<i8", "count", "blocks of the cluster; 0: the launch has none"),
     Field("rank", "<i8", "index", "of the block in its cluster"),
     Field("peers", f"({MOST_PEERS},)<i8", "packed", "where each block of the cluster is: SM << PLACE_SHIFT | slot"),
+    Field(
+        "warps",
+        "<i8",
+        "count",
+        "of the block, in a chain of grids; 0: as many as the launch's blocks have, in their slot's place",
+    ),
+    Field("first_warp", "<i8", "index", "warp slot of the SM with which they begin, in a chain"),
+    Field("grid", "<i8", "index", "of the chain"),
+    Field(
+        "held",
+        "<i8",
+        "cycle",
+        "at which the grid before has completed, as the block's SM sees it; NEVER: not known yet",
+    ),
 )
 START = _START.dtype
 
 _EXIT = Record(
     __name__,
     "EXIT",
-    "From an SM to the block dispatcher: a block has ended.",
+    "From an SM to the block dispatcher: a block has ended, or lets the grid begin that depends on its own.",
     Field("time", "<i8", "tick", "arrival at the dispatcher"),
     Field("sm", "<i8", "index", "of the device"),
     Field("slot", "<i8", "index", "block slot of the SM"),
     Field("block", "<i8", "index", "in the grid"),
+    Field("kind", "<i8", "code", "ENDED, ENDED_WRITING or GOES_ON"),
 )
 EXIT = _EXIT.dtype
 

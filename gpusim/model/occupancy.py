@@ -36,6 +36,14 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
+def block_needs(launch: Launch, spec: GpuSpec) -> tuple[int, int]:
+    """Registers and bytes of shared memory that a block of ``launch`` takes of an SM, rounded up to what is handed out."""
+    sm = spec.sm
+    registers_per_warp = _round_up(max(1, launch.registers_per_thread) * WARP_LANES, sm.register_allocation_unit)
+    shared = _round_up(launch.shared_bytes, sm.shared_allocation_unit_bytes) + sm.shared_reserved_bytes
+    return launch.warps_per_block * registers_per_warp, shared
+
+
 def occupancy(launch: Launch, spec: GpuSpec) -> Occupancy:
     """Occupancy of ``launch`` on ``spec``; raises LaunchError if not even one block fits."""
     sm = spec.sm

@@ -11,6 +11,8 @@ from gpusim.model import counters as count
 from gpusim.model.compiled import inner
 from gpusim.model.residency import (
     BLOCK,
+    BLOCK_WARPS,
+    FIRST_WARP,
     SUSPENDED,
     SUSPENDED_COUNTER,
     SUSPENDED_FROM,
@@ -21,7 +23,7 @@ from gpusim.model.scoreboard import resolve
 from gpusim.model.signals import ANY_LINE, has_seen
 from gpusim.model.sm_tables import SUSPENDED_WARPS
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
-from gpusim.model.timing import ADDRESS_LATENCY, MAX_BLOCKS, SHARED_LATENCY, WARPS_PER_BLOCK
+from gpusim.model.timing import ADDRESS_LATENCY, SHARED_LATENCY
 
 
 @inner
@@ -35,9 +37,9 @@ def suspend(warps, sms, sm, warp, signal, counter, now):
 def resume(resident, program, timing, sms, signals, written, totals, sm, block, now):
     """Words of the block's shared memory have been written in cycle ``now``: answer the warps that have waited for that."""
     warps = resident.warps
-    first = (block - sm * timing[MAX_BLOCKS]) * timing[WARPS_PER_BLOCK]
+    first = resident.blocks[block, FIRST_WARP]
     answer = now + timing[SHARED_LATENCY] - timing[ADDRESS_LATENCY]
-    for i in range(timing[WARPS_PER_BLOCK]):
+    for i in range(resident.blocks[block, BLOCK_WARPS]):
         warp = warp_index(timing, sm, first + i)
         if warps[warp, SUSPENDED] == 0 or warps[warp, BLOCK] != block:
             continue

@@ -23,6 +23,7 @@ from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_o
 from gpusim.model.stall_reasons import (
     BARRIER,
     GMMA,
+    GRIDDEPCONTROL,
     IMC_MISS,
     LONG_SCOREBOARD,
     MEMBAR,
@@ -30,7 +31,7 @@ from gpusim.model.stall_reasons import (
     SHORT_SCOREBOARD,
     SLEEPING,
 )
-from gpusim.model.timing import MAX_BLOCKS, MOST_QUEUED_PRODUCTS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
+from gpusim.model.timing import MOST_QUEUED_PRODUCTS, SUB_CORES, WARPS_PER_SUB_CORE
 from gpusim.model.trace_tables import RUN_COUNT, RUN_FIRST, RUN_MASK
 from gpusim.model.whole_division import quotient
 from gpusim.state_tables import Table
@@ -98,6 +99,9 @@ PRODUCTS_LEAVE = WARP_TABLE.column(
 )
 PRODUCTS_CLOSED = WARP_TABLE.column("count", "groups of products closed so far")
 GROUPS_END = WARP_TABLE.column("cycle", "at which the latest groups of products are there", span=PRODUCT_GROUPS)
+HELD_END = WARP_TABLE.column(
+    "cycle", "at which the grid has completed that its own depends on; NEVER: not known yet; 0: it depends on none"
+)
 WARP_COLUMNS = WARP_TABLE.width
 
 BLOCK_TABLE = Table(__name__, "blocks", "a block slot", "The block that is resident there.")
@@ -121,9 +125,14 @@ CLUSTER_ARRIVED = BLOCK_TABLE.column("count", "live warps that have arrived at t
 CLUSTER_CAME = BLOCK_TABLE.column("mask", "blocks of the cluster, by rank, all of whose threads have arrived there")
 CLUSTER_ENDED = BLOCK_TABLE.column("mask", "blocks of the cluster, by rank, that have ended")
 CLUSTER_OPENED = BLOCK_TABLE.column("count", "how often the barrier has opened")
+FIRST_WARP = BLOCK_TABLE.column("index", "warp slot of the SM with which its warps begin")
+BLOCK_WARPS = BLOCK_TABLE.column("count", "its warps")
+GRID = BLOCK_TABLE.column("index", "of the chain; 0: the launch is none")
+LETS_GO = BLOCK_TABLE.column("flag", "it has let the grid begin that depends on its own")
 #: AT_BARRIER of a warp that waits for its cluster.
 AT_CLUSTER = BARRIERS + 1
 
+FLAG_GRID_WAIT = int(Flag.GRID_WAIT)
 FLAG_DEPBAR, FLAG_PRODUCT, FLAG_PRODUCT_WAIT = int(Flag.DEPBAR), int(Flag.PRODUCT), int(Flag.PRODUCT_WAIT)
 
 
@@ -189,6 +198,9 @@ def earliest_issue(warps, board, program, warp):
             if end > cycle:
                 cycle = end
                 warps[warp, WAIT_REASON] = GMMA
+    if program[pc, op.FLAGS] & FLAG_GRID_WAIT and warps[warp, HELD_END] > cycle:
+        cycle = warps[warp, HELD_END]
+        warps[warp, WAIT_REASON] = GRIDDEPCONTROL
     return cycle
 
 
@@ -278,8 +290,8 @@ def release_barrier(resident, program, timing, sm, block, number, end, now):
     """Let all warps of the block that wait at barrier ``number`` go on from cycle ``end``."""
     warps, blocks = resident.warps, resident.blocks
     blocks[block, ARRIVED + number] = 0
-    first = (block - sm * timing[MAX_BLOCKS]) * timing[WARPS_PER_BLOCK]
-    for i in range(timing[WARPS_PER_BLOCK]):
+    first = blocks[block, FIRST_WARP]
+    for i in range(blocks[block, BLOCK_WARPS]):
         warp = warp_index(timing, sm, first + i)
         if warps[warp, AT_BARRIER] == number + 1 and warps[warp, BLOCK] == block:
             warps[warp, AT_BARRIER] = 0

@@ -137,7 +137,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         ),
         heap=line_aligned((sms, limit + 1), np.dtype(np.int64)),
         out=np.empty(2 * sms * limit, REQUEST),
-        exits=sm.EXIT_TABLE.zeros(blocks + 1),
+        exits=sm.EXIT_TABLE.zeros(2 * blocks + 1),
         peers=sm.PEER_TABLE.zeros(sms, 1),
         peers_sent=np.zeros(1, PEER),
         report=sm.REPORT_TABLE.zeros(),

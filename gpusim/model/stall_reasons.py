@@ -46,4 +46,9 @@ SLEEPING = STALL_TABLE.column("warp cycles", "the end of a NANOSLEEP", counter="
 GMMA = STALL_TABLE.column(
     "warp cycles", "groups of a warp group's products (wgmma), or room for another one", counter="gmma"
 )
+GRIDDEPCONTROL = STALL_TABLE.column(
+    "warp cycles",
+    "the end of the grid before, at griddepcontrol.wait (Nsight Compute documents no reason of its own for it)",
+    counter="griddepcontrol",
+)
 STALL_NAMES = STALL_TABLE.counters()

@@ -83,6 +83,7 @@ TENSOR_SHARED_BYTES = TIMING_TABLE.column("bytes", "that shared memory gives the
 TENSOR_LATENCY = TIMING_TABLE.column("cycles", "from a product's end to its result's, as a commit tells it")
 TENSOR_PAIR_LATENCY = TIMING_TABLE.column("cycles", "more, of a product of a pair of blocks")
 PRODUCT_QUEUE = TIMING_TABLE.column("count", "products (wgmma) of a warp that a tensor core keeps")
+CHAINED = TIMING_TABLE.column("flag", "the launch is a chain of grids, which let those begin that depend on them")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Products of a warp that a tensor core may keep at most.

@@ -24,14 +24,14 @@ class StepEnergy:
 
 
 def step_energy(
-    spec: GpuSpec, plan: Plan, items: Iterable[Priced], once: Iterable[Priced], seconds: float
-) -> StepEnergy:
-    """Of a step of ``seconds``: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all GPUs once."""
+    spec: GpuSpec, plan: Plan, items: Iterable[Priced], once: Iterable[Priced], seconds: float, limit_watts: float | None = None
+) -> StepEnergy:  # fmt: skip
+    """Of a step of ``seconds`` under the board's power limit or ``limit_watts`` each GPU: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all GPUs once."""
     stage_gpus = plan.tensor_parallel * plan.data_parallel
     joules, busy_seconds, validated = 0.0, 0.0, True
     for part, copies in ((items, stage_gpus * plan.micro_batches), (once, plan.gpus)):
         for item in part:
-            found = energy_of(spec, item.projection)
+            found = energy_of(spec, item.projection, limit_watts)
             joules += copies * item.operator.count * found.joules
             busy_seconds += copies * item.seconds
             validated = validated and found.validated

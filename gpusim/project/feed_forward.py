@@ -7,6 +7,7 @@ from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.load import Load
 from gpusim.project.operator import Operator, normalisation, reduced
 from gpusim.project.plan import Plan
+from gpusim.tile.formats import FORMATS
 from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
 
 
@@ -39,13 +40,11 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
     ]
     across = ep > tp
     if across:
-        # Of the GPU that sends most where loads are even; dispatch has the weights' format, results come back in 16 bits.
+        # Of the GPU that sends most where loads are even; dispatch has the activations' format, results come back in 16 bits.
         own = -(-tokens // tp)
         sent = own * experts.per_token * config.hidden
         found.append(
-            Operator(
-                part, "dispatch", Collective("alltoall", ep, int(sent * (1 if plan.dtype == "fp8" else 2)), "bf16")
-            )
+            Operator(part, "dispatch", Collective("alltoall", ep, int(sent * FORMATS[plan.of_experts].a_bytes), "bf16"))
         )
         # All replicas' tokens meet at the experts' GPUs.
         tokens = tokens * plan.data_parallel
@@ -55,7 +54,7 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         experts.hidden,
         experts.routed,
         experts.per_token,
-        plan.dtype,
+        plan.of_experts,
         ep,
         plan.experts_tensor_parallel,
     )

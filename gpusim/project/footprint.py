@@ -80,9 +80,17 @@ def _share(config: Decoder, plan: Plan, kind: Kind) -> float:
     if not kind.experts or config.experts is None:
         return _layer_parameters(config, kind, every=True) / tp
     experts = config.experts
-    own = 3.0 * config.hidden * experts.hidden * experts.routed / (plan.expert_parallel * plan.experts_tensor_parallel)
+    own = _routed_share(config, plan, kind)
     rest = 3.0 * config.hidden * experts.hidden * experts.shared / tp + config.hidden * experts.routed
     return _attention_parameters(config) / tp + own + rest
+
+
+def _routed_share(config: Decoder, plan: Plan, kind: Kind) -> float:
+    """Of them those of experts that tokens are routed to."""
+    if not kind.experts or config.experts is None:
+        return 0.0
+    whole = 3.0 * config.hidden * config.experts.hidden * config.experts.routed
+    return whole / (plan.expert_parallel * plan.experts_tensor_parallel)
 
 
 def parameters_of_stages(config: Decoder, plan: Plan) -> list[float]:
@@ -102,7 +110,12 @@ def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprin
     fullest = max(range(len(stages)), key=lambda stage: own[stage])
     parameters = own[fullest]
     tables = table * ((fullest == 0) + (fullest == len(stages) - 1))
-    weight_bytes = (parameters - tables) * WEIGHT_BYTES[plan.dtype] + tables * 2.0
+    routed = sum(_routed_share(config, plan, kind) for kind in stages[fullest])
+    weight_bytes = (
+        (parameters - tables - routed) * WEIGHT_BYTES[plan.dtype]
+        + routed * WEIGHT_BYTES[plan.of_experts]
+        + tables * 2.0
+    )
     training = 0.0
     if plan.phase == "train":
         weight_bytes = 2.0 * parameters
@@ -119,7 +132,8 @@ def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
     each = 2.0 * kv_heads_of(config, plan.tensor_parallel) * config.head_dim
     if config.latent is not None:
         each = float(config.latent.key_rank + config.latent.rotary_dim)
-    held = sum(min(tokens, kind.window or tokens) for kind in stage)
+    # The last page of a sequence is seldom full, one within which a window begins is kept whole.
+    held = sum(-(-min(tokens, kind.window or tokens) // plan.page_tokens) * plan.page_tokens for kind in stage)
     return plan.replica_batch * held * each * KV_BYTES[plan.kv_dtype]
 
 

@@ -75,9 +75,9 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
     if plan.tensor_parallel > 1:
         gathered = 2 * rows * share * plan.tensor_parallel
         found.append(Operator("head", "all-gather", Collective("all_gather", plan.tensor_parallel, gathered, "bf16")))
-    # Logits are brought to FP32, a softmax is taken, one is drawn: three passes.
+    # Logits in FP32, which sampling goes over as often as memory.toml says.
     logits = 4.0 * rows * config.vocabulary
-    found.append(Operator("head", "sampling", MemoryOp("sampling", 3 * logits, logits)))
+    found.append(Operator("head", "sampling", MemoryOp("sampling", logits, logits)))
     return found
 
 

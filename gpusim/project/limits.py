@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpusim.collective.node import node_of
+from gpusim.energy.power import power_limit
 from gpusim.errors import GpusimError
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -73,13 +74,20 @@ def remedies(prices: Prices, config: Decoder, plan: Plan, now: ModelProjection) 
             link_bytes_per_second=FACTOR * node.link_bytes_per_second,
             network_bytes_per_second=FACTOR * node.network_bytes_per_second,
         )
-        better = project_model(Prices(prices.spec, faster), config, plan)
+        better = project_model(Prices(prices.spec, faster, prices.limit_watts), config, plan)
         found.append(
             Remedy("links", ("the rate of links and network cards",), 1.0 - better.step.seconds / now.step.seconds)
         )
+    limit = power_limit(prices.spec, prices.limit_watts)
+    if limit is not None:
+        watts = FACTOR * limit.limit_watts
+        better = project_model(Prices(prices.spec, prices.node, watts), config, plan)
+        found.append(Remedy("power limit", (f"a limit of {watts:g} W",), 1.0 - better.step.seconds / now.step.seconds))
     for name, settings in _settings(prices.spec):
         try:
-            better = project_model(Prices(override_gpu(prices.spec, settings)), config, plan)
+            better = project_model(
+                Prices(override_gpu(prices.spec, settings), limit_watts=prices.limit_watts), config, plan
+            )
         except GpusimError:  # a value that this description checks against another
             continue
         found.append(Remedy(name, settings, 1.0 - better.step.seconds / now.step.seconds))

@@ -40,9 +40,10 @@ def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) 
 
 
 def reduced(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
-    """The sum of 16-bit results over the GPUs that share a layer, where there are several. Serving frameworks sum small messages by kernels of their own."""
+    """The sum of 16-bit results over the GPUs that share a layer, where there are several. Serving frameworks sum small messages by kernels of their own, unless the plan
+    says otherwise."""
     gpus = plan.tensor_parallel
     if gpus == 1:
         return []
-    library = "nccl" if plan.phase == "train" else "custom"
+    library = "nccl" if plan.phase == "train" else plan.all_reduce
     return [Operator(part, "all-reduce", Collective("all_reduce", gpus, 2 * rows * columns, "bf16", library))]

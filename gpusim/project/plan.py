@@ -10,19 +10,37 @@ from dataclasses import dataclass
 
 from gpusim.errors import UsageError
 from gpusim.project.decoder import Decoder
+from gpusim.tile.formats import FORMATS
 
 PHASES = ("prefill", "decode", "mixed", "request", "train")
-#: Of weights and the products with them -> bytes an element. Scales of blocks are left out: 0.8 % for 128 x 128 blocks in FP32.
-WEIGHT_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+#: Of weights and the products with them -> bytes an element, scales of blocks included.
+WEIGHT_BYTES = {
+    name: FORMATS[name].b_bytes
+    for name in (
+        "bf16",
+        "fp16",
+        "fp8",
+        "fp8_block",
+        "mxfp8",
+        "int8",
+        "nvfp4",
+        "mxfp4",
+        "int8_wo",
+        "int4_wo",
+        "mxfp4_wo",
+    )
+}
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 #: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
 OVERLAPS = ("none", "two-batch")
 READS = ("shared", "each")
+#: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
+ALL_REDUCES = ("custom", "nccl")
 RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
     "batch": 1 << 20, "sequence": 1 << 24, "output": 1 << 20, "tensor_parallel": 1 << 10, "pipeline_parallel": 1 << 10,
-    "data_parallel": 1 << 16, "expert_parallel": 1 << 14, "chunk": 1 << 24, "micro_batches": 1 << 16,
+    "data_parallel": 1 << 16, "expert_parallel": 1 << 14, "chunk": 1 << 24, "micro_batches": 1 << 16, "page_tokens": 1 << 16,
 }  # fmt: skip
 
 
@@ -32,7 +50,9 @@ class Plan:
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
     ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
-    or "each" (kernels before about 2024)."""
+    or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
+    of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
+    if not said otherwise)."""
 
     phase: str
     batch: int = 1
@@ -50,6 +70,9 @@ class Plan:
     zero: int = 0
     overlap: str = "none"
     reads: str = "shared"
+    all_reduce: str = "custom"
+    experts_dtype: str = ""
+    page_tokens: int = 16
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -59,10 +82,12 @@ class Plan:
         for name, known in (
             ("phase", PHASES),
             ("dtype", WEIGHT_BYTES),
+            ("experts_dtype", ("", *WEIGHT_BYTES)),
             ("kv_dtype", KV_BYTES),
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
+            ("all_reduce", ALL_REDUCES),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")
@@ -80,8 +105,9 @@ class Plan:
             self._check_overlap()
         if self.phase == "mixed" and not self.chunk:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
-        if self.phase == "train" and self.dtype not in ("bf16", "fp16", "fp8"):
-            raise UsageError(f"training in {self.dtype} is not projected: give bf16, fp16 or fp8")
+        for name in (self.dtype, self.of_experts):
+            if self.phase == "train" and name not in ("bf16", "fp16", "fp8"):
+                raise UsageError(f"training in {name} is not projected: give bf16, fp16 or fp8")
         if (
             self.expert_parallel > self.tensor_parallel * self.data_parallel
             or (self.tensor_parallel * self.data_parallel) % self.expert_parallel
@@ -100,6 +126,11 @@ class Plan:
             raise UsageError(
                 "one sequence has no halves that could take turns: leave out --overlap or give a larger --batch"
             )
+
+    @property
+    def of_experts(self) -> str:
+        """The number format of experts' weights."""
+        return self.experts_dtype or self.dtype
 
     @property
     def gpus(self) -> int:
@@ -127,8 +158,9 @@ class Plan:
             raise UsageError(
                 f"{config.name}: {config.layers} layers cannot be shared by {self.pipeline_parallel} stages (pipeline parallel)"
             )
-        if self.expert_parallel > 1 and config.experts is None:
-            raise UsageError(f"{config.name} has no experts: leave out --ep")
+        for given, option in ((self.expert_parallel > 1, "--ep"), (self.experts_dtype, "--experts-dtype")):
+            if given and config.experts is None:
+                raise UsageError(f"{config.name} has no experts: leave out {option}")
         if config.experts is not None and config.experts.routed % self.expert_parallel:
             raise UsageError(
                 f"{config.name}: {config.experts.routed} experts cannot be shared evenly by {self.expert_parallel} GPUs (expert parallel)"

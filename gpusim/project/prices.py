@@ -26,7 +26,7 @@ from gpusim.tile.operators import (
 )
 from gpusim.tile.projection import Projection
 
-_PROJECT: dict[type, Callable[[GpuSpec, Any], Projection]] = {
+_PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
     GemmOp: project_gemm_op,
     AttentionOp: project_attention_op,
     MoeOp: project_moe_op,
@@ -35,10 +35,10 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any], Projection]] = {
 
 
 class Prices:
-    """Projections on ``spec``, by shape. ``node``: other links than the GPU's own."""
+    """Projections on ``spec``, by shape. ``node``: other links than the GPU's own; ``limit_watts``: another power limit than the board's, of each GPU."""
 
-    def __init__(self, spec: GpuSpec, node: Node | None = None) -> None:
-        self.spec, self.node = spec, node
+    def __init__(self, spec: GpuSpec, node: Node | None = None, limit_watts: float | None = None) -> None:
+        self.spec, self.node, self.limit_watts = spec, node, limit_watts
         self._known: dict[Shape, Projection] = {}
 
     def of(self, op: Shape) -> Projection:
@@ -48,6 +48,6 @@ class Prices:
             if isinstance(op, Collective):
                 found = project_collective(self.spec, op, self.node)
             else:
-                found = _PROJECT[type(op)](self.spec, op)
+                found = _PROJECT[type(op)](self.spec, op, self.limit_watts)
             self._known[op] = found
         return found

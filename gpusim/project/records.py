@@ -34,7 +34,7 @@ def _plan(found: ModelProjection) -> dict[str, Any]:
     return {
         "model": found.network, "gpu": found.gpu, "gpus": plan.gpus, "phase": plan.phase, "batch": plan.batch, "sequence": plan.sequence, "output": plan.output,
         "tp": plan.tensor_parallel, "pp": plan.pipeline_parallel, "dp": plan.data_parallel, "ep": plan.expert_parallel, "dtype": plan.dtype,
-        "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches, "overlap": plan.overlap,
+        "experts_dtype": plan.of_experts, "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches, "overlap": plan.overlap,
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from gpusim.project.plan import Plan
 #: Names of a plan's parts on the command line -> in the plan; "gpu" is an axis too.
 AXES = {
     "batch": "batch", "sequence": "sequence", "output": "output", "tp": "tensor_parallel", "pp": "pipeline_parallel",
-    "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "chunk": "chunk", "micro-batches": "micro_batches",
+    "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "experts-dtype": "experts_dtype", "chunk": "chunk", "micro-batches": "micro_batches",
     "recompute": "recompute", "zero": "zero", "reads": "reads",
 }  # fmt: skip
 MOST_PLANS = 1_000_000
@@ -39,7 +39,7 @@ def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
             )
         if name in axes:
             raise UsageError(f"--sweep {name}: given twice")
-        kind = str if name in ("gpu", "dtype", "kv-dtype", "recompute", "reads") else int
+        kind = str if name in ("gpu", "dtype", "kv-dtype", "experts-dtype", "recompute", "reads") else int
         axes[name] = tuple(_values(text, values, kind))
     plans = 1
     for values in axes.values():

@@ -41,7 +41,7 @@ def lines_of(found: ModelProjection | RequestProjection) -> list[tuple[str, str]
     lines = [
         (
             "model",
-            f"{step.network}, {step.parameters / 1e9:.3g} G parameters ({step.active_parameters / 1e9:.3g} G active a token), {plan.dtype}",
+            f"{step.network}, {step.parameters / 1e9:.3g} G parameters ({step.active_parameters / 1e9:.3g} G active a token), {plan.dtype}{f', experts in {plan.experts_dtype}' * bool(plan.experts_dtype)}",
         ),
         (
             "load",

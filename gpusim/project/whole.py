@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusim.project.backward import gradient_sum, optimizer_step
+from gpusim.project.bands import factor_of, region_of, widened
 from gpusim.project.decoder import Decoder
 from gpusim.project.energy import step_energy
 from gpusim.project.footprint import Footprint, footprint_of, parameters_of, parameters_of_stages
@@ -84,13 +85,14 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         hidden_seconds = min(gradients * (layers - 1) / layers, slowest * 2 / 3)
     seconds = passing + (micro - 1) * slowest + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
-    energy = step_energy(prices.spec, plan, items, once, seconds)
+    energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts)
     waited = sum(item.seconds for item in once if item.operator.communicates)
     waited += sum(stage.exposed_seconds for stage in stages)
     waited += (micro - 1) * max(stage.exposed_seconds for stage in stages)
     hidden_by_turns = sum(max(0.0, stage.communication_seconds - stage.exposed_seconds) for stage in stages)
+    factor = factor_of(prices.spec.generation, region_of(plan.phase, tokens_of(plan)))
     return ModelProjection(
-        network=config.name, gpu=prices.spec.name, plan=plan, step=interval_of(shown, seconds), items=shown,
+        network=config.name, gpu=prices.spec.name, plan=plan, step=widened(interval_of(shown, seconds), factor), items=shown,
         bubble_seconds=seconds + hidden_seconds - seconds_of(once) - micro * passing / len(stages),
         communication_seconds=waited - hidden_seconds, hidden_seconds=hidden_seconds + micro * hidden_by_turns, tokens=tokens_of(plan),
         model_flops=_model_flops(config, plan, active), peak_flops=peak_flops(prices.spec, plan.dtype), parameters=everything, active_parameters=active,

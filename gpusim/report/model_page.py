@@ -40,7 +40,7 @@ def render_model(found: ModelProjection | RequestProjection, remedies: Sequence[
     held = first.footprint
     return template.render(
         name=first.network, gpus=f"{first.plan.gpus} x {first.gpu}", title=spec.title if hasattr(spec, "title") else spec.name, version=__version__,
-        headline=headline(found), numbers=_numbers(found), facts=lines_of(found), what_is_listed="while generating" if request else STEP[shown.plan.phase],
+        headline=headline(found), prompts=_prompts(found) if request else "", numbers=_numbers(found), facts=lines_of(found), what_is_listed="while generating" if request else STEP[shown.plan.phase],
         operators=operators[:MOST_OPERATORS], rest=_rest(operators[MOST_OPERATORS:]), parts=part_shares(shown), limits=limiters(shown),
         remedies=[(each.name, 100 * each.saved, ", ".join(each.settings)) for each in remedies], unknown=not_validated(shown),
         bases=sorted({row["basis"] for row in operators if row["validated"]}),
@@ -69,7 +69,19 @@ def headline(found: ModelProjection | RequestProjection) -> str:
     shown = found.middle if isinstance(found, RequestProjection) else found
     unit, share = limiters(shown)[0]
     said += f". {unit[0].upper() + unit[1:]} limit{'' if unit.endswith('s') else 's'} {share:.0%} of the time"
+    if isinstance(found, RequestProjection):
+        said += " that a token takes"
     return said + (". " if first.footprint.fits else "; it does not fit into the memory. ")
+
+
+def _prompts(found: RequestProjection) -> str:
+    """What the sections below, which are of a generated token, do not say: how much of the batch's time its prompts take, and what limits that."""
+    share = found.first.step.seconds / found.seconds.seconds
+    units = ", ".join(f"{unit} {of:.0%}" for unit, of in limiters(found.first)[:3])
+    return (
+        f"The whole batch takes {_said(found.seconds)}: {share:.0%} of it reads the prompts, which is limited by {units}. The shares below are of the time that a generated token takes; "
+        "for the prompts project --phase prefill."
+    )
 
 
 def _said(interval: Interval) -> str:
@@ -88,9 +100,10 @@ def _numbers(found: ModelProjection | RequestProjection) -> list[tuple[str, str]
         rate, joules = found.tokens_per_second, found.joules / found.tokens
         numbers = [(STEP[plan.phase], _said(found.step))]
     held = first.footprint
+    energy_validated = (found.middle if isinstance(found, RequestProjection) else found).energy_validated
     return [
-        *numbers, ("tokens a second", f"{rate:,.0f}"), ("tokens a second and GPU", f"{rate / plan.gpus:,.0f}"), ("joules a token", f"{joules:.3g}"),
-        ("model FLOP/s utilisation", f"{first.mfu:.1%}"), ("of the fullest GPU's memory", f"{held.total_bytes / max(held.capacity_bytes, 1):.0%}"),
+        *numbers, ("tokens a second", f"{rate:,.0f}"), ("tokens a second and GPU", f"{rate / plan.gpus:,.0f}"), ("joules a token" + ("" if energy_validated else ", not validated"), f"{joules:.3g}"),
+        ("model FLOP/s utilisation" + (" of the prompts" if isinstance(found, RequestProjection) else ""), f"{first.mfu:.1%}"), ("of the fullest GPU's memory", f"{held.total_bytes / max(held.capacity_bytes, 1):.0%}"),
     ]  # fmt: skip
 
 

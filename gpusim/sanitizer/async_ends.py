@@ -1,7 +1,9 @@
 """Blocks that end while somebody, or something, still uses their shared memory.
 
 Mental model: a block's shared memory is another's from its last warp's exit on. What a warp of the block has learnt by then is over;
-bulk copies, products and accesses of other blocks of the cluster of which none has learnt may still be under way on a GPU.
+bulk loads, products and accesses of other blocks of the cluster of which none has learnt may still be under way on a GPU. A bulk store that still reads is no
+finding: the PTX ISA asks for cp.async.bulk.wait_group.read before the memory is written again and says nothing of the exit, and CUTLASS's epilogues for sm_100 end without it
+(``store_tail`` of sm100_epilogue_tma_warpspecialized.hpp waits only where C's stages are reused), one block behind the other, with right results.
 """
 
 from __future__ import annotations
@@ -12,9 +14,7 @@ from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_clocks import code_in, tell
 from gpusim.sanitizer.async_tables import (
     CODE_BITS,
-    COPY_READ,
     ENDS_ACCESSED,
-    ENDS_COPYING,
     ENDS_LOADING,
     ENDS_MULTIPLYING,
     FAR_READ,
@@ -30,7 +30,6 @@ from gpusim.sanitizer.async_tables import (
     PRODUCT_DONE,
     PRODUCT_READ,
     READ_COLUMNS,
-    READ_OUT,
     READ_SLOTS,
     SHARED_BASE,
     TENSOR_DONE,
@@ -59,9 +58,6 @@ def block_ends(m, s, agent, rank):
         if g[LOAD_OBJECT] and _known(m, s, rank, f[PHASES] + g[LOAD_OBJECT] - 1) <= g[LOAD_PHASE]:
             tell(m, s, ENDS_LOADING, g[LOAD_AGENT], g[LOAD_CODE], agent, np.int64(-1), place, none, none)
         for i in range(READ_SLOTS):
-            at = COPY_READ + READ_COLUMNS * i
-            if g[at] and _known(m, s, rank, f[READ_OUT] + g[at] - 1) < g[at + 1]:
-                tell(m, s, ENDS_COPYING, g[at] - 1, g[at + 2], agent, np.int64(-1), place, none, none)
             at = TENSOR_READ + READ_COLUMNS * i
             if g[at] and _known(m, s, rank, f[TENSOR_DONE] + g[at] - 1) < g[at + 1]:
                 tell(m, s, ENDS_MULTIPLYING, g[at] - 1, g[at + 2], agent, np.int64(-1), place, none, none)

@@ -13,7 +13,8 @@ from gpusim.sanitizer.async_ends import block_ends
 from gpusim.sanitizer.async_jit import compiled
 from gpusim.sanitizer.async_objects import complete, count_bytes, initialise, invalidate, operate, used
 from gpusim.sanitizer.async_products import group_product, tensor_product
-from gpusim.sanitizer.async_shared import fills, generic, note_read, reads_async
+from gpusim.sanitizer.async_races import touch, written
+from gpusim.sanitizer.async_shared import copied, fills, generic, note_read, reads_async
 from gpusim.sanitizer.async_tables import (
     ADDRESS,
     AGENTS,
@@ -110,6 +111,7 @@ def _slot(m, cluster):
         m.object_count[free] = 0
         m.waits[free, :, :] = 0
         m.shared[free, :, :, :] = 0
+        m.touched[free, :, :, :] = 0
         m.tensor[free, :, :, :, :] = 0
         m.blocks[free, :, :] = 0
         for agent in range(m.facts[AGENTS]):
@@ -133,6 +135,7 @@ def _bulk(m, s, agent, code, place, size, blocks, barrier, told, source):
         reads_async(m, s, agent, code, source | agent // m.facts[WARPS] << RANK_SHIFT, size, False)
     for rank in range(m.facts[BLOCKS]):
         if blocks >> rank & 1:
+            written(m, s, place & _OFFSET | np.int64(rank) << RANK_SHIFT, size)
             at_rank, tells = np.int64(rank), m.code[code, TELLS]
             if tells == TELLS_NAMED:
                 at_rank = barrier >> RANK_SHIFT & 0xFF
@@ -217,13 +220,20 @@ def _one(m, s, e, agent, rank):
         for lane in range(at.LANES):
             if mask >> lane & 1:
                 generic(m, s, agent, code, a + b * lane, size, reads, writes)
+                touch(m, s, agent, code, a + b * lane, size, reads, writes)
         if reads and writes:
             release(m, s, agent, f[FLAG_ROW])
+    elif kind == table.WATCH_COPY:
+        for lane in range(at.LANES):
+            if mask >> lane & 1:
+                copied(m, s, agent, code, a + b * lane, m.code[code, SIZE])
+                touch(m, s, agent, code, a + b * lane, m.code[code, SIZE], False, True)
     elif kind == table.WATCH_ORDER:
         acquire(m, s, agent, f[FLAG_ROW])
         release(m, s, agent, f[FLAG_ROW])
     elif kind == table.WATCH_OBJECT:
         if m.code[code, ROLE] == INIT:
+            written(m, s, a, np.int64(8))
             initialise(m, s, agent, code, a, c, e[table.EVENT_D])
             return
         if m.code[code, ROLE] == COMMIT:

@@ -137,6 +137,20 @@ def generic(m, s, agent, code, address, size, reads, writes):
                 _over_object(m, s, agent, code, g, granule, address & _OFFSET, size, place)
 
 
+@apart
+def copied(m, s, agent, code, address, size):
+    """A ``cp.async`` of ``agent`` writes ``size`` bytes: tell of asynchronous work that still fills or reads them."""
+    rank, first = granule_of(m, address)
+    if rank < 0:
+        return
+    last = min(first + (((address & 15) + size - 1) >> GRANULE_BITS), m.facts[GRANULES] - 1)
+    for granule in range(first, last + 1):
+        g, place = m.shared[s, rank, granule], _place(m, rank, granule)
+        if _unfilled(m, s, agent, g):
+            _tell_unfilled(m, s, WRITE_UNFILLED, agent, code, g, place)
+        _busy(m, s, agent, g, rank, place, code)
+
+
 @inner
 def _over_object(m, s, agent, code, g, granule, offset, size, place):
     """An ordinary store where an mbarrier may stand."""

@@ -43,8 +43,9 @@ CODE_MASK = (1 << CODE_BITS) - 1
     FENCED, READ_OUT, TENSOR_DONE, STORED, PRODUCT_DONE, PHASES, CLOCK_WIDTH,
     # rows of clocks: agents first, then these
     BARRIER_ROWS, CLUSTER_ROW, PENDING_ROWS, DONE_ROWS, FLAG_ROW, CLOCK_ROWS,
+    RACES, UNWRITTEN_READS,  # whether ordinary accesses are laid beside each other, and whether what is read has to be written
     FACTS,
-) = range(27)  # fmt: skip
+) = range(29)  # fmt: skip
 
 # ---- code int64[n, CODE_COLUMNS]: an instruction as the check sees it -------------------------------
 (ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, TELLS, CODE_COLUMNS) = range(12)
@@ -89,6 +90,10 @@ PRODUCT_READ = 22  # by warp group; then steps and codes of reads and of writes 
 ALLOCATION_STEPS = ALLOCATORS + UNITS  # the steps at which
 BLOCK_COLUMNS = ALLOCATION_STEPS + UNITS
 
+# ---- touched int64[slots, BLOCKS, bytes, TOUCH_COLUMNS]: of each byte, where ordinary accesses are looked at ------------
+# its last writer and readers of two warps (1 + agent, step and code, whether atomic)
+WRITTEN, TOUCH_WRITER, TOUCH_READER, TOUCH_COLUMNS = 0, 1, 4, 10
+
 # ---- tensor int64[slots, BLOCKS, halves of the lanes, MEMORY_COLUMNS, columns] -------------------------
 # the tensor core's last work that writes and that reads a column (1 + agent, number, code), then steps and codes of loads and of stores by warp
 COLUMN_WRITER, COLUMN_READ, WARP_COLUMNS = 0, 3, 6
@@ -100,10 +105,11 @@ COLUMN_WRITER, COLUMN_READ, WARP_COLUMNS = 0, 3, 6
     UNORDERED, UNFENCED,
     NO_OBJECT, OBJECT_UNSEEN, OBJECT_AGAIN, OBJECT_OVERWRITTEN, TOO_MANY, BYTES_TOO_MANY, BYTES_TOO_FEW, BYTES_RANGE,
     COUNT_RANGE, WRONG_PARITY,
-    ENDS_LOADING, ENDS_COPYING, ENDS_MULTIPLYING, ENDS_ACCESSED,
+    ENDS_LOADING, ENDS_MULTIPLYING, ENDS_ACCESSED,
     TENSOR_UNFILLED, TENSOR_UNWRITTEN, TENSOR_OVER_WORK, TENSOR_OVER_READ, TENSOR_OVER_STORE, TENSOR_UNSTORED, TWO_PRODUCTS,
     ALLOCATED_LATE, FREED_BUSY, FREED_READ, ALLOCATION_UNSEEN,
-) = range(35)  # fmt: skip
+    RACE_WRITE_WRITE, RACE_READ_WRITE, READ_UNWRITTEN,
+) = range(37)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -121,6 +127,7 @@ class Tables(NamedTuple):
     object_count: np.ndarray  # int64[slots]
     waits: np.ndarray  # int64[slots, AGENTS, objects]: 1 + phase in which a warp's last wait ended, and code; below 0: it learnt of a phase
     shared: np.ndarray
+    touched: np.ndarray
     tensor: np.ndarray
     blocks: np.ndarray
     found: np.ndarray
@@ -152,6 +159,7 @@ def facts_of(launch: Launch, shared_base: int) -> np.ndarray:
 
 def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int, tensor_columns: int) -> Tables:
     """Room for ``slots`` clusters at a time and ``limit`` findings, all empty; ``tensor_columns``: of tensor memory, 0 where nothing uses it."""
+    touched_bytes = int(facts[SHARED_BYTES]) if facts[RACES] or facts[UNWRITTEN_READS] else 0
     agents, blocks, warps, width, rows, groups, granules = (
         int(facts[i]) for i in (AGENTS, BLOCKS, WARPS, CLOCK_WIDTH, CLOCK_ROWS, GROUPS, GRANULES)
     )
@@ -168,6 +176,7 @@ def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int, tensor_c
         object_count=np.zeros(slots, np.int64),
         waits=np.zeros((slots, agents, MOST_OBJECTS * blocks), np.int64),
         shared=np.zeros((slots, blocks, granules, PRODUCT_READ + groups + 2 * warps), np.int64),
+        touched=np.zeros((slots, blocks, touched_bytes, TOUCH_COLUMNS), np.int64),
         tensor=np.zeros((slots, blocks, 2, tensor_columns, WARP_COLUMNS + 2 * warps), np.int64),
         blocks=np.zeros((slots, blocks, BLOCK_COLUMNS), np.int64),
         found=np.zeros((limit, FOUND_COLUMNS), np.int64),

@@ -43,6 +43,11 @@ SAID = {
         HAZARD, "Missing fence between proxies",
         "byte {place} was written by an ordinary store: fence.proxy.async has to follow it, before the barrier",
     ),
+    t.RACE_WRITE_WRITE: (HAZARD, "Write-write hazard on __shared__ memory", "byte {place}, no barrier between"),
+    t.RACE_READ_WRITE: (HAZARD, "Read-write hazard on __shared__ memory", "byte {place}, no barrier between"),
+    t.READ_UNWRITTEN: (
+        _UNWRITTEN, "Uninitialized __shared__ memory read of size {value} bytes", "byte {place} was never written",
+    ),
     t.NO_OBJECT: (_OBJECT, "mbarrier used that is not initialised", "at byte {place}: mbarrier.init has to come first"),
     t.OBJECT_UNSEEN: (
         _OBJECT, "mbarrier used before its initialisation is visible",
@@ -75,10 +80,6 @@ SAID = {
     ),
     t.ENDS_LOADING: (
         HAZARD, "Block ends while a bulk load fills its shared memory", f"byte {{place}}: {_WAIT}",
-    ),
-    t.ENDS_COPYING: (
-        HAZARD, "Block ends while a bulk store reads its shared memory",
-        "byte {place}: the issuing thread needs cp.async.bulk.wait_group.read before it exits",
     ),
     t.ENDS_MULTIPLYING: (
         HAZARD, "Block ends while the tensor core reads its shared memory",

@@ -5,8 +5,9 @@ emulator does it at once, so a missing wait shows in no result. This listener ge
 clocks (:mod:`gpusim.sanitizer.async_tables`) what a GPU would be free to do in another one. Hazards are named as racecheck names
 them, misuse of mbarriers as synccheck does.
 
-Not seen: ``fence.mbarrier_init``, of which machine code keeps nothing; order between lanes of a warp; ``cp.async`` without bulk; blocks that wait
-for each other by polling shared memory without atomics; what is in tensor memory.
+Not seen: ``fence.mbarrier_init``, of which machine code keeps nothing; order between lanes of a warp; whether ``cp.async`` is waited for; blocks that wait
+for each other by polling shared memory without atomics; what is in tensor memory. ``cp.async`` is seen where it overwrites what asynchronous
+work still fills or reads.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _READS = (
     MemoryKind.LOAD, MemoryKind.MATRIX_LOAD, MemoryKind.ATOMIC, MemoryKind.REDUCTION, MemoryKind.BULK_SHARED_REDUCTION,
 )  # fmt: skip
 _WRITES = (MemoryKind.STORE, MemoryKind.ATOMIC, MemoryKind.REDUCTION)
+#: What is found of ordinary accesses alone.
+_ORDINARY = (t.RACE_WRITE_WRITE, t.RACE_READ_WRITE, t.READ_UNWRITTEN)
 _ROLES = (
     ("FENCE.VIEW.ASYNC.T", t.WAIT_STORED), ("UVIRTCOUNT.DEALLOC", t.RELINQUISH), ("FENCE.VIEW.ASYNC", t.FENCE), ("UTMACMDFLUSH", t.CLOSE_BULK), ("DEPBAR.LE", t.WAIT_BULK),
     ("WARPGROUP.DEPBAR", t.WAIT_PRODUCTS), ("SYNCS.CCTL", t.INVALIDATE), ("SYNCS.EXCH", t.INIT), ("UTCBAR", t.COMMIT),
@@ -76,7 +79,8 @@ def _a_in_shared(text: str) -> bool:
 
 class AsyncCheck(Listener):
     """Collects what is wrong with the asynchronous work of one launch, whose code ``matrix`` has (CODE_TABLE of :mod:`gpusim.isa.warp`) and, for
-    what concerns registers, ``instructions``."""
+    what concerns registers, ``instructions``. ``checks``: "async"; with "race" ordinary accesses to shared memory are laid beside each other too
+    (:mod:`gpusim.sanitizer.async_races`), with "memory" reads of what nothing has written are told."""
 
     def __init__(
         self,
@@ -85,15 +89,18 @@ class AsyncCheck(Listener):
         shared_base: int,
         matrix: np.ndarray,
         instructions: Sequence[Instruction] = (),
+        checks: frozenset[str] = frozenset({"async"}),
     ):
         self.program, self.launch = program, launch
         self._facts, self._code = t.facts_of(launch, shared_base), _code_of(program, matrix)
+        self._facts[t.RACES], self._facts[t.UNWRITTEN_READS] = "race" in checks, "memory" in checks
+        self._asynchronous = "async" in checks
         columns = tensor.MEMORY_COLUMNS if (matrix[:, at.OP] == TENSOR_MEMORY).any() else 0
         self._tables = t.tables(self._facts, self._code, 1, MOST_FINDINGS, columns)
         threads = np.arange(launch.warps_per_block * at.LANES).reshape(-1, at.LANES) < launch.block_threads
         self._exists = threads.astype(np.int64) @ (np.int64(1) << np.arange(at.LANES))
 
-        self._touches = touches(program, instructions) if instructions else []
+        self._touches = touches(program, instructions) if instructions and self._asynchronous else []
         self._products: dict[int, tuple[int, int]] = {}  # products that have been executed -> (block, warp), the first
 
     def events_logged(self, events: np.ndarray) -> None:
@@ -108,7 +115,8 @@ class AsyncCheck(Listener):
 
     def findings(self) -> list[Finding]:
         """What has been found so far, in the order of its first occurrence."""
-        found = [self._finding(row) for row in self._tables.found[: self._tables.counts[0]].tolist()]
+        rows = self._tables.found[: self._tables.counts[0]].tolist()
+        found = [self._finding(row) for row in rows if self._asynchronous or row[t.WHAT] in _ORDINARY]
         return found + [each for touch in self._touches if (each := self._touched(touch)) is not None]
 
     def _touched(self, touch: Touch) -> Finding | None:
@@ -138,7 +146,7 @@ class AsyncCheck(Listener):
             said += f"; the other is of block {block_index(self.launch, row[t.OTHER_BLOCK])}"
         return Finding(
             tool,
-            what,
+            what.format(value=row[t.VALUE]),
             row[t.TIMES],
             block_index(self.launch, row[t.BLOCK]),
             thread_index(self.launch, row[t.WARP] * at.LANES),

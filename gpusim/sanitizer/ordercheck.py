@@ -12,7 +12,6 @@ import numpy as np
 
 from gpusim.emulator.faults import place_of
 from gpusim.emulator.listeners import Listener
-from gpusim.errors import UsageError
 from gpusim.sanitizer import racecheck as order
 from gpusim.sanitizer.findings import MOST_FINDINGS, Finding, block_index, thread_index
 from gpusim.trace.parts import WholeBlocks
@@ -37,30 +36,27 @@ class _Columns(NamedTuple):
     scattered: np.ndarray
 
 
-def refuse_named_barriers(program: Program, kernel: str) -> None:
-    """Raise UsageError for a program whose barriers are not all of the whole block's one barrier: the race
-    check would see hazards where those barriers order warps."""
+def needs_clocks(program: Program, checks: frozenset[str]) -> bool:
+    """Whether warps of ``program`` wait for each other by more than the barrier of the whole block, by named barriers or mbarriers, so that what
+    ``checks`` ask of shared memory has to be followed by clocks (:mod:`gpusim.sanitizer.async_races`). Reads of what nothing has
+    written are not looked for where bulk copies write, unless races are."""
+    if "race" not in checks and ("memory" not in checks or _others_write(program)):
+        return False
     code = program.instructions
     barriers = code["pipe"] == PipeClass.BARRIER
     waits = (code["flags"].astype(np.int64) & int(Flag.BARRIER_WAIT)) != 0
     of_cluster = (code["flags"].astype(np.int64) & int(Flag.CLUSTER_WAIT | Flag.CLUSTER_ARRIVE)) != 0
-    odd = np.flatnonzero(barriers & ~of_cluster & ((code["barrier_id"] != 0) | ~waits))
-    if len(odd):
-        raise UsageError(
-            f"{kernel}: the race check follows the barrier of the whole block only, and this kernel has"
-            f" {place_of(program, int(odd[0]))}: leave race out; the other checks follow all barriers"
-        )
+    odd = barriers & ~of_cluster & ((code["barrier_id"] != 0) | ~waits)
+    return bool(odd.any()) or any(_of_object(text) for text in program.texts)
 
 
 class OrderCheck(Listener):
     """Goes through each block's trace once the block has ended, and collects what is wrong in it. ``checks``: "race" for
-    hazards, "memory" for reads before writes. Raises UsageError for a program that the race check cannot follow."""
+    hazards, "memory" for reads before writes; without ``shared`` of local memory alone."""
 
-    def __init__(self, program: Program, launch: Launch, shared_base: int, checks: frozenset[str]):
+    def __init__(self, program: Program, launch: Launch, shared_base: int, checks: frozenset[str], shared: bool = True):
         self.program, self.launch = program, launch
         self._joined = WholeBlocks()
-        if "race" in checks:
-            refuse_named_barriers(program, launch.kernel)
         code = program.instructions
         self._code = np.zeros((len(code), order.CODE_COLUMNS), np.int64)
         fields = (("records", order.RECORDS), ("memory_kind", order.KIND), ("space", order.SPACE))
@@ -75,11 +71,11 @@ class OrderCheck(Listener):
         self._facts[order.SHARED_BYTES] = launch.shared_bytes
         self._facts[order.LOCAL_BYTES] = local_bytes
         self._facts[order.SHARED_WINDOW], self._facts[order.LOCAL_WINDOW] = launch.shared_window, launch.local_window
-        self._facts[order.RACES], self._facts[order.READS] = "race" in checks, "memory" in checks
+        self._facts[order.RACES], self._facts[order.READS] = shared and "race" in checks, "memory" in checks
         self._facts[order.GRID : order.GRID + 3] = launch.grid
         self._facts[order.CLUSTER : order.CLUSTER + 3] = launch.cluster
         elsewhere = launch.cluster_blocks > 1 and _writes_elsewhere(program)
-        self._facts[order.WRITTEN_BY_OTHERS] = elsewhere or np.isin(code["memory_kind"], _BULK_WRITES).any()
+        self._facts[order.WRITTEN_BY_OTHERS] = elsewhere or not shared or _others_write(program)
         warps = launch.warps_per_block
         self._shared = np.zeros((max(1, launch.shared_bytes), order.SHADOW_COLUMNS), np.int64)
         self._local = np.zeros((warps * order.LANES, max(1, local_bytes)), np.uint8)
@@ -121,6 +117,17 @@ class OrderCheck(Listener):
             other_where=place_of(self.program, other),
             detail=f"byte {place}, no barrier between",
         )
+
+
+def _others_write(program: Program) -> bool:
+    """Whether bulk copies, or the answer to a request for the next block's work, are written into shared memory."""
+    bulk = np.isin(program.instructions["memory_kind"], _BULK_WRITES).any()
+    return bool(bulk) or any("UGETNEXTWORKID" in text for text in program.texts)
+
+
+def _of_object(text: str) -> bool:
+    """Whether an instruction is one of mbarriers."""
+    return "SYNCS." in text or "ARRIVES." in text
 
 
 def _initialises(text: str) -> bool:

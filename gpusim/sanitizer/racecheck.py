@@ -8,8 +8,8 @@ before written is a matter of earlier epochs, and of the reader's own warp. Loca
 knows no hazards, only missing writes.
 
 All of it is read off the trace: a barrier at which a warp waited ends a run. Not seen: hazards between lanes of
-one warp, and between blocks, those of a cluster included. A kernel that orders its warps by flags in shared memory or by named barriers is ordered
-by means that are not followed here (:func:`gpusim.sanitizer.ordercheck.refuse_named_barriers`).
+one warp, and between blocks, those of a cluster included; order by flags in shared memory. Kernels with named barriers or mbarriers are followed by clocks instead
+(:mod:`gpusim.sanitizer.async_races`).
 """
 
 from __future__ import annotations

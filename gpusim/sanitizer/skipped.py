@@ -40,10 +40,13 @@ class Skipped(NamedTuple):
 
 class SkippedBarriers:
     """Looks for barriers that are left out in the blocks of one kernel, whose code ``matrix`` has (CODE_TABLE); ``of_warps``:
-    instructions at which all lanes of a warp wait for each other."""
+    instructions at which all lanes of a warp wait for each other; ``numbers``: of each instruction the barrier that it names. Threads may come to a
+    barrier other than 0 elsewhere."""
 
-    def __init__(self, matrix: np.ndarray, of_warps: Sequence[int]):
-        waits = (matrix[:, at.OP] == ops.BARRIER_WAIT) & (matrix[:, at.F0] == 0)  # of all threads of the block
+    def __init__(self, matrix: np.ndarray, of_warps: Sequence[int], numbers: np.ndarray):
+        waits = (
+            (matrix[:, at.OP] == ops.BARRIER_WAIT) & (matrix[:, at.F0] == 0) & (numbers == 0)
+        )  # of all threads of the block
         self._of_warps = frozenset(of_warps)
         waits[list(of_warps)] = True
         self._behind: dict[int, np.ndarray] = {}

@@ -2,7 +2,8 @@
 
 Mental model: the emulator logs which lanes come to which barrier, and asks when a block is stuck at one. *Divergent
 thread(s) in warp* and *in block*: ``__syncthreads`` (``bar.sync`` without a count, and its reductions) is reached by a
-part of a warp or block, or its threads wait at different instructions; a ``__syncwarp`` waits for lanes that do not come;
+part of a warp or block, or its threads wait at different instructions (warps may meet at any other barrier from where they are: PTX asks for one instruction a warp alone,
+and warp-specialised code, Triton's for one, does so); a ``__syncwarp`` waits for lanes that do not come;
 so does the barrier of a cluster for threads of its blocks (*in cluster*), a grid-wide barrier for blocks (*in grid*). *Invalid arguments*: a thread that is not in its own ``__syncwarp``
 mask, or whose mask names threads that name another; a named barrier with a number beyond 15, with a count that is not a
 multiple of 32 or more than the block has, or with counts that differ among those who meet.
@@ -42,7 +43,10 @@ class SyncCheck(Listener):
     def __init__(self, program: Program, launch: Launch, matrix: np.ndarray):
         self.program, self.launch = program, launch
         self._found = Findings()
-        self._skipped, self._joined = SkippedBarriers(matrix, _whole_warp_waits(program)), WholeBlocks()
+        self._skipped, self._joined = (
+            SkippedBarriers(matrix, _whole_warp_waits(program), program.instructions["barrier_id"]),
+            WholeBlocks(),
+        )
         self._diverged: set[int] = set()  # blocks of which it is known
         self._carried = np.zeros((0, at.SYNC_TABLE.width), np.int64)
 
@@ -146,7 +150,8 @@ class SyncCheck(Listener):
         starts = np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1))) if len(syncs) else np.zeros(0, bool)
         first = np.maximum.accumulate(np.where(starts, np.arange(len(syncs)), 0))
         counted = syncs[:, at.SYNC_THREADS] != syncs[first, at.SYNC_THREADS]
-        apart = (syncs[:, at.SYNC_THREADS] == 0) & (syncs[:, at.SYNC_INDEX] != syncs[first, at.SYNC_INDEX])
+        of_all = (syncs[:, at.SYNC_THREADS] == 0) & (syncs[:, at.SYNC_NUMBER] == 0)  # __syncthreads and its reductions
+        apart = of_all & (syncs[:, at.SYNC_INDEX] != syncs[first, at.SYNC_INDEX])
         for place in np.flatnonzero(counted | apart).tolist():
             self._unlike(syncs[first[place]].tolist(), syncs[place].tolist())
         # The last meeting of a barrier may not be over: only who comes first in it is needed.

@@ -13,10 +13,11 @@ import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import attention_band
-from gpusim.tile.library import LIKE, library_of
+from gpusim.tile.library import LIKE, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
@@ -27,6 +28,8 @@ _LARGEST = 1 << 31
 _FULL, _NEAR_BEST, _MOST_PARTS = 0.8, 0.85, 128
 #: Operations outside the tensor cores for each score: scale and shift, exponential, maximum, sum, conversion.
 SCORE_OPERATIONS = 6.0
+#: Whose kernels are known: what the table says of a generation is the first one's.
+FRAMEWORKS = ("vllm", "sglang", "trtllm")
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 
 
@@ -35,7 +38,7 @@ class AttentionShape:
     """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of ``head_dim`` elements;
     ``window``: only so many of the last keys count (0: all); ``kv_dtype``: of the cache, where it is not the queries' (""). ``each_head``: a block has one
     query head, and reads its keys whichever others share them, without splitting them (masked multi-head attention as of TensorRT-LLM 0.5 to 0.6, before its kernels
-    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B)."""
+    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`)."""
 
     batch: int
     kv_length: int
@@ -46,6 +49,7 @@ class AttentionShape:
     window: int = 0
     kv_dtype: str = ""
     each_head: bool = False
+    framework: str = FRAMEWORKS[0]
 
     def __post_init__(self) -> None:
         for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
@@ -56,6 +60,7 @@ class AttentionShape:
             raise SpecError(f"an attention's heads are {self.heads}, no multiple of its kv_heads, {self.kv_heads}")
         if not 0 <= self.window < _LARGEST:
             raise SpecError(f"an attention's window is {self.window}, not between 0 and {_LARGEST - 1}")
+        framework_known(self.framework)
         for dtype in (self.dtype, self.kv_dtype or self.dtype):
             if dtype not in OPERANDS:
                 raise SpecError(f"an attention's dtype is {dtype!r}: known are {', '.join(OPERANDS)}")
@@ -89,6 +94,7 @@ class AttentionLibrary:
     kv_columns: int
     blocks_per_sm: int
     splits_single_heads: int
+    most_shared: int
     launch_ns: float
     regroup_ns: float
     regroup_head_cycles: float
@@ -103,10 +109,30 @@ class AttentionLibrary:
     l2_share: float
 
 
+#: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are transposed on the way.
+WIDE_HEAD = 128
+
+
+def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
+    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, in order."""
+    if element_bytes >= 2:
+        return ()
+    return ("fp8_cache", "fp8_cache_wide") if head_dim > WIDE_HEAD else ("fp8_cache",)
+
+
+def framework_known(framework: str) -> str:
+    """``framework``. Raises SpecError where nothing is known of its kernels."""
+    if framework not in FRAMEWORKS:
+        raise SpecError(f"an attention's framework is {framework!r}: known are {', '.join(FRAMEWORKS)}")
+    return framework
+
+
 @functools.cache
-def attention_library_of(generation: str) -> AttentionLibrary:
-    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
-    for a generation of which nothing is known."""
+def attention_library_of(
+    generation: str, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
+) -> AttentionLibrary:
+    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says
+    otherwise of ``framework``, and in ``rows`` (:func:`cache_rows`, known of the first framework). Raises SpecError for a generation or a framework of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -114,6 +140,9 @@ def attention_library_of(generation: str) -> AttentionLibrary:
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
+    row |= table[name].get(framework_known(framework), {})
+    for each in rows if framework == FRAMEWORKS[0] else ():
+        row |= table[name].get(each, {})
     expected = {each.name for each in fields(AttentionLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -123,13 +152,17 @@ def attention_library_of(generation: str) -> AttentionLibrary:
     return AttentionLibrary(**row)
 
 
-def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary | None = None) -> Projection:
+def project_attention(
+    spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary | None = None, limit_watts: float | None = None
+) -> Projection:
     """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where they fit. ``library``: other
-    figures than the generation's own. Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
+    figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     machine = tile_machine(spec, shape.dtype)
-    used = library or attention_library_of(spec.generation)
+    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    used = library or attention_library_of(kernels_of(spec), shape.framework, rows)
     group = shape.heads // shape.kv_heads
-    rereads = group if shape.each_head else 1
+    each_head = shape.each_head or 0 < used.most_shared < group
+    rereads = group if each_head else 1
     blocks = shape.batch * shape.kv_heads * max(rereads, -(-group // used.query_rows))
     all_steps, places = -(-shape.kv_length // used.kv_columns), machine.sm_count * used.blocks_per_sm
     kv_bytes = shape.kv_bytes
@@ -137,7 +170,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         # Tiles of keys lie at multiples of their width, a window begins in the midst of one, which is loaded whole.
         all_steps = min(all_steps, -(-(shape.keys - 1) // used.kv_columns) + 1)
         kv_bytes *= min(shape.kv_length, all_steps * used.kv_columns) / shape.keys
-    whole = shape.each_head or (group == 1 and not used.splits_single_heads)
+    whole = each_head or (group == 1 and not used.splits_single_heads)
     parts = 1 if whole else _parts(blocks, places, all_steps)
     step_bytes = 2.0 * shape.kv_element_bytes * used.kv_columns * shape.head_dim
     step_flops = 4.0 * used.query_rows * used.kv_columns * shape.head_dim
@@ -149,7 +182,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
     # Of what does not fit a part is found: none where it is twice as large.
     missed = min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
     # What is read again comes from L2 while it is being read by neighbours, at the rate that products' loads reach.
-    l2_share = library_of(spec.generation).l2_rate_share if shape.each_head else used.l2_rate_share
+    l2_share = library_of(kernels_of(spec)).l2_rate_share if each_head else used.l2_rate_share
     l2_rate = machine.l2_bytes_per_cycle * l2_share
     bounds = {
         "DRAM": start_cycles
@@ -158,19 +191,33 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         "latency": -(-blocks * parts // places) * block_cycles,
     }  # fmt: skip
     limiter = max(bounds, key=lambda unit: bounds[unit])
-    cycles = bounds[limiter] + used.head_cycles * shape.batch * shape.heads / machine.sm_count
+    after_cycles = used.head_cycles * shape.batch * shape.heads / machine.sm_count
     parts_bytes = 0.0
     if parts > 1:
         parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.head_dim
-        cycles += used.combine_cycles + parts_bytes / l2_rate
+        after_cycles += used.combine_cycles + parts_bytes / l2_rate
     # Heads that share keys are put side by side, by copies, where that is not how they lie.
-    regrouped = group > 1 and not shape.each_head and shape.batch > 1 and shape.kv_heads > 1
-    cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
+    regrouped = group > 1 and not each_head and shape.batch > 1 and shape.kv_heads > 1
+    after_cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
     launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
-    seconds = launch_seconds + cycles / machine.clock_hz
+    l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
+    vector_flops = SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim)
+
+    def seconds_at(clock_share: float) -> float:
+        most = max(bounds["DRAM"], bounds["L2"] / clock_share, bounds["latency"] / clock_share)
+        return (most + after_cycles / clock_share) / machine.clock_hz
+
+    limited_seconds = slowed_beside_dram(
+        spec, limit_watts, seconds_at, shape.dtype, shape.flops, missed * kv_bytes, l2_bytes, vector_flops
+    )
+    seconds = launch_seconds + limited_seconds
     if launch_seconds > seconds / 2:
         limiter = "launch"
-    band = attention_band(spec.generation, shape.kv_dtype or shape.dtype, shape.kv_bytes, shape.keys < shape.kv_length)
+    elif limited_by_power(limited_seconds, seconds_at(1.0)):
+        limiter = "power"
+    band = attention_band(
+        kernels_of(spec), shape.kv_dtype or shape.dtype, shape.kv_bytes, shape.keys < shape.kv_length, shape.framework
+    )
     if shape.each_head and group > 1:
         band = replace(
             band,
@@ -181,7 +228,7 @@ def project_attention(spec: GpuSpec, shape: AttentionShape, library: AttentionLi
         operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,
         dtype=shape.dtype, flops=shape.flops, dram_bytes=missed * kv_bytes,
-        vector_flops=SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim), l2_bytes=rereads * kv_bytes + 2.0 * parts_bytes,
+        vector_flops=vector_flops, l2_bytes=l2_bytes,
         launches=2 + (parts > 1) + 2 * regrouped,
     )  # fmt: skip
 

@@ -18,22 +18,33 @@ import numpy as np
 from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
+from gpusim.tile.attention import (
+    FRAMEWORKS,
+    SCORE_OPERATIONS,
+    AttentionShape,
+    cache_rows,
+    framework_known,
+    project_attention,
+)
 from gpusim.tile.bands import context_band, operator_band
-from gpusim.tile.library import LIKE
+from gpusim.tile.library import LIKE, kernels_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("attention.toml")
 _MOST_QUERIES = 1 << 22
 _LARGEST = 1 << 31
+#: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
+_HEAD_WIDTHS = (64, 96, 128)
+_NARROW_WIDTH = 96
 
 
 @dataclass(frozen=True)
 class ContextShape:
     """``batch`` sequences of ``queries`` tokens, each of which meets itself and those before it; ``heads`` query heads share ``kv_heads`` of
     ``head_dim`` elements. ``prefix``: keys before the queries that each of them meets too (a chunk of a prompt); ``window``: only so many of the last
-    keys count (0: all); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("")."""
+    keys count (0: all); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("");
+    ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`)."""
 
     batch: int
     queries: int
@@ -45,6 +56,7 @@ class ContextShape:
     window: int = 0
     causal: bool = True
     kv_dtype: str = ""
+    framework: str = FRAMEWORKS[0]
 
     def __post_init__(self) -> None:
         for name, most in (("batch", _LARGEST), ("queries", _MOST_QUERIES), ("heads", _LARGEST), ("kv_heads", _LARGEST), ("head_dim", _LARGEST)):  # fmt: skip
@@ -56,15 +68,20 @@ class ContextShape:
         for name in ("prefix", "window"):
             if not 0 <= getattr(self, name) < _LARGEST:
                 raise SpecError(f"an attention's {name} is {getattr(self, name)}, not between 0 and {_LARGEST - 1}")
+        framework_known(self.framework)
         for dtype in (self.dtype, self.kv_dtype or self.dtype):
             if dtype not in OPERANDS:
                 raise SpecError(f"an attention's dtype is {dtype!r}: known are {', '.join(OPERANDS)}")
 
     @property
+    def kv_element_bytes(self) -> float:
+        """Of an element of keys and values."""
+        return OPERANDS[self.kv_dtype or self.dtype][0]
+
+    @property
     def kv_bytes(self) -> float:
         """Of the new keys and values."""
-        kv_element_bytes = OPERANDS[self.kv_dtype or self.dtype][0]
-        return 2.0 * kv_element_bytes * self.batch * self.kv_heads * self.queries * self.head_dim
+        return 2.0 * self.kv_element_bytes * self.batch * self.kv_heads * self.queries * self.head_dim
 
     @property
     def prefix_bytes(self) -> float:
@@ -97,6 +114,7 @@ class ContextLibrary:
     """The figures of ``attention.toml`` for one generation's context kernels, units in the names; shares are of 1."""
 
     query_rows: int
+    narrow_query_rows: int
     kv_columns: int
     blocks_per_sm: int
     packs_heads: int
@@ -108,12 +126,16 @@ class ContextLibrary:
     tail: float
     kv_passes: float
     head_passes: float
+    padding_ns: float
 
 
 @functools.cache
-def context_library_of(generation: str, causal: bool = True) -> ContextLibrary:
-    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError
-    for a generation of which nothing is known."""
+def context_library_of(
+    generation: str, causal: bool = True, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
+) -> ContextLibrary:
+    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with
+    what the table says otherwise of ``framework``, and in ``rows`` (:func:`gpusim.tile.attention.cache_rows`, known of the first framework). Raises SpecError for a generation or a
+    framework of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -121,8 +143,12 @@ def context_library_of(generation: str, causal: bool = True) -> ContextLibrary:
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
     row = dict(table[name].get("context", {}))
+    of_frameworks = {each: row.pop(each, {}) for each in FRAMEWORKS}
+    row |= of_frameworks[framework_known(framework)]
     if not causal:
         row |= table[name].get("encoder", {})
+    for each in rows if framework == FRAMEWORKS[0] else ():
+        row |= table[name].get(f"context_{each}", {})
     expected = {each.name for each in fields(ContextLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -139,25 +165,33 @@ def project_context(
     ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     if shape.queries == 1:  # the library takes its kernels for generation
         one = AttentionShape(
-            shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype
+            shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype,
+            framework=shape.framework,
         )  # fmt: skip
-        return project_attention(spec, one)
+        return project_attention(spec, one, limit_watts=limit_watts)
     machine = tile_machine(spec, shape.dtype)
-    used = library or context_library_of(spec.generation, shape.causal)
+    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    used = library or context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
-    tiles, steps, longest = _steps(shape, packed, used.query_rows, used.kv_columns)
+    width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
+    query_rows = used.narrow_query_rows if width <= _NARROW_WIDTH else used.query_rows
+    tiles, steps, longest = _steps(shape, packed, query_rows, used.kv_columns)
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
-    scores = used.query_rows * used.kv_columns
+    scores = query_rows * used.kv_columns
+    executed_scores = _executed_scores(shape, packed, query_rows, used.kv_columns)
+    executed = 4.0 * shape.batch * shape.heads * shape.head_dim * executed_scores
     # Of an SM that works on one block.
-    step_cycles = scores * (4.0 * shape.head_dim / (machine.flops_per_cycle * used.rate) + used.score_cycles)
+    step_cycles = scores * (4.0 * width / (machine.flops_per_cycle * used.rate) + used.score_cycles)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
     longest_cycles = start_cycles + longest * step_cycles * sharing
     load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * start_cycles / places
     tail = used.tail * longest_cycles * places / blocks if blocks > places else 0.0
-    cycles = max(load + tail, longest_cycles, -(-blocks // places) * start_cycles)
+    # Keys of the prefix are loaded ahead while others are worked on; what is written into the cache and copied around the kernel is not.
+    prefix_cycles = shape.prefix_bytes / machine.dram_bytes_per_cycle
+    cycles = max(load + tail, longest_cycles, -(-blocks // places) * start_cycles, prefix_cycles)
     dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
-    dram_cycles = dram_bytes / machine.dram_bytes_per_cycle
+    dram_cycles = dram_bytes / machine.dram_bytes_per_cycle - prefix_cycles
     unlimited_seconds = (cycles + dram_cycles) / machine.clock_hz
     l2_bytes = shape.query_bytes + shape.kv_bytes * max(1, tiles // 2)
     seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
@@ -165,24 +199,24 @@ def project_context(
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
     if dram_cycles > cycles:
         limiter = "DRAM"
-    launch_seconds = used.launch_ns * 1e-9
+    launch_seconds = (used.launch_ns + used.padding_ns * (width != shape.head_dim)) * 1e-9
     if launch_seconds > seconds:
         limiter = "launch"
     elif limited_by_power(seconds, unlimited_seconds):
         limiter = "power"
     seconds += launch_seconds
     windowed = 0 < shape.window < shape.prefix + shape.queries
-    band = context_band(spec.generation, shape.kv_dtype or shape.dtype, shape.queries, windowed)
+    band = context_band(kernels_of(spec), shape.kv_dtype or shape.dtype, shape.queries, windowed, shape.framework)
     if not shape.causal and not shape.window:
-        band = operator_band("encoder", spec.generation, shape.queries)
+        band = operator_band("encoder", kernels_of(spec), shape.queries)
     if shape.prefix and band.validated:
         band = replace(band, validated=False, reason="not validated: nothing was compared with a prefix")
     return Projection(
         operator=_title(shape),
         gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,
-        validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops,
+        validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops, executed_flops=executed,
         dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
-        vector_flops=SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim),
+        vector_flops=SCORE_OPERATIONS * executed / (4.0 * shape.head_dim),
     )  # fmt: skip
 
 
@@ -200,6 +234,25 @@ def _steps(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -
         first = np.maximum(0, place * query_rows // packed + shape.prefix + 1 - shape.window)
     counts = (last + kv_columns - 1) // kv_columns - first // kv_columns
     return tiles, int(counts.sum()), int(counts.max())
+
+
+@functools.lru_cache(1 << 16)
+def _executed_scores(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -> float:
+    """Of one head: each query with all keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
+    rows = shape.queries * packed
+    place = np.arange(-(-rows // query_rows), dtype=np.int64)
+    end = np.minimum((place + 1) * query_rows, rows)
+    real = (end - place * query_rows) / packed
+    keys = shape.prefix + shape.queries
+    last = np.full(len(place), keys)
+    if shape.causal:
+        last = np.minimum(
+            (((end + packed - 1) // packed + shape.prefix + kv_columns - 1) // kv_columns) * kv_columns, keys
+        )
+    first = np.zeros(len(place), np.int64)
+    if shape.window:
+        first = np.maximum(0, place * query_rows // packed + shape.prefix + 1 - shape.window) // kv_columns * kv_columns
+    return float((real * (last - first)).sum())
 
 
 def _title(shape: ContextShape) -> str:

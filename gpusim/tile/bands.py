@@ -2,7 +2,7 @@
 
 Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
 the factor that holds four of five measured shapes of the half that set nothing. A generation without measurements takes another's figures: its factor is that of
-A100 with Hopper's figures or H100 with Ampere's, whichever is wider (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
+A100 or B200 with Hopper's figures or H100 with Ampere's, whichever is widest (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
 _OPERATORS_FILE = Path(__file__).with_name("operator_errors.json")
 _OTHER_FIGURES_FILE = Path(__file__).with_name("other_figures_errors.json")
 LEVEL_PERCENT = 80
+#: The framework whose attention kernels are taken where none is named.
+_FOLLOWED = "vllm"
 #: Regions by the rows of the result: name, most rows.
 REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
 #: Regions of attention by the bytes of all keys and values: name, most bytes.
@@ -72,7 +74,7 @@ def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
     """Of a generation that takes another's figures: no narrower than ``least``."""
     factor = max(least, _other_figures()[operator].get(region, {"factor": least})["factor"])
     return Band(
-        factor, 0, False, f"not validated: no measured {what}; as A100 and H100 are off with each other's figures"
+        factor, 0, False, f"not validated: no measured {what}; as A100, H100 and B200 are off with each other's figures"
     )
 
 
@@ -82,35 +84,49 @@ QUERY_REGIONS = (("up to 64", 64), ("65 to 512", 512), ("513 to 2,048", 2048), (
 
 @functools.cache
 def _attention_table(phase: str) -> dict[str, dict[str, dict[str, float]]]:
-    return json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))[phase]["generations"]
+    recorded = json.loads(_ATTENTION_FILE.read_text(encoding="utf-8"))
+    return recorded[phase]["generations"] if phase in recorded else {}
 
 
-def attention_band(generation: str, dtype: str, kv_bytes: float, window: bool = False) -> Band:
+def attention_band(
+    generation: str, dtype: str, kv_bytes: float, window: bool = False, framework: str = _FOLLOWED
+) -> Band:
     """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values; ``window``: which leaves keys out."""
-    phase, region = "generation" + "_window" * window, _within(KV_REGIONS, kv_bytes)
-    return _attention_band(phase, generation, dtype, region, " of keys and values" + " in a window" * window)
+    of = " of keys and values" + " in a window" * window
+    return _attention_band("generation", generation, dtype, _within(KV_REGIONS, kv_bytes), of, window, framework)
 
 
-def context_band(generation: str, dtype: str, queries: int, window: bool = False) -> Band:
+def context_band(generation: str, dtype: str, queries: int, window: bool = False, framework: str = _FOLLOWED) -> Band:
     """The band of an attention with ``queries`` query tokens a sequence; ``window``: which leaves keys out."""
-    phase, region = "context" + "_window" * window, _within(QUERY_REGIONS, queries)
-    return _attention_band(phase, generation, dtype, region, " queries a sequence" + " with a window" * window)
+    of = " queries a sequence" + " with a window" * window
+    return _attention_band("context", generation, dtype, _within(QUERY_REGIONS, queries), of, window, framework)
 
 
 def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
     return next(name for name, most in regions if value <= most)
 
 
-def _attention_band(phase: str, generation: str, dtype: str, region: str, of: str) -> Band:
-    known = _attention_table(phase)
-    if region in known.get(generation, {}) and dtype in ("bf16", "fp16"):
+def attention_kind(phase: str, window: bool, framework: str, cache: str = "bf16") -> str:
+    """What attention_errors.json calls rows of a phase: within a window, of a framework, with a cache of fp8 (which was measured without a window)."""
+    fp8 = "_fp8" * (cache == "fp8" and not window)
+    return phase + "_window" * window + fp8 + f"_{framework}" * (framework != _FOLLOWED)
+
+
+def _attention_band(
+    phase: str, generation: str, dtype: str, region: str, of: str, window: bool, framework: str
+) -> Band:
+    known = _attention_table(attention_kind(phase, window, framework, dtype))
+    measured = dtype in ("bf16", "fp16") or (dtype == "fp8" and not window)
+    if region in known.get(generation, {}) and measured:
         row = known[generation][region]
         reason = f"{int(row['shapes'])} measured shapes, {region}{of}, on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], int(row["shapes"]), True, reason)
+    # Of a framework or a window without rows: those of the one that is followed, or without a window.
+    known = known or _attention_table(attention_kind(phase, window, _FOLLOWED))
     widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
     widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
     if generation not in known:
-        return _borrowed(phase.removesuffix("_window"), region, widest, f"attention of the {generation} generation")
+        return _borrowed(phase, region, widest, f"attention of the {generation} generation")
     what = dtype if region in known[generation] else f"the {generation} generation{of}"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
@@ -121,10 +137,12 @@ def _attention_band(phase: str, generation: str, dtype: str, region: str, of: st
 BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", 1e18))
 #: Regions of the other operators: what they go by, and its ranges.
 OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
-    "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
+    "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
+    "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS), "moe_int4_wo": (" tokens", REGIONS), "moe_mxfp4_wo": (" tokens", REGIONS),
     "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS), "moe_bf16": (" tokens", REGIONS), "moe_fp8": (" tokens", REGIONS),
     "moe_fp8_block": (" tokens", REGIONS), "mla_generation": (" of latents", KV_REGIONS),
-    "mla_context": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
+    "mla_generation_fp8": (" of latents", KV_REGIONS),
+    "mla_context": (" queries a sequence", QUERY_REGIONS), "mla_context_fp8": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
     "quantize": (" moved", BYTE_REGIONS),
 }  # fmt: skip
 #: Of an operator without any measured rows: a guess, wider than most that are known.

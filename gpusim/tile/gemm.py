@@ -18,7 +18,7 @@ from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
-from gpusim.tile.library import Library, Tile, library_of
+from gpusim.tile.library import Library, Tile, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
 
 #: Parts that the depth may be split into.
@@ -115,7 +115,7 @@ def project_gemm(
     than the board's (``inf``: none). Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
     above what the GPU takes at rest."""
     machine = tile_machine(spec, shape.dtype)
-    library = library or library_of(spec.generation, shape.dtype)
+    library = library or library_of(kernels_of(spec), shape.dtype)
     choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))
     choices = choices[: SIMULATED if len(shape.group_rows) < _MANY_PRODUCTS else _SIMULATED_OF_MANY]
     best: tuple[float, _Choice, tuple[float, float, float, float]] | None = None

@@ -79,7 +79,8 @@ def run_beside(
     channels = int(beside[_CHANNELS]) if len(beside) else 0
     # Places of the channels' SMs, which take no block yet, beside those that do.
     slots = min(sm_count * blocks, tiles + channels * blocks)
-    group = max(1, min(steps, tiles * steps // events))
+    # Of a block that loads no step ahead each load is waited for, so that steps are not worked on together.
+    group = max(1, min(steps, tiles * steps // events)) if stages > 1 else 1
     groups = (steps + group - 1) // group
     ring = min(_RING, stages // group + 2)
 

@@ -21,7 +21,8 @@ def joined(
         operator=operator, gpu=longest.gpu, seconds=seconds, low_seconds=seconds / factor, high_seconds=seconds * factor,
         validated=validated, reason=reason, limiter="launch" if extra_seconds > seconds / 2 else longest.limiter,
         dtype=longest.dtype or next((each.dtype for each in parts if each.dtype), ""),
-        flops=sum(each.flops for each in parts), vector_flops=sum(each.vector_flops for each in parts),
+        flops=sum(each.flops for each in parts),
+        executed_flops=sum(max(each.flops, each.executed_flops) for each in parts), vector_flops=sum(each.vector_flops for each in parts),
         dram_bytes=sum(each.dram_bytes for each in parts), l2_bytes=sum(each.l2_bytes for each in parts),
         launches=sum(each.launches for each in parts),
     )  # fmt: skip

@@ -13,10 +13,27 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
 
 _FILE = Path(__file__).with_name("library.toml")
-#: Generations whose library kernels are taken to be like another's, for want of measurements.
-LIKE = {"ada": "ampere", "blackwell": "hopper", "turing": "ampere", "volta": "ampere"}
+#: Kernels for the tensor memory of Blackwell, for warp groups (Hopper), for warps: a generation that has rows of its own, of each.
+_TENSOR_MEMORY, _WARP_GROUPS, _WARPS = "blackwell", "hopper", "ampere"
+#: What kernels of Blackwell without tensor memory (sm_120) are called, which are those of warps.
+_BLACKWELL_OF_WARPS = "blackwell_of_warps"
+#: Generations whose library kernels are taken to be like another's, for want of measurements (Blackwell's: where a table has none of its own).
+LIKE = {"ada": _WARPS, "turing": _WARPS, "volta": _WARPS, _BLACKWELL_OF_WARPS: _WARPS, _TENSOR_MEMORY: _WARP_GROUPS}
+
+
+def kernels_of(spec: GpuSpec) -> str:
+    """Whose library kernels run on ``spec``: its generation's, but that what its tensor cores are fed by decides where a generation has both: Blackwell
+    without tensor memory takes kernels for warps as Ampere does. A generation that no table has goes by the same features."""
+    if spec.tensor_memory.columns_per_cycle:
+        newest = _TENSOR_MEMORY
+    else:
+        newest = _WARP_GROUPS if spec.tensor.warpgroup_f16_macs_per_cycle else _WARPS
+    if spec.generation == newest or LIKE.get(spec.generation) == newest:
+        return spec.generation
+    return _BLACKWELL_OF_WARPS if spec.generation == _TENSOR_MEMORY else newest
 
 
 @dataclass(frozen=True)

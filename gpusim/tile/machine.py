@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
-#: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its products; fp32 runs on FMA pipes.
+#: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its products; fp32 runs on FMA pipes, mxfp8 is fp8
+#: whose scales for blocks the tensor cores take.
 OPERANDS: dict[str, tuple[float, str]] = {
     "bf16": (2.0, "f16_macs_per_cycle"),
     "fp16": (2.0, "f16_macs_per_cycle"),
@@ -15,6 +16,7 @@ OPERANDS: dict[str, tuple[float, str]] = {
     "tf32": (4.0, "tf32_macs_per_cycle"),
     "int8": (1.0, "int8_macs_per_cycle"),
     "fp8": (1.0, "fp8_macs_per_cycle"),
+    "mxfp8": (1.0, "scaled_fp8_macs_per_cycle"),
     "int4": (0.5, "int4_macs_per_cycle"),
     "fp4": (0.5, "fp4_macs_per_cycle"),
 }
@@ -56,7 +58,8 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
         raise SpecError(f"products of {dtype!r} are not known: known are {', '.join(OPERANDS)}")
     rate = _macs_per_cycle(spec, dtype)
     if not rate:
-        raise SpecError(f"the tensor cores of {spec.name} have no products of {dtype}")
+        instead = "" if OPERANDS[dtype][0] >= 2 else "; weights alone may have few bits: int8_wo, int4_wo, mxfp4_wo"
+        raise SpecError(f"the tensor cores of {spec.name} have no products of {dtype}{instead}")
     cycles_a_ns = spec.clock_hz / 1e9
     way_ns = spec.crossbar.request_latency_ns + spec.crossbar.response_latency_ns + spec.l2.hit_latency_ns
     hit_ns = way_ns + spec.l2.far_hit_extra_ns / 2
@@ -70,9 +73,14 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
         l2_bytes=float(spec.l2.total_bytes),
         l2_bytes_per_cycle=min(spec.l2.slices * spec.l2.slice_bytes_per_ns / cycles_a_ns, spec.sm_count * spec.l1.fill_bytes_per_cycle),
         l2_latency_cycles=hit_ns * cycles_a_ns,
-        dram_bytes_per_cycle=spec.dram.peak_bytes_per_ns * spec.dram.efficiency / cycles_a_ns,
+        dram_bytes_per_cycle=spec.dram.peak_bytes_per_ns * (spec.dram.read_efficiency or spec.dram.efficiency) / cycles_a_ns,
         dram_latency_cycles=miss_ns * cycles_a_ns,
     )  # fmt: skip
+
+
+def has_products(spec: GpuSpec, dtype: str) -> bool:
+    """Whether the GPU multiplies operands of ``dtype``, a key of :data:`OPERANDS`."""
+    return _macs_per_cycle(spec, dtype) > 0
 
 
 def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:

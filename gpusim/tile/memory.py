@@ -12,10 +12,11 @@ import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import operator_band
-from gpusim.tile.library import LIKE
+from gpusim.tile.library import LIKE, kernels_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.projection import Projection
 
@@ -79,9 +80,11 @@ def _kinds() -> tuple[dict[str, float], dict[str, float]]:
     return table["passes"], table["flops_per_byte"]
 
 
-def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = None) -> Projection:
-    """Time of ``op`` on ``spec`` as a node of a CUDA graph; ``library``: other figures than the generation's own."""
-    used = library or memory_library_of(spec.generation)
+def project_memory(
+    spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = None, limit_watts: float | None = None
+) -> Projection:
+    """Time of ``op`` on ``spec`` as a node of a CUDA graph; ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none)."""
+    used = library or memory_library_of(kernels_of(spec))
     machine = tile_machine(spec, "fp16")
     passes, flops_per_byte = _kinds()
     passed_bytes = op.read_bytes * passes[op.kind] + op.written_bytes
@@ -106,13 +109,21 @@ def project_memory(spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = 
         bounds["latency"] = blocks / places * (used.start_cycles + passed_bytes / blocks / port_rate)
     limiter = max(bounds, key=lambda unit: bounds[unit])
     launch_seconds = 1e-9 * used.launch_ns
-    seconds = launch_seconds + bounds[limiter] / machine.clock_hz
+    vector_flops = op.read_bytes * flops_per_byte[op.kind]
+
+    def seconds_at(clock_share: float) -> float:
+        return max(bounds["DRAM"], bounds["L2"] / clock_share, bounds["latency"] / clock_share) / machine.clock_hz
+
+    limited_seconds = slowed_beside_dram(spec, limit_watts, seconds_at, "", 0.0, dram_bytes, passed_bytes, vector_flops)
+    seconds = launch_seconds + limited_seconds
     if launch_seconds > seconds / 2:
         limiter = "launch"
-    band = operator_band(op.kind, spec.generation, footprint_bytes)
+    elif limited_by_power(limited_seconds, seconds_at(1.0)):
+        limiter = "power"
+    band = operator_band(op.kind, kernels_of(spec), footprint_bytes)
     return Projection(
-        operator=f"{op.kind} of {op.read_bytes:g} bytes into {op.written_bytes:g}", gpu=spec.name, seconds=seconds,
+        operator=f"{op.kind} of {op.read_bytes / 1e6:.4g} MB into {op.written_bytes / 1e6:.4g} MB", gpu=spec.name, seconds=seconds,
         low_seconds=seconds / band.factor, high_seconds=seconds * band.factor, validated=band.validated,
         reason=band.reason, limiter=limiter,
-        vector_flops=op.read_bytes * flops_per_byte[op.kind], dram_bytes=dram_bytes, l2_bytes=passed_bytes,
+        vector_flops=vector_flops, dram_bytes=dram_bytes, l2_bytes=passed_bytes,
     )  # fmt: skip

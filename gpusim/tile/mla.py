@@ -12,12 +12,13 @@ import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
 from gpusim.tile.bands import operator_band
-from gpusim.tile.library import LIKE
-from gpusim.tile.machine import OPERANDS, tile_machine
+from gpusim.tile.library import LIKE, kernels_of
+from gpusim.tile.machine import OPERANDS, has_products, tile_machine
 from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("mla.toml")
@@ -80,16 +81,17 @@ class MlaLibrary:
 
 
 @functools.cache
-def mla_library_of(generation: str) -> MlaLibrary:
-    """The latent attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises
-    SpecError for a generation of which nothing is known."""
+def mla_library_of(generation: str, kv_dtype: str = "") -> MlaLibrary:
+    """The latent attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says otherwise of
+    a cache of ``kv_dtype``. Raises SpecError for a generation of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
         raise SpecError(
             f"no latent attention is known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
-    row = {key: value for key, value in table[name].items() if key != "context"}
+    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
+    row |= table[name].get(f"{kv_dtype}_cache", {})
     expected = {each.name for each in fields(MlaLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -97,34 +99,43 @@ def mla_library_of(generation: str) -> MlaLibrary:
 
 
 @functools.cache
-def mla_context_library_of(generation: str) -> ContextLibrary:
+def mla_context_library_of(generation: str, kv_dtype: str = "") -> ContextLibrary:
     """The same of the kernels over a context: plain attention's, but for what ``mla.toml`` says otherwise."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
-    return replace(context_library_of(generation), **table.get(name, {}).get("context", {}))
+    own = table.get(name, {})
+    return replace(context_library_of(name), **own.get("context", {}) | own.get(f"context_{kv_dtype}_cache", {}))
+
+
+def _multiplied(spec: GpuSpec, shape: MlaShape) -> str:
+    """What the tensor cores multiply: latents as the cache has them where the GPU has such products, and queries are brought to their format; else latents are widened."""
+    return shape.kv_dtype if shape.kv_dtype and has_products(spec, shape.kv_dtype) else shape.dtype
 
 
 def project_mla(
-    spec: GpuSpec, shape: MlaShape, library: MlaLibrary | None = None, context: ContextLibrary | None = None
-) -> Projection:
-    """Time of ``shape`` on ``spec``. ``library``, ``context``: other figures of either phase than the generation's own. Raises SpecError where the
-    GPU has no such products."""
+    spec: GpuSpec, shape: MlaShape, library: MlaLibrary | None = None, context: ContextLibrary | None = None,
+    limit_watts: float | None = None,
+) -> Projection:  # fmt: skip
+    """Time of ``shape`` on ``spec``. ``library``, ``context``: other figures of either phase than the generation's own; ``limit_watts``: another power limit than the board's
+    (``inf``: none). Raises SpecError where the GPU has no such products."""
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
     long = shape.phase == "context" and shape.queries > 1
-    band = operator_band(
-        "mla_context" if long else "mla_generation", spec.generation, shape.queries if long else shape.kv_bytes
-    )
+    kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
+    band = operator_band(kind, kernels_of(spec), shape.queries if long else shape.kv_bytes)
     if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype
         )  # fmt: skip
-        found = project_context(spec, plain, context or mla_context_library_of(spec.generation))
+        found = project_context(
+            spec, plain, context or mla_context_library_of(kernels_of(spec), shape.kv_dtype), limit_watts
+        )
         return replace(
             found, operator=title, validated=band.validated, reason=band.reason, low_seconds=found.seconds / band.factor,
             high_seconds=found.seconds * band.factor,
         )  # fmt: skip
-    machine = tile_machine(spec, shape.dtype)
-    used = library or mla_library_of(spec.generation)
+    multiplied = _multiplied(spec, shape)
+    machine = tile_machine(spec, multiplied)
+    used = library or mla_library_of(kernels_of(spec), shape.kv_dtype)
     rows = shape.heads * shape.queries
     blocks = shape.batch * -(-rows // used.query_rows)
     steps = -(-shape.keys // used.kv_columns)
@@ -148,19 +159,30 @@ def project_mla(
         "latency": waves * used.start_cycles + steps_of_waves * step,
     }
     limiter = max(bounds, key=lambda unit: bounds[unit])
-    cycles = bounds[limiter] + used.head_cycles * shape.batch * rows / machine.sm_count
+    after_cycles = used.head_cycles * shape.batch * rows / machine.sm_count
     if limiter == "latency" and step == arithmetic:
         limiter = "tensor cores"
     parts_bytes = 0.0
     if parts > 1:
         parts_bytes = _SUM_BYTES * parts * shape.batch * rows * LATENT
-        cycles += used.combine_cycles + parts_bytes / l2_rate
-    seconds = 1e-9 * used.launch_ns + cycles / machine.clock_hz
+        after_cycles += used.combine_cycles + parts_bytes / l2_rate
+    l2_bytes = read_bytes + 2.0 * parts_bytes
+
+    def seconds_at(clock_share: float) -> float:
+        most = max(bounds["DRAM"], bounds["L2"] / clock_share, bounds["latency"] / clock_share)
+        return (most + after_cycles / clock_share) / machine.clock_hz
+
+    limited_seconds = slowed_beside_dram(
+        spec, limit_watts, seconds_at, multiplied, shape.flops, missed * shape.kv_bytes, l2_bytes
+    )
+    seconds = 1e-9 * used.launch_ns + limited_seconds
     if 1e-9 * used.launch_ns > seconds / 2:
         limiter = "launch"
+    elif limited_by_power(limited_seconds, seconds_at(1.0)):
+        limiter = "power"
     return Projection(
         operator=title, gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
-        high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype,
-        flops=shape.flops, dram_bytes=missed * shape.kv_bytes, l2_bytes=read_bytes + 2.0 * parts_bytes,
+        high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter, dtype=multiplied,
+        flops=shape.flops, dram_bytes=missed * shape.kv_bytes, l2_bytes=l2_bytes,
         launches=2 + (parts > 1),
     )  # fmt: skip

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.library import LIKE, Tile
+from gpusim.tile.library import LIKE, Tile, kernels_of
 
 _FILE = Path(__file__).with_name("moe_tiles.toml")
 _ELEMENT_BYTES = 2
@@ -34,7 +34,8 @@ def searched_tile(spec: GpuSpec, experts: int, width: int, tokens: int) -> Tile 
     """The tile for ``tokens`` on ``experts`` of this GPU whose inner width is ``width``; None where nothing was searched, or what was found on another GPU of
     the generation does not fit into a block's shared memory."""
     known = _table()
-    generation = spec.generation if any(spec.generation == each[0] for each in known) else LIKE.get(spec.generation, "")
+    own = kernels_of(spec)
+    generation = own if any(own == each[0] for each in known) else LIKE.get(own, "")
     found = known.get((generation, experts, width))
     if found is None:
         return None

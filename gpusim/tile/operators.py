@@ -1,7 +1,8 @@
 """One front for every operator of a model on one GPU: what it is in, a :class:`Projection` out.
 
 Mental model: an operator is a shape and a dtype; which kernels a library makes of it is decided below (``gemm``, ``attention``, ``mla``, ``moe``,
-``memory``). The same operator on the same GPU is projected once and remembered.
+``memory``). The same operator on the same GPU is projected once and remembered. ``limit_watts``: another power limit than the board's (``inf``: none); a clock that falls
+slows all that does not wait for DRAM.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import AttentionShape, project_attention
+from gpusim.tile.attention import FRAMEWORKS, AttentionShape, project_attention
 from gpusim.tile.attention_context import ContextShape, project_context
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.mla import MlaShape, project_mla
@@ -29,7 +30,8 @@ class AttentionOp:
     """``queries`` new tokens of each of ``batch`` sequences meet ``keys`` in all, themselves included, under a causal mask (``causal``). Phase "generation":
     one query a sequence, or a few. ``kind`` "gqa" (also of one head and of many) or "mla" (latent attention of DeepSeek: the latent of 512 and 64 rotated
     elements stands for keys and values; ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all). ``each_head``: when text is
-    generated, keys that heads share are read once for each of these."""
+    generated, keys that heads share are read once for each of these. ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of
+    latent attention)."""
 
     phase: str
     batch: int
@@ -44,6 +46,7 @@ class AttentionOp:
     kind: str = "gqa"
     causal: bool = True
     each_head: bool = False
+    framework: str = FRAMEWORKS[0]
 
     def __post_init__(self) -> None:
         if self.phase not in ("generation", "context"):
@@ -57,36 +60,47 @@ class AttentionOp:
 
 
 @remembered
-def project_gemm_op(spec: GpuSpec, op: GemmOp) -> Projection:
+def project_gemm_op(spec: GpuSpec, op: GemmOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. Raises SpecError where the GPU has no
     such products."""
-    return project_product(spec, op)
+    return project_product(spec, op, limit_watts=limit_watts)
 
 
 @remembered
-def project_attention_op(spec: GpuSpec, op: AttentionOp) -> Projection:
+def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec``, the write of new keys and values into the cache included. Raises SpecError where the GPU has no such products."""
     kv_dtype = op.kv_dtype or ""
     if op.kind == "mla":
-        return project_mla(spec, MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype))
+        latent = MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype)
+        return project_mla(spec, latent, limit_watts=limit_watts)
     if op.queries == 1:
         one = AttentionShape(
-            op.batch, op.keys, op.heads, op.kv_heads, op.head_dim, op.dtype, op.window, kv_dtype, op.each_head
+            op.batch,
+            op.keys,
+            op.heads,
+            op.kv_heads,
+            op.head_dim,
+            op.dtype,
+            op.window,
+            kv_dtype,
+            op.each_head,
+            op.framework,
         )
-        return project_attention(spec, one)
+        return project_attention(spec, one, limit_watts=limit_watts)
     many = ContextShape(
-        op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.dtype, op.keys - op.queries, op.window, op.causal, kv_dtype
+        op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.dtype, op.keys - op.queries, op.window, op.causal, kv_dtype,
+        op.framework,
     )  # fmt: skip
-    return project_context(spec, many)
+    return project_context(spec, many, limit_watts=limit_watts)
 
 
 @remembered
-def project_moe_op(spec: GpuSpec, op: MoeOp) -> Projection:
+def project_moe_op(spec: GpuSpec, op: MoeOp, limit_watts: float | None = None) -> Projection:
     """Time of one GPU's part of the experts of ``op``, routing and sums included. Raises SpecError where the GPU has no such products."""
-    return project_moe(spec, op)
+    return project_moe(spec, op, limit_watts=limit_watts)
 
 
 @remembered
-def project_memory_op(spec: GpuSpec, op: MemoryOp) -> Projection:
+def project_memory_op(spec: GpuSpec, op: MemoryOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec`` as a node of a CUDA graph."""
-    return project_memory(spec, op)
+    return project_memory(spec, op, limit_watts=limit_watts)

@@ -10,23 +10,20 @@ from dataclasses import dataclass
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.bands import Band, gemm_band, operator_band
+from gpusim.tile.bands import OPERATOR_REGIONS, Band, gemm_band, operator_band
+from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import Library, library_of
+from gpusim.tile.library import Library, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, project_memory
 from gpusim.tile.projection import Projection
 
-#: Bytes of scales for each element, of either operand: fp8 as DeepSeek has it (FP32 for 128 elements of a row, and for 128 x 128 of the weights),
-#: fp4 as NVFP4 (a byte for 16; PTX ISA, block scaling).
-_SCALE_BYTES = {"fp8": (4.0 / 128, 4.0 / 128**2), "fp4": (1.0 / 16, 1.0 / 16)}
-
 
 @dataclass(frozen=True)
 class GemmOp:
-    """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits (fp32 and tf32: in 32). ``block_scaled``: operands come with scales for
-    blocks of elements (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not ``dtype`` a kernel converts it first, as
+    """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits (fp32 and tf32: in 32). ``dtype``: a number format of
+    :data:`gpusim.tile.formats.FORMATS`; ``block_scaled``: with the scales for blocks of elements that are usual for it (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not ``dtype`` a kernel converts it first, as
     frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted). ``warm``: the second operands lie in L2 where they fit, as when the same product
     is repeated; the weights of a model's next layer do not."""
 
@@ -42,56 +39,61 @@ class GemmOp:
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= 1 << 16:
             raise SpecError(f"a product's batch is {self.batch}, not between 1 and {1 << 16}")
-        if self.block_scaled and self.dtype not in _SCALE_BYTES:
-            raise SpecError(f"operands of {self.dtype!r} have no block scales: {', '.join(_SCALE_BYTES)} have")
+        format_of(self.dtype, self.block_scaled)
+
+    @property
+    def format(self) -> Format:
+        """Of the operands in memory."""
+        return format_of(self.dtype, self.block_scaled)
 
 
 def project_product(
-    spec: GpuSpec, op: GemmOp, library: Library | None = None, memory: MemoryLibrary | None = None
-) -> Projection:
+    spec: GpuSpec, op: GemmOp, library: Library | None = None, memory: MemoryLibrary | None = None,
+    limit_watts: float | None = None,
+) -> Projection:  # fmt: skip
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. ``library``,
-    ``memory``: other figures than the generation's own. Raises SpecError where the GPU has no
+    ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
     such products."""
     shape = shape_of(op)
-    found = project_gemm(spec, shape, library or library_for(spec.generation, op))
-    band = _band(spec.generation, op)
+    found = project_gemm(spec, shape, library or library_for(kernels_of(spec), op), limit_watts)
+    band = _band(kernels_of(spec), op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
     product = Projection(
         operator=title, gpu=spec.name, seconds=found.seconds, low_seconds=found.seconds / band.factor,
         high_seconds=found.seconds * band.factor, validated=validated, reason=reason, limiter=found.limiter,
-        dtype=op.dtype, flops=shape.flops, dram_bytes=found.dram_bytes, l2_bytes=found.l2_bytes,
+        dtype=op.format.operands, flops=shape.flops, dram_bytes=found.dram_bytes, l2_bytes=found.l2_bytes,
         launches=1 + (found.splits > 1),
     )  # fmt: skip
-    own_bytes, input_bytes = OPERANDS[op.dtype][0], OPERANDS.get(op.input_dtype, (2.0, ""))[0]
-    if input_bytes <= own_bytes or op.dtype in RESULT_BYTES:
+    input_bytes = OPERANDS.get(op.input_dtype, (2.0, ""))[0]
+    if op.input_dtype == op.dtype or input_bytes <= op.format.a_bytes or op.dtype in RESULT_BYTES:
         return product
     elements = float(op.rows) * op.batch * op.depth
     converting = project_memory(
         spec,
-        MemoryOp("quantize", input_bytes * elements, (shape.a_bytes or own_bytes) * elements, op.rows * op.batch),
+        MemoryOp("quantize", input_bytes * elements, op.format.a_bytes * elements, op.rows * op.batch),
         memory,
+        limit_watts,
     )
     return joined(title, [converting, product], band.factor, validated, reason)
 
 
 def shape_of(op: GemmOp) -> GemmShape:
     """The launch of ``op``'s product."""
-    a_bytes, b_bytes = (OPERANDS.get(op.dtype, (0.0, ""))[0] + more for more in _SCALE_BYTES[op.dtype]) if op.block_scaled else (0.0, 0.0)  # fmt: skip
+    known = op.format
     groups = (op.rows,) * op.batch if op.batch > 1 else ()
     return GemmShape(
-        op.rows * op.batch, op.columns, op.depth, op.dtype, RESULT_BYTES.get(op.dtype, 2), cold_b=not op.warm, group_rows=groups, a_bytes=a_bytes, b_bytes=b_bytes
+        op.rows * op.batch, op.columns, op.depth, known.operands, RESULT_BYTES.get(op.dtype, 2), cold_b=not op.warm, group_rows=groups, a_bytes=known.a_bytes, b_bytes=known.b_bytes
     )  # fmt: skip
 
 
 def _band(generation: str, op: GemmOp) -> Band:
     if op.batch > 1:
         return operator_band("bmm" if op.dtype in ("bf16", "fp16") else f"bmm_{op.dtype}", generation, op.rows)
-    if op.dtype == "fp8":
-        return operator_band("gemm_fp8_block" if op.block_scaled else "gemm_fp8", generation, op.rows)
-    if op.dtype == "int8":
-        return operator_band("gemm_int8", generation, op.rows)
+    kind = f"gemm_{op.format.name}"
+    if kind in OPERATOR_REGIONS:
+        return operator_band(kind, generation, op.rows)
     return gemm_band(generation, op.dtype, op.rows)
 
 
@@ -99,4 +101,4 @@ def library_for(generation: str, op: GemmOp) -> Library:
     """What the table says of batches, of block scales, of the dtype, in this order."""
     if op.batch > 1 and op.dtype in ("bf16", "fp16"):
         return library_of(generation, "batch")
-    return library_of(generation, f"{op.dtype}_block" if op.block_scaled else op.dtype)
+    return library_of(generation, op.format.library)

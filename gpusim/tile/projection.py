@@ -15,7 +15,8 @@ class Projection:
     ``operator``: a name with its shape; ``gpu``: the description's name; ``seconds``: expected; ``low_seconds``, ``high_seconds``: four of five
     measurements should lie between; ``validated``: whether that interval is known for this GPU's generation, dtype and region of shape, and ``reason``
     from what; ``limiter``: the busiest unit, "latency", "launch" or "power"; ``dtype``: of the operands (:data:`gpusim.tile.machine.OPERANDS`) or ""
-    where nothing is multiplied; ``flops``: operations on tensor cores, a multiply-add counting two; ``vector_flops``: those outside; ``dram_bytes``, ``l2_bytes``: read
+    where nothing is multiplied; ``flops``: operations on tensor cores that count, a multiply-add counting two; ``executed_flops``: those that they do, masked scores of
+    a tile included (0: as ``flops``), which take energy as well; ``vector_flops``: those outside; ``dram_bytes``, ``l2_bytes``: read
     and written; ``link_bytes``: sent to other GPUs by one GPU.
     """
 
@@ -29,6 +30,7 @@ class Projection:
     limiter: str
     dtype: str = ""
     flops: float = 0.0
+    executed_flops: float = 0.0
     vector_flops: float = 0.0
     dram_bytes: float = 0.0
     l2_bytes: float = 0.0

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from gpusim.gpus.spec import GpuSpec
 
 _REMEMBERED = 1 << 16
 Op = TypeVar("Op", bound=Hashable)
+Asked = TypeVar("Asked", contravariant=True)
 Result = TypeVar("Result")
+Given = TypeVar("Given", covariant=True)
+
+
+class Projecting(Protocol[Asked, Given]):
+    """A function of a GPU, an operator and a power limit (None: the board's own)."""
+
+    def __call__(self, spec: GpuSpec, op: Asked, limit_watts: float | None = None) -> Given: ...
 
 
 class _Same:
@@ -30,15 +38,15 @@ class _Same:
         return isinstance(other, _Same) and other.spec is self.spec
 
 
-def remembered(project: Callable[[GpuSpec, Op], Result]) -> Callable[[GpuSpec, Op], Result]:
-    """``project`` that works out each operator on each GPU once, of the last 65,536."""
+def remembered(project: Callable[[GpuSpec, Op, float | None], Result]) -> Projecting[Op, Result]:
+    """``project`` that works out each operator on each GPU under each power limit once, of the last 65,536."""
 
     @functools.lru_cache(_REMEMBERED)
-    def known(same: _Same, op: Op) -> Result:
-        return project(same.spec, op)
+    def known(same: _Same, op: Op, limit_watts: float | None) -> Result:
+        return project(same.spec, op, limit_watts)
 
     @functools.wraps(project)
-    def found(spec: GpuSpec, op: Op) -> Result:
-        return known(_Same(spec), op)
+    def found(spec: GpuSpec, op: Op, limit_watts: float | None = None) -> Result:
+        return known(_Same(spec), op, limit_watts)
 
     return found

@@ -148,6 +148,8 @@ class Flag(IntEnum):
     PRODUCT_WAIT = 262144  # waits until at most ``depbar_level`` groups are under way
     PHASE_LOOK = 1048576  # SYNCS.PHASECHK looks at an mbarrier: lanes that look at one word share a read
     PHASE_WAIT = 2097152  # and (TRYWAIT) is answered when what it polls has been written, not before
+    LAUNCH_DEPENDENTS = 4194304  # PREEXIT: the block lets the grid begin that depends on its own programmatically
+    GRID_WAIT = 8388608  # ACQBULK: waits until the grid that its own depends on has completed and its memory is flushed
 
 
 #: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank from this

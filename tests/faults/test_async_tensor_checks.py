@@ -210,7 +210,6 @@ def test_nothing_is_found_where_a_block_ends_when_all_is_done() -> None:
     ("left_out", "what", "where"),
     [
         ("wait", "Block ends while a bulk load fills its shared memory", "UBLKCP.S.G"),
-        ("read", "Block ends while a bulk store reads its shared memory", "UBLKCP.G.S"),
         ("cluster", "Block ends while another of its cluster may still access its shared memory", "ST"),
     ],
 )
@@ -218,6 +217,11 @@ def test_a_block_that_ends_too_early_is_found(left_out: str, what: str, where: s
     each = next((one for one in ends(left_out) if one.what == what), None)
     assert each is not None and each.tool == "racecheck" and where in each.where
     assert each.other_thread == (32, 0, 0)  # of the warp that ends last
+
+
+def test_a_bulk_store_may_still_read_when_its_block_ends() -> None:
+    """CUTLASS's epilogues for sm_100 end so, and nothing in PTX asks for more."""
+    assert not ends("read")
 
 
 def test_a_wait_for_the_wrong_parity_is_named() -> None:

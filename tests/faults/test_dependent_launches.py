@@ -7,33 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dependent_kernels import KERNELS, launch, without
 from driver_api import Api, parameters
 
-SERIALIZATION = 6
-#: ``first`` writes 128 words and lets its dependents begin before; ``second`` adds 1 to them into another array; a test takes lines away.
-KERNELS = """
-.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry first(.param .u64 out) {
-  .reg .b64 %p, %s; .reg .b32 %t;
-  ld.param.u64 %p, [out]; mov.u32 %t, %tid.x; mul.wide.u32 %s, %t, 4; add.u64 %p, %p, %s;
-  griddepcontrol.launch_dependents; //trigger
-  st.global.u32 [%p], %t;
-  ret;
-}
-.visible .entry second(.param .u64 in, .param .u64 out, .param .u64 own) {
-  .reg .b64 %i, %o, %s, %w; .reg .b32 %t, %v, %u; .reg .pred %first;
-  .shared .align 16 .b8 tile[512]; .shared .align 8 .b64 bar;
-  ld.param.u64 %i, [in]; ld.param.u64 %o, [out]; ld.param.u64 %w, [own]; mov.u32 %t, %tid.x; mul.wide.u32 %s, %t, 4;
-  add.u64 %i, %i, %s; add.u64 %o, %o, %s; add.u64 %w, %w, %s; setp.lt.u32 %first, %t, 32;
-  ld.global.u32 %u, [%w];
-  griddepcontrol.wait; //wait
-  //each
-  ld.global.u32 %v, [%i]; add.u32 %v, %v, %u; st.global.u32 [%o], %v;
-  ret;
-}
-"""
 BULK = """mov.u32 %v, bar; @!%first bra DONE; setp.eq.u32 %first, %t, 0;
   @%first mbarrier.init.shared.b64 [%v], 1; @%first mbarrier.arrive.expect_tx.shared.b64 _, [%v], 512;
   @%first cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%i], 512, [%v]; DONE:
@@ -51,16 +27,6 @@ def run(second: str, first: str = KERNELS, programmatic: int = 1, between: bool 
     launch(api, api.kernel(second, "second"), parameters(*words), programmatic)
     np.testing.assert_array_equal(api.download(out, np.int32, 128), np.arange(128) + 1)
     return api.ledger.findings
-
-
-def launch(api: Api, kernel: int, values: int, programmatic: int) -> None:
-    attributes = (ctypes.c_uint64 * 9)(SERIALIZATION, programmatic)
-    raw = (ctypes.c_uint64 * 7)(1 | 1 << 32, 1 | 128 << 32, 1 | 1 << 32, 0, 0, ctypes.addressof(attributes), 1)
-    api.cuLaunchKernelEx(ctypes.addressof(raw), kernel, values, 0)
-
-
-def without(line: str) -> str:
-    return "\n".join(each for each in KERNELS.splitlines() if f"//{line}" not in each)
 
 
 def test_a_missing_wait_is_found_with_both_instructions() -> None:

@@ -258,7 +258,6 @@ def test_sms_that_read_the_same_lines_get_more_than_l2_delivers() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.xfail(strict=True, reason="the half of L2 that an SM is near to holds less than silicon finds there")
 def test_footprints_of_forty_megabytes_on_h100_pcie_are_within_a_tenth() -> None:
     (row,) = replay("h100_pcie", "l2_read", footprint_kib=40448)
     assert abs(row.error_percent) < 10, row

@@ -6,8 +6,9 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from energy_error import Row, errors, measured_rows
+from energy_error import Row, errors, measured_rows, settled
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "traces" / "library" / "power_sample.csv"
@@ -36,3 +37,16 @@ def test_rows_that_sampling_cannot_resolve_are_left_out_with_the_reason(tmp_path
     found, left_out = measured_rows(short, True, 20)
     assert not found
     assert left_out[0]["rows"] == left_out[0]["of"] == 80 and "0.9 s" in str(left_out[0]["left_out"])
+
+
+def test_a_reading_that_still_rises_with_the_length_of_the_run_is_told_from_one_that_has_settled() -> None:
+    """Runs of 0.5 and 1 s at one rate: half as much and as much as in the long ones, and columns of which no shorter run is known."""
+    rows = [("low", 64, 500.0, 400.0), ("low", 128, 1000.0, 600.0), ("high", 64, 500.0, 980.0), ("high", 128, 1000.0, 985.0), ("alone", 128, 1000.0, 700.0)]  # fmt: skip
+    columns = {"low": 1024, "high": 2048, "alone": 4096}
+    table = pd.DataFrame(
+        [
+            {"framework": "vllm", "gemm_dtype": "fp8_block", "m": 256, "n": columns[name], "k": k, "latency_ms": k * columns[name] / 1e6, "est_run_ms": run, "power_w": watts}
+            for name, k, run, watts in rows
+        ]
+    )  # fmt: skip
+    assert list(settled(table)) == [False, False, True, True, False]

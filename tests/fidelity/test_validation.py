@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import record_validation
 import scipy.stats
 import validate
 from click.testing import CliRunner
@@ -16,7 +17,7 @@ from validation.figures import figures, spearman
 from validation.own_compiler import by_own_compiler
 from validation.predict import _cut, _part, machine_of, predict
 from validation.published import summed
-from validation.recordings import NEVER, OTHER, SAME, digest_of, key_of, recordings
+from validation.recordings import NEVER, OTHER, SAME, Recording, digest_of, key_of, recordings
 from validation.residuals import Residual
 
 import gpusim
@@ -248,3 +249,13 @@ def test_a_recording_says_whether_the_source_is_still_the_one_that_made_it() -> 
     assert (second.kind, second.state, second.unknown) == ("fitted", SAME, 0)
     assert {each.state for each in never} == {NEVER} and "liger_forward_a100" in {each.source for each in never}
     assert digest_of(key_of(dear)) != digest_of(key_of(cheap))  # another description
+
+
+def test_a_recording_of_which_rows_cannot_be_predicted_stays_as_it_was(monkeypatch):
+    def refuse(*_: object) -> None:
+        raise AssertionError("a recording was replaced by fewer rows")
+
+    old = Recording("convolution_a100", "datasheet", "a100_pcie_40gb", "learn", 2, 0.0, 2, "other source")
+    monkeypatch.setattr(record_validation, "made_anew", lambda *_: iter([]))
+    monkeypatch.setattr(record_validation, "save_residuals", refuse)
+    assert record_validation.record([old], minutes=1.0) == [old]

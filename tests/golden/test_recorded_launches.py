@@ -23,14 +23,14 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 2493,
-    "softmax-a100_80gb.trace": 8170,
-    "histogram-a100_80gb.trace": 7097,
-    "matmul_tiled-a100_80gb.trace": 6137,
-    "saxpy-h200.trace": 3342,
-    "softmax-h200.trace": 10182,
-    "histogram-h200.trace": 8619,
-    "matmul_tiled-h200.trace": 7530,
+    "saxpy-a100_80gb.trace": 2517,
+    "softmax-a100_80gb.trace": 8179,
+    "histogram-a100_80gb.trace": 7111,
+    "matmul_tiled-a100_80gb.trace": 6151,
+    "saxpy-h200.trace": 3352,
+    "softmax-h200.trace": 10190,
+    "histogram-h200.trace": 8625,
+    "matmul_tiled-h200.trace": 7541,
 }
 
 

@@ -47,6 +47,18 @@ def test_tensors_of_the_dsl_with_dynamic_shapes_share_a_build(kernels: Any) -> N
 
 
 @with_dsl
+def test_pointers_point_into_arrays_that_are_named(kernels: Any) -> None:
+    cutlass, runtime = importlib.import_module("cutlass"), importlib.import_module("cutlass.cute.runtime")
+    a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    space = importlib.import_module("cutlass.cute").AddressSpace.gmem
+    pointers = [runtime.make_ptr(cutlass.Float32, each.ctypes.data + 64, space, assumed_align=4) for each in (a, b)]
+    gpusim.capture(gpusim.cute(kernels.add_one, memory=[a, b]), None, None, tuple(pointers), gpu="h200")
+    assert (b[16:48] == a[16:48] + 1).all() and not b[:16].any() and not b[48:].any()
+    with pytest.raises(UsageError, match=r"lies in no array: name the array, gpusim.cute\(..., memory=\[array\]\)"):
+        gpusim.capture(gpusim.cute(kernels.add_one, memory=[a]), None, None, tuple(pointers), gpu="h200")
+
+
+@with_dsl
 def test_a_tile_goes_through_shared_memory(kernels: Any) -> None:
     a, b = np.random.default_rng(1).random((64, 96), np.float32), np.zeros((96, 64), np.float32)
     trace = gpusim.capture(gpusim.cute(kernels.transpose), None, None, (a, b), gpu="a100_80gb")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpusim.cli import gpusim, run
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
-from gpusim.tile.attention import AttentionShape, attention_library_of, project_attention
+from gpusim.tile.attention import FRAMEWORKS, AttentionShape, attention_library_of, project_attention
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
 from gpusim.tile.bands import attention_band, context_band
 from gpusim.tile.machine import tile_machine
@@ -124,6 +124,34 @@ def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
     assert not project_attention(load_gpu("a100_80gb"), AttentionShape(4, 4096, 8, 8, 128, window=128)).validated
 
 
+def test_a_framework_has_kernels_of_its_own_and_an_unknown_one_is_refused():
+    spec = load_gpu("h100")
+    for project, shape in (
+        (project_attention, AttentionShape(16, 4096, 32, 8, 128)),
+        (project_context, ContextShape(2, 2048, 32, 8, 128)),
+    ):
+        found = [project(spec, replace(shape, framework=each)).seconds for each in FRAMEWORKS]
+        assert len(set(found)) == len(FRAMEWORKS)
+        with pytest.raises(SpecError, match="framework is 'mine': known are vllm, sglang, trtllm"):
+            replace(shape, framework="mine")
+
+
+def test_heads_that_no_kernel_is_compiled_for_take_as_long_as_wider_ones():
+    spec, library = load_gpu("h100"), replace(context_library_of("hopper"), head_passes=0.0, kv_passes=0.0)
+    narrow, padded, wide = (
+        project_context(spec, ContextShape(4, 8192, 16, 16, width), library, limit_watts=math.inf).seconds
+        for width in (64, 80, 96)
+    )
+    assert narrow < padded == wide
+
+
+def test_heads_beyond_what_kernels_share_are_read_one_by_one():
+    spec, few = load_gpu("h100"), AttentionShape(64, 4096, 32, 1, 128, framework="trtllm")
+    many = replace(few, heads=64)
+    found = [project_attention(spec, each) for each in (few, many)]
+    assert found[0].l2_bytes < 2 * few.kv_bytes and found[1].l2_bytes >= 64 * few.kv_bytes
+
+
 def test_a_blocks_start_keeps_its_time_at_another_clock():
     spec = load_gpu("a100_80gb")
     faster = replace(spec, clock_hz=2 * spec.clock_hz)
@@ -142,7 +170,13 @@ def test_a_blocks_start_keeps_its_time_at_another_clock():
     assert slow - figures.launch_ns * 1e-9 > start_seconds
     assert abs(slow - fast) < 0.05 * start_seconds
     context = replace(
-        context_library_of("ampere"), query_rows=1, kv_columns=1, score_cycles=0.0, kv_passes=0.0, head_passes=0.0
+        context_library_of("ampere"),
+        query_rows=1,
+        narrow_query_rows=1,
+        kv_columns=1,
+        score_cycles=0.0,
+        kv_passes=0.0,
+        head_passes=0.0,
     )
     slow, fast = (
         project_context(each, ContextShape(1, 2, 1, 1, 64), context, limit_watts=math.inf).seconds
@@ -161,3 +195,29 @@ def test_the_command_gives_one_record_and_refuses_in_one_line(capsys):
     assert capsys.readouterr().err.splitlines() == [
         "error: an attention's heads are 32, no multiple of its kv_heads, 5"
     ]
+
+
+def test_a_cache_of_eight_bits_has_kernels_of_its_own_and_its_own_interval():
+    h100, a100 = load_gpu("h100"), load_gpu("a100_80gb")
+
+    def seconds(length: int, head_dim: int, kv_dtype: str) -> float:
+        return project_attention(h100, AttentionShape(16, length, 32, 8, head_dim, kv_dtype=kv_dtype)).seconds
+
+    # Small caches pay for the conversion of queries, large ones gain what they no longer read, wide heads less of it.
+    assert seconds(256, 128, "fp8") > seconds(256, 128, "bf16")
+    assert seconds(65536, 128, "fp8") < 0.7 * seconds(65536, 128, "bf16")
+    assert seconds(65536, 256, "fp8") > 0.9 * seconds(65536, 256, "bf16")
+    many = project_context(h100, ContextShape(4, 2048, 32, 8, 128, kv_dtype="fp8"))
+    one = project_attention(h100, AttentionShape(4, 2048, 32, 8, 128, kv_dtype="fp8"))
+    assert many.validated and one.validated
+    assert not project_attention(a100, AttentionShape(4, 2048, 32, 8, 128, kv_dtype="fp8")).validated
+    assert attention_library_of("ampere", rows=("fp8_cache",)) == attention_library_of("ampere")
+
+
+@pytest.mark.parametrize("queries", [1, 63, 64, 500, 4096])
+def test_a_context_executes_what_counts_and_no_more_than_whole_tiles_do(queries: int) -> None:
+    """Masked scores take energy where a tile has them; far from the diagonal there are none."""
+    found = project_context(load_gpu("h100"), ContextShape(2, max(2, queries), 8, 8, 128))
+    shape = ContextShape(2, max(2, queries), 8, 8, 128)
+    whole = 4.0 * 2 * 8 * 128 * shape.queries**2
+    assert shape.flops < found.executed_flops <= max(whole, 1.3 * shape.flops)

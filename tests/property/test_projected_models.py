@@ -16,6 +16,7 @@ from gpusim.cli import run
 from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.project.bands import factor_of, region_of
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import footprint_of, parameters_of
@@ -30,6 +31,7 @@ from gpusim.project.records import operator_records
 from gpusim.project.requests import project_request
 from gpusim.project.sweep import Kept, axes_of, pareto
 from gpusim.project.whole import project_model
+from gpusim.report.model_page import render_model
 from gpusim.tile.operators import MemoryOp
 
 #: Parameters as published by who made the networks.
@@ -135,6 +137,29 @@ def test_kernels_that_read_shared_keys_for_each_head_slow_the_generation_of_mode
         Plan("decode", reads="both")
 
 
+def test_sums_by_nccl_take_longer_than_by_a_frameworks_own_kernels_where_messages_are_small() -> None:
+    def seconds(all_reduce: str, tensor_parallel: int) -> float:
+        plan = Plan("decode", batch=16, sequence=512, tensor_parallel=tensor_parallel, all_reduce=all_reduce)
+        return project_model(Prices(load_gpu("h100")), decoder_of("llama3_70b"), plan).step.seconds
+
+    assert seconds("nccl", 8) > 1.05 * seconds("custom", 8)
+    assert seconds("nccl", 1) == seconds("custom", 1)
+    with pytest.raises(UsageError, match="all_reduce is 'mpi': known are custom, nccl"):
+        Plan("decode", all_reduce="mpi")
+
+
+@pytest.mark.parametrize(("phase", "sequence", "region"), [("prefill", 128, "short prompts"), ("prefill", 4096, "prompts"), ("decode", 512, "generation"), ("train", 512, "training")])  # fmt: skip
+def test_no_interval_of_a_model_is_narrower_than_published_models_are_off(
+    phase: str, sequence: int, region: str
+) -> None:
+    found = project_model(Prices(load_gpu("h100")), decoder_of("llama3_8b"), Plan(phase, sequence=sequence))
+    assert region_of(phase, sequence) == region
+    factor = factor_of("hopper", region)
+    assert factor > 1.05
+    assert found.step.high_seconds >= 0.999 * factor * found.step.seconds
+    assert found.step.low_seconds <= 1.001 * found.step.seconds / factor
+
+
 def test_a_pipeline_is_paced_by_its_slowest_stage(prices: Prices) -> None:
     network = decoder_of("llama3_8b")
     one = project_model(prices, network, Plan("prefill", batch=4, sequence=512, pipeline_parallel=2))
@@ -181,7 +206,7 @@ def test_a_request_is_its_prefill_and_its_tokens(prices: Prices) -> None:
     network = decoder_of("llama3_8b")
     found = project_request(prices, network, Plan("request", batch=4, sequence=512, output=101))
     assert found.seconds.seconds == pytest.approx(found.first.step.seconds + 100 * found.per_token.seconds)
-    assert found.first.footprint.kv_bytes == pytest.approx(4 * 613 * 32 * 2 * 8 * 128 * 2)
+    assert found.first.footprint.kv_bytes == pytest.approx(4 * 624 * 32 * 2 * 8 * 128 * 2)  # 513 + 100 in pages of 16
     with pytest.raises(UsageError, match="give --output"):
         project_request(prices, network, Plan("request"))
 
@@ -390,3 +415,15 @@ def test_tables_for_aiconfigurator_have_a_row_a_shape(gpusim: Callable[..., Said
         rows = pd.read_csv(tmp_path / f"{name}.txt")
         assert not rows.duplicated(columns).any()
         assert (rows.latency > 0).all()
+
+
+def test_the_page_of_a_request_says_what_its_prompts_take_and_that_shares_are_of_a_token() -> None:
+    spec = load_gpu("h100")
+    found = project_request(Prices(spec), decoder_of("llama3_8b"), Plan("request", batch=16, sequence=4096, output=32))
+    page = render_model(found, [], spec)
+    share = found.first.step.seconds / found.seconds.seconds
+    assert f"{share:.0%} of it reads the prompts" in page
+    assert limiters(found.first)[0][0] != limiters(found.middle)[0][0]  # the two are limited by different units
+    assert "What limits it, while generating" in page
+    step = render_model(found.first, [], spec)
+    assert "reads the prompts" not in step and "while generating" not in step

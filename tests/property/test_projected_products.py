@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.bands import gemm_band
 from gpusim.tile.gemm import GemmShape, project_gemm
-from gpusim.tile.library import library_of
+from gpusim.tile.library import kernels_of, library_of
 from gpusim.tile.machine import tile_machine
 
 SIZES = st.sampled_from([1, 7, 16, 33, 128, 257, 1024, 2049])
@@ -70,7 +71,7 @@ def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
 
 def test_a_generation_with_figures_of_another_is_less_sure_than_those_are_of_their_own():
     own = max(gemm_band(generation, "bf16", 64).factor for generation in ("ampere", "hopper"))
-    borrowed = gemm_band("blackwell", "bf16", 64)
+    borrowed = gemm_band("ada", "bf16", 64)
     assert borrowed.factor > own and "each other's figures" in borrowed.reason
 
 
@@ -80,3 +81,25 @@ def test_a_board_of_few_watts_is_slower_in_arithmetic_and_not_in_launches(gpu):
     large, small = GemmShape(4096, 4096, 4096), GemmShape(1, 128, 128)
     assert project_gemm(spec, large).seconds > 1.1 * project_gemm(spec, large, limit_watts=math.inf).seconds
     assert project_gemm(spec, small).seconds < 1.02 * project_gemm(spec, small, limit_watts=math.inf).seconds
+
+
+@pytest.mark.parametrize(
+    ("gpu", "figures"),
+    [("b200", "blackwell"), ("gb200", "blackwell"), ("h200", "hopper"), ("rtx5090", "ampere"), ("rtx_pro_6000", "ampere"), ("l40s", "ampere")],
+)  # fmt: skip
+def test_what_feeds_the_tensor_cores_decides_whose_kernels_run(gpu, figures):
+    spec = load_gpu(gpu)
+    assert library_of(kernels_of(spec)).generation == figures
+    assert gemm_band(kernels_of(spec), "bf16", 64).validated == (figures == spec.generation)
+
+
+def test_a_generation_that_no_table_has_goes_by_its_tensor_cores():
+    for gpu, family in (("b200", "blackwell"), ("h100", "hopper"), ("a100_80gb", "ampere")):
+        assert kernels_of(replace(load_gpu(gpu), generation="later")) == family
+
+
+def test_reads_take_their_own_share_of_the_rate_where_one_is_known():
+    spec = load_gpu("h200")
+    less = replace(spec, dram=replace(spec.dram, read_efficiency=0.0))
+    rates = [tile_machine(each, "bf16").dram_bytes_per_cycle for each in (spec, less)]
+    assert rates[0] / rates[1] == pytest.approx(spec.dram.read_efficiency / spec.dram.efficiency)

@@ -412,3 +412,24 @@ _UNITS = [(name, section) for name in ("sm_90", "sm_100", "sm_103", "sm_120") fo
 def test_every_form_of_the_asynchronous_units_is_emulated(name, section):
     found = ptx_forms.survey(name, [section])
     assert found.statements > 50 and not found.examples
+
+
+def test_a_function_that_is_called_by_any_name_is_no_form_of_its_own() -> None:
+    text = """.version 8.0
+.target sm_90
+.address_size 64
+.func (.param .b32 out) _Z7squaredf(.param .b32 in) {
+  .reg .f32 %f<2>; ld.param.f32 %f0, [in]; mul.f32 %f1, %f0, %f0; st.param.f32 [out], %f1; ret;
+}
+.visible .entry k(.param .u64 x) {
+  .reg .u64 %p; .reg .f32 %f<2>; ld.param.u64 %p, [x]; ld.f32 %f0, [%p];
+  { .param .b32 a; .param .b32 b; st.param.f32 [a], %f0; call (b), _Z7squaredf, (a); ld.param.f32 %f1, [b]; }
+  st.f32 [%p], %f1; ret;
+}
+"""
+    cubin, said = ptx_forms.link(text, "sm_90")
+    assert cubin, said
+    found = ptx_forms.Found()
+    for function, instruction in ptx_forms.instructions(cubin):
+        found.take(instruction, function)
+    assert any(form.startswith("CALL") for form in found.forms) and not found.examples

@@ -364,13 +364,15 @@ def test_elements_are_converted_as_their_type_says() -> None:
 
 @pytest.mark.parametrize(("name", "packed"), [("packed_4_in_8", 16), ("packed_4_in_16", 8), ("packed_6_in_16", 12)])
 def test_packed_elements_are_spread_over_sixteen_bytes(name: str, packed: int) -> None:
+    """The mbarrier is told of the bytes that they take in global memory: with any other number the kernel would hang."""
     bits = 6 if "6" in name.split("_")[1] else 4
     shape = (4, 256)
     tensor = np.random.default_rng(3).integers(0, 256, (4, 256 * bits // 8)).astype(np.uint8)
     map_ = gpusim.TensorMap(tensor, (2, 128), element_type=name, shape=shape)
     row = 128 * bits // 8 if packed == 16 else 128
     out = np.zeros(2 * row, np.uint8)
-    launch("load_2d", map_, out, len(out), 2 * row, 128, 3, 0, 0, 0, 0, 0, 0, gpu=(10, 0))
+    told = 2 * 128 * bits // 8
+    launch("load_2d", map_, out, len(out), told, 128, 3, 0, 0, 0, 0, 0, 0, gpu=(10, 0))
     wanted = np.zeros(2 * row, np.uint8)
     parts = tensor[3, 128 * bits // 8 :].reshape(-1, packed)
     wanted.reshape(2, -1, 16)[0, :, :packed] = parts

@@ -24,6 +24,17 @@ def add(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, n: cutlass.Int32):
 
 
 @cute.kernel
+def add_one_kernel(a: cute.Pointer, b: cute.Pointer):
+    thread, _, _ = cute.arch.thread_idx()
+    cute.make_tensor(b, cute.make_layout(32))[thread] = cute.make_tensor(a, cute.make_layout(32))[thread] + 1.0
+
+
+@cute.jit
+def add_one(a: cute.Pointer, b: cute.Pointer):
+    add_one_kernel(a, b).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
 def transpose_kernel(a: cute.Tensor, b: cute.Tensor):
     thread, _, _ = cute.arch.thread_idx()
     column, row, _ = cute.arch.block_idx()

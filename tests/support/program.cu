@@ -48,6 +48,9 @@ int main(int argc, char **argv) {
     cudaMalloc(&x, n * sizeof(int));
     int *none = pinned, *held = pinned;  // of no bytes: null, and no error
     if (cudaMalloc(&none, 0) || cudaMallocHost(&held, 0) || none || held || cudaFree(none) || cudaFreeHost(held)) return 9;
+    none = pinned;
+    if (cudaMallocAsync(&none, 0, 0) || none || cudaMallocManaged(&none, 0) != cudaErrorInvalidValue) return 9;
+    cudaGetLastError();
     cudaMemcpy(x, pinned, n * sizeof(int), cudaMemcpyHostToDevice);
     cudaMemcpyToSymbol(scale, factors, sizeof(factors));
     cudaMemcpyToSymbol(offset, &nine, sizeof(nine));

@@ -74,6 +74,25 @@ def test_a_bank_opens_rows_no_faster_than_its_row_cycle():
     assert after[1] == ROW_CYCLE + ROW_CHANGE  # ready at it
 
 
+def test_who_comes_while_a_bank_is_refreshed_waits_for_the_end_of_it():
+    interval, busy = 100, 12  # in ns
+    waits = []
+    for bank in range(2):
+        begins = [
+            bursts(ask(NS * at, bank), dram__refresh_interval_ns=float(interval), dram__refresh_ns=float(busy))[0][0]
+            - ROW_CHANGE
+            for at in range(2 * interval)
+        ]
+        waits.append([begin - NS * at for at, begin in enumerate(begins)])
+        assert waits[bank][:interval] == waits[bank][interval:]  # once an interval
+        first = next(at for at in range(1, 2 * interval) if waits[bank][at] and not waits[bank][at - 1])
+        held = waits[bank][first : first + busy]
+        assert (busy - 1) * NS < held[0] <= busy * NS
+        assert held == [held[0] - NS * after for after in range(busy)]
+        assert sum(wait > 0 for wait in waits[bank]) == 2 * busy
+    assert waits[0] != waits[1]
+
+
 def test_another_bank_opens_its_row_meanwhile():
     begins, _ = bursts(ask(0), ask(0, bank=1, sequence=1))
     assert begins == {0: ROW_CHANGE, 1: ROW_CHANGE + 2 * BURST}  # only the bus is shared

@@ -171,6 +171,41 @@ def test_the_least_recently_used_line_is_evicted_and_written_back_once():
     assert parts[1].counters()["dram__bytes_write.sum"] == 128
 
 
+def test_a_line_that_only_the_far_half_has_read_is_evicted_before_older_ones_of_the_near_half():
+    """The far half keeps a copy of its own."""
+    a, b, c, d = lines_of(0, 4, same_set_as=NEAR)
+    parts = fresh()
+    answer_ns(parts, request(0, a, sm=0, sectors=1))
+    answer_ns(parts, request(1000, b, sm=1, sectors=1))  # SM 1 is wired to partition 1
+    answer_ns(parts, request(2000, c, sm=0, sectors=1))  # evicts b, not a
+    (still,) = answer_ns(parts, request(3000, a, sm=0, sectors=1))
+    assert still - 3000 == pytest.approx(HIT)
+    # A line that the near half has read too is as any other, whoever read it last.
+    parts = fresh()
+    answer_ns(parts, request(0, a, sm=0, sectors=1))
+    answer_ns(parts, request(1000, b, sm=0, sectors=1))
+    answer_ns(parts, request(2000, b, sm=1, sectors=1))
+    answer_ns(parts, request(3000, c, sm=0, sectors=1))  # evicts a
+    (still,) = answer_ns(parts, request(4000, b, sm=0, sectors=1))
+    assert still - 4000 == pytest.approx(HIT)
+    # Of two that only the far half has read the older one goes.
+    parts = fresh()
+    for time, line in ((0, a), (1000, b), (2000, c)):
+        answer_ns(parts, request(time, line, sm=1, sectors=1))
+    (still,) = answer_ns(parts, request(3000, b, sm=0, sectors=1))
+    assert still - 3000 == pytest.approx(HIT)
+    # And a whole turn of the cache later it stays before what the near half read then.
+    parts = fresh()
+    answer_ns(parts, request(0, a, sm=0, sectors=1))
+    others = [line for line in lines_of(0, 40) if slice_of(line, LAYOUT) != slice_of(a, LAYOUT)]
+    for number in range(SLICES * SETS * WAYS):
+        answer_ns(parts, request(1000 * (number + 1), others[number % 2], sm=0, sectors=1))
+    answer_ns(parts, request(90_000, b, sm=1, sectors=1))
+    answer_ns(parts, request(91_000, d, sm=0, sectors=1))  # evicts a
+    (still,) = answer_ns(parts, request(92_000, b, sm=0, sectors=1))
+    assert still - 92_000 == pytest.approx(HIT)
+
+
 def test_evicting_a_sector_written_in_part_reads_and_writes_it():
     parts = fresh()
     a, b, c = lines_of(0, 3, same_set_as=NEAR)

@@ -104,3 +104,9 @@ def test_a_product_and_a_collective_that_both_want_all_of_dram_get_it_by_their_s
     assert cycles == pytest.approx(alone / 0.75, rel=0.1)
     # One that moves nothing there and holds an SM that the product does not miss changes nothing.
     assert beside(128, 1, 0, 1024.0, 0.0, sms=65, dram=64.0)[0] == pytest.approx(alone, rel=1e-9)
+
+
+def test_a_block_that_loads_nothing_ahead_waits_for_each_step_however_many_there_are():
+    """Steps of a large grid are worked on together, but not those whose loads nothing hides."""
+    fine, coarse = (run(1024, 1024, 4096, sms=16, stages=1, events=events)[0] for events in (10**9, 500))
+    assert coarse == fine

@@ -105,13 +105,34 @@ def _moe(dtype: str, block_scaled: bool = False) -> Callable[[GpuSpec, Any, Any]
     return seconds
 
 
-def _mla_generation(spec: GpuSpec, row: Any, library: Any) -> float:
-    return project_mla(spec, MlaShape(int(row.batch_size), 1, int(row.step) + 1, int(row.num_heads)), library).seconds
+def _moe_marlin(spec: GpuSpec, row: Any, library: Any) -> float:
+    """SGLang's rows (A100) with several GPUs take as long as if a GPU had the tokens that chose one of its experts, and went over all choices of theirs: at 12,288 tokens of
+    eight choices each, balanced, 19.5 to 20 ms on one to eight GPUs, 9.6, 4.8, 2.4, 1.2 and 0.6 ms on 16 to 256."""
+    if spec.generation != "ampere" or row.moe_ep_size == 1:
+        return _moe("int4_wo")(spec, row, library)
+    experts, top_k = int(row.num_experts) // int(row.moe_ep_size), int(row.topk)
+    tokens = -(-int(row.num_tokens) * min(top_k, int(row.moe_ep_size)) // int(row.moe_ep_size))
+    op = MoeOp(
+        tokens, int(row.hidden_size), int(row.inter_size), experts, min(top_k, experts), "int4_wo", 1, int(row.moe_tp_size), _distribution(row)
+    )  # fmt: skip
+    return project_moe(spec, op, library).seconds
 
 
-def _mla_context(spec: GpuSpec, row: Any, library: Any) -> float:
-    shape = MlaShape(int(row.batch_size), int(row.isl), int(row.isl), int(row.num_heads), "context")
-    return project_mla(spec, shape, None, library).seconds
+def _mla_generation(kv_dtype: str = "") -> Callable[[GpuSpec, Any, Any], float]:
+    def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
+        shape = MlaShape(int(row.batch_size), 1, int(row.step) + 1, int(row.num_heads), kv_dtype=kv_dtype)
+        return project_mla(spec, shape, library).seconds
+
+    return seconds
+
+
+def _mla_context(kv_dtype: str = "") -> Callable[[GpuSpec, Any, Any], float]:
+    def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
+        queries = int(row.isl)
+        shape = MlaShape(int(row.batch_size), queries, queries, int(row.num_heads), "context", kv_dtype=kv_dtype)
+        return project_mla(spec, shape, None, library).seconds
+
+    return seconds
 
 
 def _encoder(spec: GpuSpec, row: Any, library: Any) -> float:
@@ -131,16 +152,28 @@ def _rows(table: pd.DataFrame) -> Any:
 
 KINDS = {
     "gemm_fp8": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("fp8", False),
+        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", False),
         lambda generation: library_of(generation, "fp8"), _GEMM,
     ),
     "gemm_fp8_block": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("fp8", True),
+        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", True),
         lambda generation: library_of(generation, "fp8_block"), _GEMM,
+    ),
+    "gemm_nvfp4": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("nvfp4",), "suspect": (0,)}, {"b200": "vllm"}, _rows, _gemm("nvfp4", False),
+        lambda generation: library_of(generation, "nvfp4"), _GEMM,
     ),
     "gemm_int8": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("sq",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8", False),
         lambda generation: library_of(generation, "int8"), _GEMM,
+    ),
+    "gemm_int8_wo": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8_wo", False),
+        lambda generation: library_of(generation, "int8_wo"), _GEMM,
+    ),
+    "gemm_int4_wo": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("int4_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int4_wo", False),
+        lambda generation: library_of(generation, "int4_wo"), _GEMM,
     ),
     "bmm": Kind(
         ("op_name", "num_tokens", "num_heads"), {"bmm_dtype": ("bfloat16",)}, {"a100_80gb": "", "h100": ""}, _rows,
@@ -155,17 +188,34 @@ KINDS = {
         _MOE_SHAPE, {"moe_dtype": ("fp8",)}, {"h100": "moe_torch_flow_cutlass"}, _rows, _moe("fp8"),
         lambda generation: moe_library_of(generation, "fp8"), _MOE,
     ),
+    "moe_int4_wo": Kind(
+        _MOE_SHAPE, {"moe_dtype": ("int4_wo",)}, {"a100_80gb": "sglang_marlin_moe", "h100": "vllm_marlin_int4_moe"}, _rows, _moe_marlin,
+        lambda generation: moe_library_of(generation, "int4_wo"), _MOE,
+    ),
+    "moe_mxfp4_wo": Kind(
+        _MOE_SHAPE, {"moe_dtype": ("w4a16_mxfp4",)}, {"h100": "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"}, _rows, _moe("mxfp4_wo"),
+        lambda generation: moe_library_of(generation, "mxfp4_wo"), _MOE,
+    ),
     "mla_generation": Kind(
         ("batch_size", "step", "num_heads"), {"kv_cache_dtype": ("bfloat16",)}, {"a100_80gb": "trtllm", "h100": "trtllm"},
-        lambda table: 1152.0 * table.batch_size * (table.step + 1), _mla_generation, mla_library_of, _MLA,
+        lambda table: 1152.0 * table.batch_size * (table.step + 1), _mla_generation(), mla_library_of, _MLA,
     ),
     "mla_context": Kind(
         ("batch_size", "isl", "num_heads"), {"kv_cache_dtype": ("bfloat16",)}, {"a100_80gb": "trtllm", "h100": "trtllm"},
-        lambda table: table.isl, _mla_context, mla_context_library_of, _CONTEXT,
+        lambda table: table.isl, _mla_context(), mla_context_library_of, _CONTEXT,
+    ),
+    "mla_generation_fp8": Kind(
+        ("batch_size", "step", "num_heads"), {"kv_cache_dtype": ("fp8",)}, {"h100": "trtllm"},
+        lambda table: 576.0 * table.batch_size * (table.step + 1), _mla_generation("fp8"), lambda generation: mla_library_of(generation, "fp8"), _MLA,
+    ),
+    "mla_context_fp8": Kind(
+        ("batch_size", "isl", "num_heads"), {"kv_cache_dtype": ("fp8",)}, {"h100": "trtllm"},
+        lambda table: table.isl, _mla_context("fp8"), lambda generation: mla_context_library_of(generation, "fp8"), _CONTEXT,
     ),
     "encoder": Kind(
         ("batch_size", "isl", "num_heads", "head_dim"), {"attn_dtype": ("bfloat16",)}, {"h100": "vllm"},
-        lambda table: table.isl, _encoder, lambda generation: context_library_of(generation, causal=False), _CONTEXT,
+        lambda table: table.isl, _encoder, lambda generation: context_library_of(generation, causal=False),
+        (*_CONTEXT, "padding_ns"),
     ),
     "quantize": Kind(
         ("m", "k"), {"quant_dtype": ("fp8",)}, {"h100": "vllm"}, lambda table: 3.0 * table.m * table.k, _quantize,
@@ -174,7 +224,8 @@ KINDS = {
 }  # fmt: skip
 #: File of each kind's rows.
 FILES = {
-    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_int8": "gemm", "bmm": "mla_bmm", "moe_bf16": "moe", "moe_fp8": "moe",
-    "mla_generation": "mla_generation", "mla_context": "mla_context", "encoder": "attention_encoder",
+    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
+    "moe_bf16": "moe", "moe_fp8": "moe", "moe_int4_wo": "moe", "moe_mxfp4_wo": "moe",
+    "mla_generation": "mla_generation", "mla_context": "mla_context", "mla_generation_fp8": "mla_generation", "mla_context_fp8": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
 }  # fmt: skip

@@ -62,7 +62,7 @@ def cubin_of(package: str, source: Path, entry: str, options: tuple[str, ...], t
 @cache
 def _library(package: str) -> ctypes.CDLL:
     name, _, version = package.partition("==")
-    hint = f'python -m pip install "{package}", or --compiler installed'
+    hint = f'python -m pip install "{package}", or --compiler installed (the extra gpusim[validation] has those of all sets)'
     try:
         found = distribution(name)
     except PackageNotFoundError:

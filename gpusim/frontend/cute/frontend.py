@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.device_code import device_code
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
+from gpusim.launch.memory import extent
 
 INSTALL_HINT = 'pip install "gpusim[cute]"'
 _PREFIX = "gpusim"
@@ -78,14 +79,20 @@ class CuteFrontEnd(FrontEnd):
     def pack(self, kernel: Any, binary: KernelBinary, args: tuple, arrays: HostArrays) -> bytes:
         if not isinstance(binary, CuteBinary) or binary.host is None:
             raise UsageError(f"{binary.name}: its host code is not here: capture it from its source")
-        tensors, places = [], []
+        tensors, places, pointers, known = [], [], [], list[_Mapped]()
         for place, value in enumerate(args):
             label = f"argument {place}"
             tensor = _argument(value, f"{label} of {kernel.__name__}")
             tensors.append(tensor)
             if _is_tensor(tensor):
                 word = ctypes.c_uint64.from_address(int(tensor.__c_pointers__()[0]))
-                places.append((word, word.value, arrays.map(_memory_of(tensor), label)))
+                memory = _memory_of(tensor)
+                places.append((word, word.value, arrays.map(memory, label)))
+                known.append(_Mapped(memory, places[-1][2]))
+            pointers += _pointers_in(tensor)
+        for pointer in pointers:
+            word = ctypes.c_uint64.from_address(int(pointer.__c_pointers__()[0]))
+            places.append((word, word.value, _device_address(word.value, kernel, known, arrays)))
         with self._lock:
             for word, _, device in places:
                 word.value = device
@@ -94,6 +101,45 @@ class CuteFrontEnd(FrontEnd):
             finally:
                 for word, host, _ in places:
                     word.value = host
+
+
+class _Mapped(NamedTuple):
+    """Host memory and its device address."""
+
+    array: np.ndarray
+    device: int
+
+    def offset(self, address: int) -> int:
+        """Of a host address in the memory; -1 if it is not in it."""
+        low, size = extent(self.array)
+        return address - low if low <= address < low + size else -1
+
+
+def _pointers_in(value: Any) -> list[Any]:
+    """The DSL's pointers in an argument, also within tuples."""
+    if isinstance(value, (tuple, list)):
+        return [each for item in value for each in _pointers_in(item)]
+    return [value] if hasattr(value, "memspace") and hasattr(value, "__c_pointers__") else []
+
+
+def _device_address(address: int, kernel: CuteKernel, known: list[_Mapped], arrays: HostArrays) -> int:
+    """Where the host address of a pointer lies on the device; its array is mapped once and then stands in ``known``. Raises UsageError for one
+    in no array."""
+    if address == 0:
+        return 0
+    for array in (None, *kernel.memory):
+        if array is not None:
+            if _Mapped(array, 0).offset(address) < 0:
+                continue
+            known.append(
+                _Mapped(array, arrays.map(array, "memory of a pointer") - (array.ctypes.data - extent(array)[0]))
+            )
+        for each in known:
+            if (offset := each.offset(address)) >= 0:
+                return each.device + offset
+    raise UsageError(
+        f"{kernel.__name__}: a pointer to 0x{address:x} lies in no array: name the array, gpusim.cute(..., memory=[array])"
+    )
 
 
 def _compile(kernel: CuteKernel, tensors: list[Any], target: str, lines: bool) -> tuple[HostCode, Any]:

@@ -34,6 +34,16 @@ def lower_nop(instruction: Instruction) -> MicroOp | None:
     return _nop()
 
 
+def lower_launch_dependents(instruction: Instruction) -> MicroOp | None:
+    """Every form: launches run one after another, so nothing that the emulator could see changes; the trace says where it stands."""
+    return _nop(int(Flag.LAUNCH_DEPENDENTS))
+
+
+def lower_grid_wait(instruction: Instruction) -> MicroOp | None:
+    """Every form: the grid that it waits for has ended, so nothing that the emulator could see changes; the trace says where it stands."""
+    return _nop(int(Flag.GRID_WAIT))
+
+
 def lower_fence(instruction: Instruction) -> MicroOp | None:
     """MEMBAR and its kin: the emulator's memory is always in order."""
     wide = {"GPU", "SYS", "VC"} & set(instruction.modifiers)
@@ -333,10 +343,10 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
     )
 
 
-def _without_effect(mnemonics: tuple[str, ...], coverage: str) -> tuple[Opcode, ...]:
+def _without_effect(mnemonics: tuple[str, ...], coverage: str, lowering: Lower = lower_nop) -> tuple[Opcode, ...]:
     return tuple(
         Opcode(
-            mnemonic=mnemonic, summary="no effect on values", lowering=lower_nop,
+            mnemonic=mnemonic, summary="no effect on values", lowering=lowering,
             bodies=(ops.NOP,), pipe=PipeClass.NONE, coverage=coverage, flops=NO_FLOPS,
         )
         for mnemonic in mnemonics
@@ -357,7 +367,9 @@ _DIRECT = (ops.BRANCH, ops.BRANCH_DIVERGENT, ops.BRANCH_INDEXED)
 _INDEXED = (ops.BRANCH_INDEXED,)
 
 OPCODES = (
-    *_without_effect(("NOP", "PMTRIG", "ACQBULK", "PREEXIT", "ENDCOLLECTIVE"), OTHER),
+    *_without_effect(("NOP", "PMTRIG", "ENDCOLLECTIVE"), OTHER),
+    *_without_effect(("ACQBULK",), OTHER, lower_grid_wait),
+    *_without_effect(("PREEXIT",), OTHER, lower_launch_dependents),
     *_without_effect(("ERRBAR", "CGAERRBAR", "CCTLL", "CCTLT"), "fence"),
     Opcode(
         mnemonic="CCTL", summary="cache control", lowering=lower_cache_control,

@@ -19,7 +19,23 @@ from gpusim.project.operator import Shape
 from gpusim.project.prices import Prices
 from gpusim.tile.operators import AttentionOp, GemmOp, MoeOp
 
-_DTYPES = {"bfloat16": "bf16", "fp8": "fp8"}
+#: What AIConfigurator calls formats (GEMMQuantMode, MoEQuantMode of its sdk) -> :data:`gpusim.tile.formats.FORMATS`; those that a GPU has no products of are left out.
+_DTYPES = {
+    "bfloat16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int8_wo": "int8_wo",
+    "int4_wo": "int4_wo",
+}
+_EXPERTS_DTYPES = {
+    "bfloat16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int4_wo": "int4_wo",
+    "w4a16_mxfp4": "mxfp4_wo",
+}
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 _MOST_BYTES = 1 << 30
 
@@ -114,7 +130,7 @@ def _experts(config: Decoder, prices: Prices, most_tokens: int) -> Iterator[dict
         for ep in (1, 2, 4, 8)
         if tp * ep <= 8 and experts.routed % ep == 0 and experts.hidden % tp == 0
     ]
-    for name, dtype in _DTYPES.items():
+    for name, dtype in _EXPERTS_DTYPES.items():
         for tp, ep in ways:
             for tokens in sizes(most_tokens):
                 op = MoeOp(tokens, config.hidden, experts.hidden, experts.routed, experts.per_token, dtype, ep, tp)

@@ -1,0 +1,90 @@
+"""A board's power limit in projections: every operator that takes power takes longer under a lower one, and no command forgets it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+from gpusim.commands.project import project
+from gpusim.energy.figures import limit_watts_of
+from gpusim.energy.operator import energy_of
+from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.gpus.override import override_gpu
+from gpusim.project.prices import Prices
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
+
+H100 = load_gpu("h100")
+OPERATORS = {
+    "product": GemmOp(4096, 4096, 4096),
+    "products in a batch": GemmOp(512, 512, 512, batch=64),
+    "fp8": GemmOp(4096, 4096, 4096, "fp8"),
+    "generation": AttentionOp("generation", 64, 1, 8192, 64, 8, 128),
+    "context": AttentionOp("context", 4, 4096, 4096, 32, 8, 128),
+    "latent generation": AttentionOp("generation", 64, 1, 4096, 128, 1, 1, kind="mla"),
+    "latent context": AttentionOp("context", 2, 2048, 2048, 64, 1, 1, kind="mla"),
+    "experts": MoeOp(4096, 4096, 2048, 64, 4),
+    "memory": MemoryOp("norm", 1e9, 1e9),
+}
+
+
+@pytest.mark.parametrize("op", OPERATORS.values(), ids=OPERATORS)
+def test_a_lower_limit_never_shortens_an_operator_and_a_low_one_slows_it(op) -> None:
+    seconds = [Prices(H100, limit_watts=watts).of(op).seconds for watts in (math.inf, 700.0, 400.0, 200.0, 140.0)]
+    assert seconds == sorted(seconds)
+    assert seconds[-1] > 1.1 * seconds[0]
+
+
+def test_what_waits_for_dram_keeps_its_time_until_its_clock_is_far_down() -> None:
+    op = OPERATORS["generation"]
+    free, mild = (Prices(H100, limit_watts=watts).of(op) for watts in (math.inf, 350.0))
+    assert energy_of(H100, free, math.inf).average_watts > 350.0
+    assert mild.seconds < 1.02 * free.seconds
+    assert energy_of(H100, mild, 350.0).average_watts < 350.001
+
+
+@pytest.mark.parametrize("gpu", list_gpus())
+def test_every_gpu_has_a_limit_above_what_it_takes_at_rest(gpu: str) -> None:
+    assert limit_watts_of(gpu)
+    assert Prices(load_gpu(gpu)).of(MemoryOp("norm", 1e8, 1e8)).seconds > 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "gemm 4096 4096 4096",
+        "gemm 4096 4096 4096 --dtype fp8",
+        "attention --batch 64 --length 8192 --heads 64 --kv-heads 8",
+        "attention --phase context --batch 4 --length 4096 --heads 32",
+        "moe 4096 --hidden 4096 --intermediate 2048 --experts 8 --top-k 2",
+        "llama3_8b --phase prefill",
+        "llama3_8b --phase prefill --sweep batch=1,2",
+    ],
+)
+def test_each_command_takes_a_limit_and_keeps_the_mean_power_within_it(command: str) -> None:
+    rows = []
+    for limit in ("700", "160"):
+        ran = CliRunner().invoke(
+            project, [*command.split(), "--gpu", "h100", "--power-limit-watts", limit, "--format", "json"]
+        )
+        assert ran.exit_code == 0, ran.output
+        rows.append(json.loads(ran.stdout)[0])
+    time, watts = ("us", "average_watts") if "us" in rows[0] else ("step_ms", "watts_per_gpu")
+    assert rows[1][time] > 1.1 * rows[0][time]
+    assert rows[1][watts] <= 160.1
+
+
+def test_a_limit_below_what_idles_is_refused_in_one_line() -> None:
+    ran = CliRunner().invoke(
+        project, ["attention", "--batch", "1", "--length", "512", "--heads", "8", "--power-limit-watts", "50"]
+    )
+    assert ran.exit_code != 0 and "at rest" in str(ran.exception or ran.output)
+
+
+def test_a_gpu_of_which_a_value_is_changed_keeps_its_boards_limit() -> None:
+    changed = override_gpu(H100, ("l2.slice_bytes_per_ns=105",))
+    assert limit_watts_of(changed.name) == 700.0
+    op = OPERATORS["product"]
+    assert Prices(changed).of(op).seconds > 1.05 * Prices(changed, limit_watts=math.inf).of(op).seconds

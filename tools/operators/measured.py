@@ -1,0 +1,19 @@
+"""Which measured rows there are: of which GPUs, and whose set the figures of a generation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+_POWER_RUNS = "B200-SXM-180GB"
+#: Names of measured GPUs -> descriptions.
+GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100", _POWER_RUNS: "b200"}
+#: Generations with figures of their own -> whose rows set them.
+FITTED_GPUS = {"ampere": "a100_80gb", "hopper": "h100", "blackwell": "b200"}
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """The file's rows; those of power runs, which are one GPU's and mark none as suspect, with both columns."""
+    table = pd.read_csv(path)
+    return table if "gpu" in table else table.assign(gpu=_POWER_RUNS, suspect=0)
