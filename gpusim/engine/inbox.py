@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.errors import SpecError
 from gpusim.io.jit_direct import direct
 from gpusim.model.compiled import compiled, inlined
 from gpusim.model.messages import NEVER
@@ -21,7 +22,7 @@ _FEW = 12
 #: What a tally counts: messages that are due, messages that are kept, and the earliest time of those.
 _DUE, _KEPT, _EARLIEST = range(3)
 #: Bits of a key that hold the message's place among those that are due; its time stands above them, as in a key of
-#: :mod:`gpusim.model.event_heap`. All SMs of the largest GPU have a twentieth of so many requests under way at most.
+#: :mod:`gpusim.model.event_heap`. All SMs of the largest GPU have a twentieth of so many requests under way at most; more are refused.
 _PLACE_BITS = 22
 _PLACES = (1 << _PLACE_BITS) - 1
 
@@ -191,6 +192,10 @@ class Inbox:
             return
         count = sum(map(len, self._waiting))
         if len(self._due) < count:
+            if count > _PLACES:
+                raise SpecError(
+                    f"{count:,} messages wait for one part of the machine, of at most {_PLACES:,}: simulate fewer SMs or shorter windows"
+                )
             self._keys = np.empty((2, 2 * count), np.int64)
             room = (2 * count, self._words)
             self._due, self._out, self._kept, self._spare = (np.empty(room, np.int64) for _ in range(4))

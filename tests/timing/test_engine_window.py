@@ -23,7 +23,7 @@ from gpusim.engine.l2 import L2Part
 from gpusim.engine.run_ahead import RunAhead
 from gpusim.engine.sm import SmGroup
 from gpusim.engine.window import WindowScheduler
-from gpusim.errors import DeadlockError, LaunchError, TraceFormatError, UsageError
+from gpusim.errors import DeadlockError, LaunchError, SpecError, TraceFormatError, UsageError
 from gpusim.model.messages import NEVER, RESPONSE
 
 LATENCY = 50
@@ -236,6 +236,13 @@ def test_a_block_may_outlive_the_chunks_behind_its_own():
 
 
 MESSAGE = np.dtype([("time", "<i8"), ("sequence", "<i4"), ("sm", "<i2"), ("kind", "<i2")])
+
+
+def test_an_inbox_refuses_more_messages_than_its_keys_can_tell_apart():
+    inbox = Inbox(MESSAGE, (("sm", 12), ("sequence", 20)))
+    inbox.add(np.zeros(1 << 22, MESSAGE))
+    with pytest.raises(SpecError, match="4,194,304 messages wait for one part of the machine"):
+        inbox.ordered()
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 3)), max_size=30), max_size=6), st.data())
