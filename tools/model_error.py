@@ -4,7 +4,7 @@
     python tools/model_error.py --format csv       the rows alone
     python tools/model_error.py --record           and keep the means for the pages (traces/library/model_errors.json), and what widens intervals (gpusim/project/errors.json)
 
-Rows (traces/library/whole_models.csv, models beside it as config.json files) set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
+Rows (traces/library/whole_models.csv, models beside it as config.json files) are projected with the attention kernels of the framework that was measured and set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
 TensorRT-LLM's documentation (docs/source/performance.md of 0.5 and 0.6.1: static batches of requests by gptSessionBenchmark, FP8 weights and cache on Hopper and Ada, FP16 on
 A100), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node). TensorRT-LLM's
 table of A100 says tokens a second where that of H100 says tokens a second and GPU; the rows of several GPUs only make sense as the latter, and are taken so. Clocks and
@@ -55,6 +55,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute,
         reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
+        framework="trtllm" if row.source.startswith("trtllm") else "vllm",
     )  # fmt: skip
     if row.phase == "request":
         seconds = project_request(prices, network, plan).seconds

@@ -9,6 +9,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
 from gpusim.project.plan import ALL_REDUCES, KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
+from gpusim.tile.attention import FRAMEWORKS
 
 _COUNT = click.IntRange(min=1)
 
@@ -113,6 +114,13 @@ _COUNT = click.IntRange(min=1)
     default="custom",
     show_default=True,
     help="Kernels that sum a layer's results over GPUs while serving: the framework's own, or NCCL's.",
+)
+@click.option(
+    "--framework",
+    type=click.Choice(FRAMEWORKS),
+    default=FRAMEWORKS[0],
+    show_default=True,
+    help="Whose attention kernels; not those of latent attention.",
 )
 @gpu_option("h100")
 @set_option()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpusim.errors import UsageError
 from gpusim.project.decoder import Decoder
+from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.formats import FORMATS
 
 PHASES = ("prefill", "decode", "mixed", "request", "train")
@@ -52,7 +53,7 @@ class Plan:
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
-    if not said otherwise)."""
+    if not said otherwise); ``framework``: whose kernels attention has."""
 
     phase: str
     batch: int = 1
@@ -73,6 +74,7 @@ class Plan:
     all_reduce: str = "custom"
     experts_dtype: str = ""
     page_tokens: int = 16
+    framework: str = FRAMEWORKS[0]
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -87,6 +89,7 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
+            ("framework", FRAMEWORKS),
             ("all_reduce", ALL_REDUCES),
         ):
             if getattr(self, name) not in known:

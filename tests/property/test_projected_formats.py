@@ -147,3 +147,12 @@ def test_the_memory_command_prints_what_was_asked_and_refuses_what_has_no_meanin
     for words, message in (("norm 4 4 --to fp8", "--to is for quantize"), ("copy 4 4 --no-residual", "--no-residual is for norm"), ("copy 4 4 --no-gate", "--no-gate is for activation")):  # fmt: skip
         assert run(f"project memory {words}".split()) == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_model_takes_the_attention_kernels_of_its_framework():
+    network, prices = decoder_of("llama3_8b"), Prices(H100)
+    ours, others = (project_model(prices, network, Plan("decode", batch=64, sequence=4096, framework=name)) for name in ("vllm", "trtllm"))  # fmt: skip
+    assert ours.step.seconds != others.step.seconds
+    assert [item for item in ours.items if item.operator.name != "attention"] == [item for item in others.items if item.operator.name != "attention"]  # fmt: skip
+    with pytest.raises(UsageError, match="framework is 'mine': known are vllm, sglang, trtllm"):
+        Plan("decode", framework="mine")
