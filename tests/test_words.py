@@ -104,7 +104,7 @@ class Words:
 
 @cache
 def words_of(path: Path) -> Words:
-    text = path.read_text()
+    text = path.read_text("utf-8")
     tree = ast.parse(text, str(path))
     said = [(line, comment) for line, row in enumerate(text.splitlines(), 1) for comment in re.findall(r"#(.*)", row)]
     for node in ast.walk(tree):
@@ -170,7 +170,7 @@ def test_a_word_is_found_wherever_it_is_retired(tmp_path: Path) -> None:
 
 def entries() -> dict[str, str]:
     """Term -> text of the glossary."""
-    found = re.findall(r"^- \*\*(.+?)\*\*: (.+?)(?=^- |\Z)", GLOSSARY.read_text(), re.M | re.S)
+    found = re.findall(r"^- \*\*(.+?)\*\*: (.+?)(?=^- |\Z)", GLOSSARY.read_text("utf-8"), re.M | re.S)
     assert len(found) == len(dict(found)), "a term stands in the glossary twice"
     return dict(found)
 
@@ -193,7 +193,7 @@ def unknown_names(term: str, text: str) -> Iterator[str]:
     for counter in re.findall(r"`([a-z0-9]+__[\w.]+)`", text):
         if counter.startswith("smsp__average_warps_issue_stalled_"):
             continue
-        if not any(counter in path.read_text() for path in SOURCES):
+        if not any(counter in path.read_text("utf-8") for path in SOURCES):
             yield f"{term}: gpusim knows no counter {counter}"
 
 
@@ -214,7 +214,7 @@ def exists(dotted: str) -> bool:
     path = folder / f"{parts.pop(0)}.py"
     if not path.is_file():
         return False
-    body = ast.parse(path.read_text()).body
+    body = ast.parse(path.read_text("utf-8")).body
     for part in parts:
         node = next((node for node in body if part in defined_by(node)), None)
         if node is None:
