@@ -231,6 +231,8 @@ def main(
     fitted: str | None, figures_of: str | None, form: str,
 ) -> None:  # fmt: skip
     dims = tuple(map(int, head_dims)) or HEAD_DIMS
+    if record and head_dims:
+        raise click.UsageError("--record keeps the errors of all heads: leave out --head-dim")
     if window and cache != "bf16":
         raise click.UsageError("--window is of rows with keys of 16 bits: leave out --cache")
     if fitted:
@@ -255,8 +257,6 @@ def main(
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:
         document = json.loads(RECORD.read_text(encoding="utf-8"))
-        if head_dims:
-            raise click.UsageError("--record keeps the errors of all heads: leave out --head-dim")
         # Of GPUs that these rows do not have, what was recorded stays.
         kind = attention_kind(phase, window, framework, cache)
         recorded = document.setdefault(kind, {"generations": {}, "regions": []})

@@ -198,10 +198,8 @@ class SmGroup:
         timing[at.L1_SETS] = sets
         timing[at.WARPS_PER_BLOCK] = launch.warps_per_block
         timing[at.CLUSTER_SIZE] = launch.cluster_blocks
-        timing[at.LOCAL_BYTES_PER_WARP] = -(-max(launch.local_bytes, 1) // 128) * 128 * 32
-        timing[at.SHARED_WINDOW] = launch.shared_window >> 24 if launch.shared_window else -1
-        timing[at.LOCAL_WINDOW] = launch.local_window >> 24 if launch.local_window else -1
         timing[at.CHAINED] = 0
+        self._place_memories([launch])
         first = not self._loaded
         table, operands = self._tables(program)
         timing[at.CODE_LINES] = table[:, LINE].max() + 1
@@ -217,13 +215,7 @@ class SmGroup:
         self.state.l1[:] = 0
         timing[at.L1_SETS] = sets_in(self.spec.l1, l1_bytes)
         timing[at.WARPS_PER_BLOCK], timing[at.CLUSTER_SIZE], timing[at.CHAINED] = launches[0].warps_per_block, 1, 1
-        local_bytes = max(launch.local_bytes for launch in launches)
-        timing[at.LOCAL_BYTES_PER_WARP] = -(-max(local_bytes, 1) // 128) * 128 * 32
-        for column, window in (
-            (at.SHARED_WINDOW, max(launch.shared_window for launch in launches)),
-            (at.LOCAL_WINDOW, max(launch.local_window for launch in launches)),
-        ):
-            timing[column] = window >> 24 if window else -1
+        self._place_memories(launches)
         first, tables, every_operand, code_lines = not self._loaded, [], [], 0
         for number, trace in enumerate(traces):
             table, operands = self._tables(trace.program)
@@ -238,6 +230,17 @@ class SmGroup:
         joined = np.concatenate(tables)
         self.state = for_program(self.state, joined, np.concatenate(every_operand), counts_down(joined), first)
         self.arena = arena
+
+    def _place_memories(self, launches: Sequence[Launch]) -> None:
+        """Note how much local memory a warp has, the most of ``launches``, and where generic addresses find local and shared memory."""
+        timing = self.state.timing
+        local_bytes = max(launch.local_bytes for launch in launches)
+        timing[at.LOCAL_BYTES_PER_WARP] = -(-max(local_bytes, 1) // 128) * 128 * 32
+        for column, window in (
+            (at.SHARED_WINDOW, max(launch.shared_window for launch in launches)),
+            (at.LOCAL_WINDOW, max(launch.local_window for launch in launches)),
+        ):
+            timing[column] = window >> 24 if window else -1
 
     def _tables(self, program: Program) -> tuple[np.ndarray, np.ndarray]:
         """The program's and its operands' table, kept for its next launch: making them takes longer than a small one."""
