@@ -175,11 +175,10 @@ def project_context(
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
     query_rows = used.narrow_query_rows if width <= _NARROW_WIDTH else used.query_rows
-    tiles, steps, longest = _steps(shape, packed, query_rows, used.kv_columns)
+    tiles, steps, longest, executed_scores = _steps(shape, packed, query_rows, used.kv_columns)
     blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
     scores = query_rows * used.kv_columns
-    executed_scores = _executed_scores(shape, packed, query_rows, used.kv_columns)
     executed = 4.0 * shape.batch * shape.heads * shape.head_dim * executed_scores
     # Of an SM that works on one block.
     step_cycles = scores * (4.0 * width / (machine.flops_per_cycle * used.rate) + used.score_cycles)
@@ -221,38 +220,23 @@ def project_context(
 
 
 @functools.lru_cache(1 << 16)
-def _steps(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -> tuple[int, int, int]:
-    """Tiles of one head's queries (``packed`` heads in one), the steps of all of them together, and of the one with the most."""
+def _steps(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -> tuple[int, int, int, float]:
+    """Tiles of one head's queries (``packed`` heads in one), the steps of all of them together, and of the one with the most; and of one head the scores that are worked out:
+    each query with all keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
     rows = shape.queries * packed
     tiles = -(-rows // query_rows)
     place = np.arange(tiles, dtype=np.int64)
-    last = (np.minimum((place + 1) * query_rows, rows) + packed - 1) // packed + shape.prefix
+    end = np.minimum((place + 1) * query_rows, rows)
+    last = (end + packed - 1) // packed + shape.prefix
     if not shape.causal:
         last = np.full(tiles, shape.prefix + shape.queries)
     first = np.zeros(tiles, np.int64)
     if shape.window:
         first = np.maximum(0, place * query_rows // packed + shape.prefix + 1 - shape.window)
-    counts = (last + kv_columns - 1) // kv_columns - first // kv_columns
-    return tiles, int(counts.sum()), int(counts.max())
-
-
-@functools.lru_cache(1 << 16)
-def _executed_scores(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -> float:
-    """Of one head: each query with all keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
-    rows = shape.queries * packed
-    place = np.arange(-(-rows // query_rows), dtype=np.int64)
-    end = np.minimum((place + 1) * query_rows, rows)
-    real = (end - place * query_rows) / packed
-    keys = shape.prefix + shape.queries
-    last = np.full(len(place), keys)
-    if shape.causal:
-        last = np.minimum(
-            (((end + packed - 1) // packed + shape.prefix + kv_columns - 1) // kv_columns) * kv_columns, keys
-        )
-    first = np.zeros(len(place), np.int64)
-    if shape.window:
-        first = np.maximum(0, place * query_rows // packed + shape.prefix + 1 - shape.window) // kv_columns * kv_columns
-    return float((real * (last - first)).sum())
+    begin, behind = first // kv_columns, (last + kv_columns - 1) // kv_columns
+    met = np.minimum(behind * kv_columns, shape.prefix + shape.queries) - begin * kv_columns
+    scores = float(((end - place * query_rows) / packed * met).sum())
+    return tiles, int((behind - begin).sum()), int((behind - begin).max()), scores
 
 
 def _title(shape: ContextShape) -> str:
