@@ -65,7 +65,7 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
     rate = _macs_per_cycle(spec, dtype)
     if not rate:
         instead = (
-            "; fp16 has"
+            "; take fp16"
             if dtype == "bf16"
             else ""
             if OPERANDS[dtype][0] >= 2
