@@ -35,7 +35,7 @@ class Kind:
 _GEMM = (
     "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
     "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
-    "shared_loads", "l2_share", "l2_rate_share", "convert_rate",
+    "shared_loads", "l2_share", "l2_rate_share", "convert_rate", "ragged_ns",
 )  # fmt: skip
 _MOE = (
     "routing_ns", "token_ns", "launch_ns", "rate_largest", "rate_large", "rate_medium", "rate_small", "dram_share",
