@@ -220,14 +220,14 @@ def _one(m, s, e, agent, rank):
         for lane in range(at.LANES):
             if mask >> lane & 1:
                 generic(m, s, agent, code, a + b * lane, size, reads, writes)
-                touch(m, s, agent, code, a + b * lane, size, reads, writes)
+                touch(m, s, agent, code, a + b * lane, size, reads, writes, c, e[table.EVENT_D])
         if reads and writes:
             release(m, s, agent, f[FLAG_ROW])
     elif kind == table.WATCH_COPY:
         for lane in range(at.LANES):
             if mask >> lane & 1:
                 copied(m, s, agent, code, a + b * lane, m.code[code, SIZE])
-                touch(m, s, agent, code, a + b * lane, m.code[code, SIZE], False, True)
+                touch(m, s, agent, code, a + b * lane, m.code[code, SIZE], False, True, np.int64(0), np.int64(0))
     elif kind == table.WATCH_ORDER:
         acquire(m, s, agent, f[FLAG_ROW])
         release(m, s, agent, f[FLAG_ROW])

@@ -92,7 +92,8 @@ BLOCK_COLUMNS = ALLOCATION_STEPS + UNITS
 
 # ---- touched int64[slots, BLOCKS, bytes, TOUCH_COLUMNS]: of each byte, where ordinary accesses are looked at ------------
 # its last writer and readers of two warps (1 + agent, step and code, whether atomic)
-WRITTEN, TOUCH_WRITER, TOUCH_READER, TOUCH_COLUMNS = 0, 1, 4, 10
+# TOUCH_VALUE: 1 + what the last write left there, 0: not known
+WRITTEN, TOUCH_WRITER, TOUCH_READER, TOUCH_VALUE, TOUCH_COLUMNS = 0, 1, 4, 10, 11
 
 # ---- tensor int64[slots, BLOCKS, halves of the lanes, MEMORY_COLUMNS, columns] -------------------------
 # the tensor core's last work that writes and that reads a column (1 + agent, number, code), then steps and codes of loads and of stores by warp
