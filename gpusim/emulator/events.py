@@ -31,7 +31,7 @@ EVENT_ROWS = 1 << 17
 #: Events of warps in lockstep between two looks at how many there is room for, at most.
 _MOST_AT_ONCE = 5 * at.GROUP_WARPS * at.LANES + at.MAX_WARPS
 #: Beginnings of instructions that move nothing and are noted all the same; where mbarriers end, with the address.
-_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL", "UVIRTCOUNT")
+_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "LDGDEPBAR", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL", "UVIRTCOUNT")
 
 
 def watch_table(program: Program, matrix: np.ndarray) -> np.ndarray:
