@@ -119,6 +119,7 @@ def _slot(m, cluster):
         m.waits[free, :, :] = 0
         m.shared[free, :, :, :] = 0
         m.touched[free, :, :, :] = 0
+        m.copying[free, :, :, :] = 0
         m.tensor[free, :, :, :, :] = 0
         m.blocks[free, :, :] = 0
         for agent in range(m.facts[AGENTS]):

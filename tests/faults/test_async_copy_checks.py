@@ -55,7 +55,7 @@ def findings(kernel: str = "turns", gpu: str = "h200", change: tuple[str, str] =
     text = source.replace(*change) if change[0] else source
     built = gpusim.cuda_cpp(text, kernel, ["-arch=" + {"h200": "sm_90a", "a100_80gb": "sm_80"}[gpu]])
     given, out = np.arange(512, dtype=np.int32), np.zeros(128, np.int32)
-    trace = gpusim.capture(built, 1, 128, (out, given), gpu=gpu, check=["async"])
+    trace = gpusim.capture(built, 2, 128, (out, given), gpu=gpu, check=["async"])  # one block after another
     expected = given.reshape(4, 128).sum(axis=0) if kernel == "turns" else given[:128]
     if "s[(i + 1) & 1][t] =" not in change[1]:
         assert (out == expected[::-1]).all()  # the emulator copies at once: a missing wait shows in no result
