@@ -10,11 +10,13 @@ tensor    products into tensor memory (tcgen05) on a B200: a round of one produc
 products  a chain of mma.sync of two warps a sub-core on an RTX 5090
 functions functions of DPX on H800, A100 and RTX 4090: cycles a call, calls a cycle and SM
 shared    loads of another block's shared memory on an H800: mean, least and most over the pairs of a cluster of 16
+network   a ring of blocks of an H800 that read each other's shared memory: bytes a cycle and SM
 loads     TMA loads on an H800 by what they move: plain copies and boxes of tensors of one to three dimensions
 copies    bulk copies on an H800 by size and blocks an SM, and a hop of a chase (tools/bulk_copies.py)
 multicast tiles that the blocks of a cluster share on a B200, each loading them or one for all: a round of four tiles an SM
 
-Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (the others). Of
+Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (the others),
+arXiv 2402.13499 (network). Of
 `tensor` the source fits cycles a product = interval + b / depth; the table has the interval and a round of depth 1. Of `products` the source's throughput
 figures are an eighth of its latencies, eight times the datasheet's peak; one product of the loop is what counts here.
 """
@@ -125,6 +127,22 @@ def shared_rows(_every: int) -> Iterator[Row]:
         yield what, measured, cycles
 
 
+#: Blocks of a cluster -> bytes a cycle and SM: arXiv 2402.13499, figure 8, on an H800 (114 SMs, 1,755 MHz): 3.27 and 2.65 TB/s.
+_RING = {2: 16.3, 4: 13.2}
+_RING_THREADS = 1024
+
+
+def network_rows(_every: int) -> Iterator[Row]:
+    spec = replace(load_gpu("h100_pcie"), sm_count=max(_RING))
+    kernel = gpusim.cuda_cpp(FOLDER / "shared_ring.cu", "ring", ["-DWRITES=0"])
+    for cluster, measured in _RING.items():
+        cycles = cycles_a_round(
+            kernel, max(_RING), _RING_THREADS, (2, 6), spec, lambda n: (np.zeros(1, np.uint32), np.int32(n)),
+            gpu="h100_pcie", cluster=cluster, shared_bytes=1 << 16,
+        )  # fmt: skip
+        yield f"clusters of {cluster}, bytes a cycle and SM", measured, 16 * _RING_THREADS / cycles
+
+
 def copy_rows(_every: int) -> Iterator[Row]:
     for (size, blocks), measured in bulk_copies.MEASURED.items():
         yield f"{size} bytes, {blocks} an SM", measured, bulk_copies.copy_cycles(size, blocks)
@@ -158,7 +176,7 @@ def multicast_rows(every: int) -> Iterator[Row]:
 
 
 TABLES = {
-    "tensor": tensor_rows, "products": product_rows, "functions": programming_rows, "shared": shared_rows, "loads": load_rows,
+    "tensor": tensor_rows, "products": product_rows, "functions": programming_rows, "shared": shared_rows, "network": network_rows, "loads": load_rows,
     "copies": copy_rows, "multicast": multicast_rows,
 }  # fmt: skip
 
