@@ -172,7 +172,8 @@ class L1Spec:
     likewise: false, and all lines of an access are looked up in one cycle.
     ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster, on another
     SM, on average over pairs of SMs; each of the two adds its own way to the middle of the network, and the ways of the SMs differ by up to
-    ``cluster_shared_spread_cycles``; ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
+    ``cluster_shared_spread_cycles``. ``cluster_shared_bytes_per_cycle``: what an SM's port to that network carries, each way: data that its loads bring, and what it
+    writes there. ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
     """
 
@@ -197,6 +198,7 @@ class L1Spec:
     store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
     cluster_shared_latency_cycles: int = 190
     cluster_shared_spread_cycles: int = 0
+    cluster_shared_bytes_per_cycle: int = 16
     cluster_barrier_latency_cycles: int = 190
     bank_conflicts: bool = True
     reserved_bytes: int = 0

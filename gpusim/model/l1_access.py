@@ -18,6 +18,7 @@ from gpusim.model import messages as message
 from gpusim.model import mshr as table
 from gpusim.model import program as op
 from gpusim.model.cluster import shared_latency, write_to_peers
+from gpusim.model.cluster_port import delay
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.grid_writes import OPEN
@@ -30,6 +31,7 @@ from gpusim.model.residency import (
     COPIES_DONE,
     COPIES_OPEN,
     GRID,
+    LAST_ACK,
     STORES,
     STORES_LEFT,
     UNSEEN,
@@ -49,10 +51,13 @@ from gpusim.model.sm_tables import (
     LSU_LINES,
     LSU_PC,
     LSU_REMOTE,
+    LSU_REMOTE_SECTORS,
     LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
     LSU_WARP,
+    PEER_IN_TICK,
+    PEER_OUT_TICK,
     PENDING_OUT,
     PORT_FREE_TICK,
     QUEUE_NEXT,
@@ -138,9 +143,14 @@ def enter(state, tables, sm, now):
     elif space == SHARED:
         reason = SHORT_SCOREBOARD
         done = data_end - timing[ADDRESS_LATENCY]
-        other = lsu[sm, LSU_REMOTE]
+        other, waited = lsu[sm, LSU_REMOTE], 0
         if other:
-            done += shared_latency(state.resident.blocks, timing, warps[warp, BLOCK], other - 1)
+            sends = kind == STORE or kind == REDUCTION
+            way = PEER_OUT_TICK if sends else PEER_IN_TICK
+            waited = delay(sms, timing, sm, way, lsu[sm, LSU_REMOTE_SECTORS], data_end)
+            done += waited + shared_latency(state.resident.blocks, timing, warps[warp, BLOCK], other - 1)
+            if sends:  # a fence waits until it is there
+                warps[warp, LAST_ACK] = max(warps[warp, LAST_ACK], done)
         else:
             done += timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
@@ -158,7 +168,7 @@ def enter(state, tables, sm, now):
             # What a poll of another SM's memory waits for is not followed.
             write_to_peers(
                 state.peers_sent, state.report, state.resident.blocks, tables.signals, state.written, timing,
-                warps[warp, BLOCK], signal, now,
+                warps[warp, BLOCK], signal, now + waited,
             )  # fmt: skip
         elif signal:
             if not has_seen(tables.signals, state.written, signal, ANY_LINE):

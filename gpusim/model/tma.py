@@ -16,6 +16,7 @@ from gpusim.model import mshr as table
 from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.cluster import write_to_peers
+from gpusim.model.cluster_port import SECTOR_BYTES, through_port
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.grid_writes import OPEN, perform
@@ -30,6 +31,7 @@ from gpusim.model.sm_tables import (
     ARRIVALS,
     FILL_FREE_TICK,
     FREE_REQUEST,
+    PEER_OUT_TICK,
     SUSPENDED_WARPS,
     TMA_COUNT,
     TMA_FED,
@@ -200,8 +202,9 @@ def feed(state, tables, sm, now):
 def _ask(state, sm, place, kind, address, moved, cycle):
     """Request, or write, ``moved`` bytes from ``address`` on, which lie in one line, in ``cycle``."""
     entry, sms = state.tma[sm, place], state.sms
-    if kind >= SHARED_COPY:  # between shared memories: as long as the requests would take to be made
-        entry[X_DONE] = max(entry[X_DONE], cycle * TICKS)
+    if kind >= SHARED_COPY:  # between shared memories: as long as the requests take to be made, and to leave the SM
+        sectors = (moved + SECTOR_BYTES - 1) // SECTOR_BYTES
+        entry[X_DONE] = max(entry[X_DONE], through_port(sms, state.timing, sm, PEER_OUT_TICK, sectors, cycle * TICKS))
         return
     first = (address & (LINE_BYTES - 1)) >> SECTOR_SHIFT
     last = ((address & (LINE_BYTES - 1)) + moved - 1) >> SECTOR_SHIFT
