@@ -41,7 +41,8 @@ class AttentionShape:
     """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of ``head_dim`` elements;
     ``window``: only so many of the last keys count (0: all); ``kv_dtype``: of the cache, where it is not the queries' (""). ``each_head``: a block has one
     query head, and reads its keys whichever others share them, without splitting them (masked multi-head attention as of TensorRT-LLM 0.5 to 0.6, before its kernels
-    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`)."""
+    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`). ``cold``: keys and values
+    lie in DRAM even where they would fit into L2, as in a model, whose other layers pass through L2 between two tokens."""
 
     batch: int
     kv_length: int
@@ -53,6 +54,7 @@ class AttentionShape:
     kv_dtype: str = ""
     each_head: bool = False
     framework: str = FRAMEWORKS[0]
+    cold: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
@@ -220,7 +222,7 @@ def project_attention(
     block_cycles = start_cycles + steps * step
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
-    missed = min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
+    missed = 1.0 if shape.cold else min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
     # What is read again comes from L2 while it is being read by neighbours, at the rate that products' loads reach.
     borrowed = each_head and used.rule != "mmha"
     l2_share = library_of(kernels_of(spec)).l2_rate_share if borrowed else used.l2_rate_share
