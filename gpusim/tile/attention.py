@@ -245,6 +245,9 @@ def project_attention(
     after_cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
     launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
     l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
+    # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a single head works lane by lane on what there is.
+    tiles = blocks * max(parts, all_steps) * split.columns
+    executed = 0.0 if each_head else 4.0 * used.query_rows * tiles * shape.head_dim
     vector_flops = SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim)
 
     def seconds_at(clock_share: float) -> float:
@@ -271,7 +274,7 @@ def project_attention(
     return Projection(
         operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,
-        dtype=shape.dtype, flops=shape.flops, dram_bytes=missed * kv_bytes,
+        dtype=shape.dtype, flops=shape.flops, executed_flops=executed, dram_bytes=missed * kv_bytes,
         vector_flops=vector_flops, l2_bytes=l2_bytes,
         launches=2 + (parts > 1) + 2 * regrouped,
     )  # fmt: skip

@@ -74,7 +74,7 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | No
     if op.kind == "mla":
         latent = MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype)
         return project_mla(spec, latent, limit_watts=limit_watts)
-    if op.queries == 1:
+    if op.queries == 1 and op.phase == "generation":
         one = AttentionShape(
             op.batch,
             op.keys,
