@@ -81,7 +81,7 @@ def _product(row: pd.Series, limit_watts: float | None = None) -> Projection:
 def _context(row: pd.Series, limit_watts: float | None = None) -> Projection:
     shape = ContextShape(
         int(row.batch_size), int(row.isl), int(row.num_heads), int(row.num_key_value_heads), int(row.head_dim), DTYPES[row.attn_dtype],
-        window=int(row.window_size),
+        window=int(row.window_size), kv_dtype=DTYPES[row.kv_cache_dtype], framework=row.framework,
     )  # fmt: skip
     return project_context(load_gpu(GPU), shape, limit_watts=limit_watts)
 
@@ -89,7 +89,7 @@ def _context(row: pd.Series, limit_watts: float | None = None) -> Projection:
 def _generation(row: pd.Series, limit_watts: float | None = None) -> Projection:
     shape = AttentionShape(
         int(row.batch_size), int(row.step) + 1, int(row.num_heads), int(row.num_key_value_heads), int(row.head_dim),
-        DTYPES[row.kv_cache_dtype], window=int(row.window_size),
+        DTYPES[row.kv_cache_dtype], window=int(row.window_size), framework=row.framework,
     )  # fmt: skip
     return replace(project_attention(load_gpu(GPU), shape), dtype=DTYPES[row.attn_dtype])
 
@@ -232,7 +232,7 @@ def fit(rows: list[Row]) -> dict[str, float]:
     rates[:, 0] = 1.0
     for at, row in enumerate(rows):
         one = row.projection
-        rates[at, names.index(f"tensor_{one.dtype}_flop_pj")] = one.flops
+        rates[at, names.index(f"tensor_{one.dtype}_flop_pj")] = max(one.flops, one.executed_flops)
         rates[at, 4:] = one.vector_flops, one.l2_bytes, one.dram_bytes
         rates[at, 1:] *= 1e-12 / row.seconds
     watts, held = np.array([row.watts for row in rows]), np.array([row.capped for row in rows])

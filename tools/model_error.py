@@ -31,6 +31,7 @@ from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.project.bands import LEAST_ROWS, factor_of, region_of
 from gpusim.project.config_file import decoder_of_file
+from gpusim.project.host import launched_kernels
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
@@ -42,28 +43,31 @@ ROWS = ROOT / "traces" / "library" / "whole_models.csv"
 EACH_HEAD = ("trtllm-0.5", "trtllm-0.6.1")
 #: Sources whose documented commands to build engines do not ask for the framework's own all-reduce (--use_custom_all_reduce), so that NCCL's kernels sum.
 NCCL_SUMS = ("trtllm-0.5", "trtllm-0.6.1")
+#: Sources that run engines without CUDA graphs, as their documented commands do (no --enable_cuda_graph of gptSessionBenchmark).
+ENGINES = ("trtllm-0.5", "trtllm-0.6.1")
 MODELS = ROWS.parent / "models"
 RECORD = ROWS.parent / "model_errors.json"
 BANDS = ROOT / "gpusim" / "project" / "errors.json"
 LEVEL = 0.8
 
 
-def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
-    """Of the row's metric: expected, low, high."""
+def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
+    """Of the row's metric: expected, low, high; and, where its GPUs wait for the host, the kernels that this launches one by one."""
     network = decoder_of_file(MODELS / f"{row.model}.json")
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute,
         reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
-        framework="trtllm" if row.source.startswith("trtllm") else "vllm",
+        launch="eager" if row.source in ENGINES else "default", framework="trtllm" if row.source.startswith("trtllm") else "vllm",
     )  # fmt: skip
     if row.phase == "request":
         seconds = project_request(prices, network, plan).seconds
         tokens = row.batch * row.output / row.gpus
-        return tokens / seconds.seconds, tokens / seconds.high_seconds, tokens / seconds.low_seconds
-    step = project_model(prices, network, plan).step
-    scale = 1e3 if row.metric == "ttft_ms" else 1.0
-    return scale * step.seconds, scale * step.low_seconds, scale * step.high_seconds
+        return tokens / seconds.seconds, tokens / seconds.high_seconds, tokens / seconds.low_seconds, 0.0
+    found = project_model(prices, network, plan)
+    scale, step = 1e3 if row.metric == "ttft_ms" else 1.0, found.step
+    kernels = launched_kernels(found.items) if found.host_seconds else 0.0
+    return scale * step.seconds, scale * step.low_seconds, scale * step.high_seconds, kernels
 
 
 def errors(rows: pd.DataFrame) -> pd.DataFrame:
@@ -73,7 +77,7 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
     with task("projecting", len(rows), "rows") as progress:
         for number, row in enumerate(rows.itertuples(index=False)):
             prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu)))
-            middle, low, high = projected(row, prices)
+            middle, low, high, kernels = projected(row, prices)
             error = row.measured / middle - 1 if row.phase == "request" else middle / row.measured - 1
             found.append(
                 {
@@ -82,6 +86,7 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
                     "inside": bool(low <= row.measured <= high),
                     "region": region_of(row.phase, row.batch * row.sequence),
                     "generation": prices.spec.generation,
+                    "kernels": kernels,
                 }
             )
             progress.to(number + 1)
@@ -123,6 +128,20 @@ def held_out_percent(found: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def left_out_launches(found: pd.DataFrame) -> list[dict[str, Any]]:
+    """Of first tokens that wait for the host: what a kernel's launch takes by this row, and how far off the row is by the mean of the other networks'."""
+    waiting = found[found.kernels > 0]
+    each = 1e3 * waiting.measured / waiting.kernels
+    rows = []
+    for index, row in waiting.iterrows():
+        others = each[waiting.model != row.model].mean()
+        rows.append({
+            "gpu": row.gpu, "model": row.model, "kernels": int(row.kernels), "launch_us": round(float(each[index]), 1), "others_launch_us": round(float(others), 1),
+            "error_by_others_percent": round(100 * (others / each[index] - 1), 1),
+        })  # fmt: skip
+    return rows
 
 
 def summary(found: pd.DataFrame) -> list[dict[str, Any]]:
@@ -170,6 +189,7 @@ def main(form: str, record: bool) -> None:
     click.echo(format_records(found[columns].to_dict("records"), form))
     if form in ("table", "md"):
         click.echo("\n" + format_records(summary(found), form))
+        click.echo("\n" + format_records(left_out_launches(found), form))
         click.echo("\n" + format_records(held_out_percent(found).to_dict("records"), form))
 
 

@@ -96,8 +96,8 @@ def decode(keys: int) -> Callable[[GpuSpec, Shape, int], float]:
 
     def seconds(spec: GpuSpec, shape: Shape, blocks: int) -> float:
         used = replace(
-            attention_library_of(spec.generation), query_rows=1, kv_columns=keys, blocks_per_sm=blocks, launch_ns=0.0, regroup_ns=0.0,
-            splits_single_heads=1, l2_share=1e-9,
+            attention_library_of(spec.generation), rule="plain", query_rows=1, kv_columns=keys, blocks_per_sm=blocks, launch_ns=0.0,
+            regroup_ns=0.0, splits_single_heads=1, l2_share=1e-9,
         )  # fmt: skip
         of = AttentionShape(1, shape["context"], shape["heads"], shape["heads"], shape["dim"], "fp16")
         return project_attention(spec, of, used).seconds

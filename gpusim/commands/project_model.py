@@ -8,7 +8,7 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
-from gpusim.project.plan import ALL_REDUCES, KV_BYTES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
+from gpusim.project.plan import ALL_REDUCES, KV_BYTES, LAUNCHES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
 from gpusim.tile.attention import FRAMEWORKS
 
 _COUNT = click.IntRange(min=1)
@@ -121,6 +121,13 @@ _COUNT = click.IntRange(min=1)
     default=FRAMEWORKS[0],
     show_default=True,
     help="Whose attention kernels; not those of latent attention.",
+)
+@click.option(
+    "--launch",
+    type=click.Choice(LAUNCHES),
+    default=LAUNCHES[0],
+    show_default=True,
+    help="Kernels are launched one by one by the host, where a step may wait for it, or as a CUDA graph; default: as the framework does of itself.",
 )
 @gpu_option("h100")
 @set_option()

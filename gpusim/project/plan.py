@@ -37,6 +37,8 @@ OVERLAPS = ("none", "two-batch")
 READS = ("shared", "each")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
+#: How the host launches a step's kernels: as the framework does of itself, one by one, or as a CUDA graph.
+LAUNCHES = ("default", "eager", "graphs")
 RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
@@ -53,7 +55,7 @@ class Plan:
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
-    if not said otherwise); ``framework``: whose kernels attention has."""
+    if not said otherwise); ``framework``: whose kernels attention has; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`)."""
 
     phase: str
     batch: int = 1
@@ -75,6 +77,7 @@ class Plan:
     experts_dtype: str = ""
     page_tokens: int = 16
     framework: str = FRAMEWORKS[0]
+    launch: str = "default"
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -91,6 +94,7 @@ class Plan:
             ("reads", READS),
             ("framework", FRAMEWORKS),
             ("all_reduce", ALL_REDUCES),
+            ("launch", LAUNCHES),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")

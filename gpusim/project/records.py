@@ -54,7 +54,7 @@ def step_record(found: ModelProjection) -> dict[str, Any]:
         "tokens_per_joule": figure(found.tokens / found.joules), "watts_per_gpu": figure(found.watts, 3), "energy_validated": found.energy_validated,
         "mfu_percent": figure(100 * found.mfu, 3), "limiter": limiters(found)[0][0],
         "communication_percent": figure(100 * found.communication_seconds / found.step.seconds, 3),
-        "hidden_communication_percent": _hidden_percent(found), "bubble_percent": figure(100 * max(0.0, found.bubble_seconds) / found.step.seconds, 3), **_memory(found),
+        "hidden_communication_percent": _hidden_percent(found), "host_percent": figure(100 * found.host_seconds / found.step.seconds, 3), "bubble_percent": figure(100 * max(0.0, found.bubble_seconds) / found.step.seconds, 3), **_memory(found),
     }  # fmt: skip
 
 

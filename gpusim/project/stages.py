@@ -12,6 +12,7 @@ from gpusim.collective.shape import Collective
 from gpusim.project.alternating import Turns, taken_in_turns
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
+from gpusim.project.host import host_seconds, launched_one_by_one
 from gpusim.project.layers import blocks_of, embedding_operators, head_operators, layer_operators, stages_of
 from gpusim.project.load import Load, halves_of, steps_of
 from gpusim.project.operator import Operator
@@ -22,15 +23,22 @@ from gpusim.project.prices import Prices
 
 @dataclass(frozen=True)
 class Stage:
-    """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how long both take and how much of it is waited for other GPUs."""
+    """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how long both take and how much of it is waited for other GPUs;
+    ``host_seconds``: in which the host launches what no CUDA graph replays."""
 
     items: tuple[Priced, ...]
     taking_turns: Turns | None = None
+    host_seconds: float = 0.0
+
+    @property
+    def device_seconds(self) -> float:
+        """Launch after launch, or of both halves, if none waits for the host."""
+        return seconds_of(self.items) if self.taking_turns is None else self.taking_turns.seconds
 
     @property
     def seconds(self) -> float:
-        """Launch after launch, or of both halves."""
-        return seconds_of(self.items) if self.taking_turns is None else self.taking_turns.seconds
+        """The longer of what the GPU takes and what the host does."""
+        return max(self.device_seconds, self.host_seconds)
 
     @property
     def communication_seconds(self) -> float:
@@ -57,10 +65,12 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
             turns = taken_in_turns(prices, [blocks_of(config, plan, load, kinds, first, last) for load in loads])
             sends = [] if last else [Operator("pipeline", "send", _sent(config, plan, load)) for load in loads]
             turns = turns.followed_by(sum(prices.of(each.op).seconds for each in sends))
+        launched: list[Operator] = []
         for load in loads:
             step = _stage(config, plan, load, Counter(kinds), first, last)
             operators += _trained(step, plan) if plan.phase == "train" else step
-        found.append(Stage(priced(operators, prices), turns))
+            launched += step if launched_one_by_one(plan, load.tokens) else []
+        found.append(Stage(priced(operators, prices), turns, host_seconds(priced(launched, prices), plan.framework)))
     return tuple(found)
 
 

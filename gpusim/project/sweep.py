@@ -22,7 +22,7 @@ from gpusim.project.plan import Plan
 AXES = {
     "batch": "batch", "sequence": "sequence", "output": "output", "tp": "tensor_parallel", "pp": "pipeline_parallel",
     "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "experts-dtype": "experts_dtype", "chunk": "chunk", "micro-batches": "micro_batches",
-    "framework": "framework", "recompute": "recompute", "zero": "zero", "reads": "reads",
+    "framework": "framework", "recompute": "recompute", "zero": "zero", "reads": "reads", "launch": "launch",
 }  # fmt: skip
 MOST_PLANS = 1_000_000
 _MOST_LINE_BYTES = 1 << 16
@@ -39,7 +39,11 @@ def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
             )
         if name in axes:
             raise UsageError(f"--sweep {name}: given twice")
-        kind = str if name in ("gpu", "dtype", "kv-dtype", "experts-dtype", "framework", "recompute", "reads") else int
+        kind = (
+            str
+            if name in ("gpu", "dtype", "kv-dtype", "experts-dtype", "framework", "recompute", "reads", "launch")
+            else int
+        )
         axes[name] = tuple(_values(text, values, kind))
     plans = 1
     for values in axes.values():

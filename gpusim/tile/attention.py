@@ -16,6 +16,7 @@ from pathlib import Path
 from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.attention_split import RULES, Keys, takes_xqa
 from gpusim.tile.bands import attention_band
 from gpusim.tile.library import LIKE, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
@@ -23,14 +24,16 @@ from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("attention.toml")
 _LARGEST = 1 << 31
-#: FlashAttention's choice of the number of parts (flash_api.cpp, num_splits_heuristic): one where four fifths of the places are taken, else the
-#: fewest whose waves are filled to 85 % of the best, of at most 128.
-_FULL, _NEAR_BEST, _MOST_PARTS = 0.8, 0.85, 128
+#: Most elements of a head whose kernels for a window have steps of their own.
+_NARROW_HEAD = 64
+#: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
+_EACH_HEAD = "each_head"
 #: Operations outside the tensor cores for each score: scale and shift, exponential, maximum, sum, conversion.
 SCORE_OPERATIONS = 6.0
 #: Whose kernels are known: what the table says of a generation is the first one's.
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
+_PART_BYTES = 2.0  # where the last block of a head adds parts up alone they have 16 bits
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class AttentionShape:
     """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of ``head_dim`` elements;
     ``window``: only so many of the last keys count (0: all); ``kv_dtype``: of the cache, where it is not the queries' (""). ``each_head``: a block has one
     query head, and reads its keys whichever others share them, without splitting them (masked multi-head attention as of TensorRT-LLM 0.5 to 0.6, before its kernels
-    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`)."""
+    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`). ``cold``: keys and values
+    lie in DRAM even where they would fit into L2, as in a model, whose other layers pass through L2 between two tokens."""
 
     batch: int
     kv_length: int
@@ -50,6 +54,7 @@ class AttentionShape:
     kv_dtype: str = ""
     each_head: bool = False
     framework: str = FRAMEWORKS[0]
+    cold: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
@@ -88,8 +93,9 @@ class AttentionShape:
 
 @dataclass(frozen=True)
 class AttentionLibrary:
-    """The figures of ``attention.toml`` for one generation, units in the names; shares are of 1."""
+    """The figures of ``attention.toml`` for one generation, units in the names; shares are of 1. ``rule``: how keys are shared out (:mod:`gpusim.tile.attention_split`)."""
 
+    rule: str
     query_rows: int
     kv_columns: int
     blocks_per_sm: int
@@ -104,6 +110,8 @@ class AttentionLibrary:
     block_bytes_per_cycle: float
     head_cycles: float
     combine_cycles: float
+    combine_rows: float
+    narrow_window_step_cycles: float
     dram_share: float
     l2_rate_share: float
     l2_share: float
@@ -140,16 +148,40 @@ def attention_library_of(
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
-    row |= table[name].get(framework_known(framework), {})
-    for each in rows if framework == FRAMEWORKS[0] else ():
-        row |= table[name].get(each, {})
+    own = dict(table[name].get(framework_known(framework), {}))
+    of_each_head = own.pop(_EACH_HEAD, {})
+    row |= own
+    for each in rows:
+        row |= of_each_head if each == _EACH_HEAD else table[name].get(each, {}) if framework == FRAMEWORKS[0] else {}
     expected = {each.name for each in fields(AttentionLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    if row["rule"] not in RULES:
+        raise SpecError(f"{_FILE.name}, {name}.rule is {row['rule']!r}: known are {', '.join(RULES)}")
     for key, value in row.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+        if key != "rule" and not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a number of at least 0")
     return AttentionLibrary(**row)
+
+
+def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
+    """The kernels that the shape's framework takes for it on ``spec``."""
+    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    shared = attention_library_of(kernels_of(spec), shape.framework, rows)
+    if not one_head_a_block(spec, shape, shared):
+        return shared
+    return attention_library_of(kernels_of(spec), shape.framework, (*rows, _EACH_HEAD))
+
+
+def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary) -> bool:
+    """Whether each block has one query head, which reads its keys whichever others share them: because the shape says so, because more share them than ``library`` has kernels for, or
+    because TensorRT-LLM expects nothing of its kernels for shared heads."""
+    group = shape.heads // shape.kv_heads
+    if shape.each_head or library.rule == "mmha" or 0 < library.most_shared < group:
+        return True
+    return library.rule == "xqa" and (
+        group == 1 or not takes_xqa(spec.sm_count, shape.batch, shape.kv_heads, shape.keys)
+    )
 
 
 def project_attention(
@@ -158,31 +190,42 @@ def project_attention(
     """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where they fit. ``library``: other
     figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     machine = tile_machine(spec, shape.dtype)
-    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
-    used = library or attention_library_of(kernels_of(spec), shape.framework, rows)
+    used = library or library_for(spec, shape)
     group = shape.heads // shape.kv_heads
-    each_head = shape.each_head or 0 < used.most_shared < group
+    each_head = one_head_a_block(spec, shape, used)
     rereads = group if each_head else 1
     blocks = shape.batch * shape.kv_heads * max(rereads, -(-group // used.query_rows))
-    all_steps, places = -(-shape.kv_length // used.kv_columns), machine.sm_count * used.blocks_per_sm
     kv_bytes = shape.kv_bytes
+    split = RULES[used.rule](
+        Keys(
+            blocks, shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
+            used.kv_columns,
+        )
+    )  # fmt: skip
+    all_steps, places = -(-shape.kv_length // split.columns), machine.sm_count * split.blocks_per_sm
     if shape.keys < shape.kv_length:
         # Tiles of keys lie at multiples of their width, a window begins in the midst of one, which is loaded whole.
-        all_steps = min(all_steps, -(-(shape.keys - 1) // used.kv_columns) + 1)
-        kv_bytes *= min(shape.kv_length, all_steps * used.kv_columns) / shape.keys
-    whole = each_head or (group == 1 and not used.splits_single_heads)
-    parts = 1 if whole else _parts(blocks, places, all_steps)
-    step_bytes = 2.0 * shape.kv_element_bytes * used.kv_columns * shape.head_dim
-    step_flops = 4.0 * used.query_rows * used.kv_columns * shape.head_dim
-    arithmetic = step_flops * used.blocks_per_sm / machine.flops_per_cycle
+        all_steps = min(all_steps, -(-(shape.keys - 1) // split.columns) + 1)
+        kv_bytes *= min(shape.kv_length, all_steps * split.columns) / shape.keys
+    whole = group == 1 and not used.splits_single_heads
+    if each_head and used.rule != "mmha":
+        whole = True
+    parts = 1 if whole else split.parts
+    step_bytes = 2.0 * shape.kv_element_bytes * split.columns * shape.head_dim
+    step_flops = 4.0 * used.query_rows * split.columns * shape.head_dim
+    arithmetic = step_flops * split.blocks_per_sm / machine.flops_per_cycle if used.rule != "mmha" else 0.0
     step = max(step_bytes / used.block_bytes_per_cycle, used.step_cycles, arithmetic)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
-    block_cycles = start_cycles + -(-all_steps // parts) * step
+    if shape.keys < shape.kv_length and shape.head_dim <= _NARROW_HEAD:
+        step = max(step, used.narrow_window_step_cycles)
+    steps = split.first_step if all_steps == 1 else -(-all_steps // parts)
+    block_cycles = start_cycles + steps * step
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
-    missed = min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
+    missed = 1.0 if shape.cold else min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
     # What is read again comes from L2 while it is being read by neighbours, at the rate that products' loads reach.
-    l2_share = library_of(kernels_of(spec)).l2_rate_share if each_head else used.l2_rate_share
+    borrowed = each_head and used.rule != "mmha"
+    l2_share = library_of(kernels_of(spec)).l2_rate_share if borrowed else used.l2_rate_share
     l2_rate = machine.l2_bytes_per_cycle * l2_share
     bounds = {
         "DRAM": start_cycles
@@ -195,12 +238,16 @@ def project_attention(
     parts_bytes = 0.0
     if parts > 1:
         parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.head_dim
-        after_cycles += used.combine_cycles + parts_bytes / l2_rate
+        alone_bytes = _PART_BYTES * parts * used.combine_rows * shape.head_dim
+        after_cycles += used.combine_cycles + parts_bytes / l2_rate + alone_bytes / used.block_bytes_per_cycle
     # Heads that share keys are put side by side, by copies, where that is not how they lie.
     regrouped = group > 1 and not each_head and shape.batch > 1 and shape.kv_heads > 1
     after_cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
     launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
     l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
+    # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a single head works lane by lane on what there is.
+    tiles = blocks * max(parts, all_steps) * split.columns
+    executed = 0.0 if each_head else 4.0 * used.query_rows * tiles * shape.head_dim
     vector_flops = SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim)
 
     def seconds_at(clock_share: float) -> float:
@@ -227,20 +274,10 @@ def project_attention(
     return Projection(
         operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,
-        dtype=shape.dtype, flops=shape.flops, dram_bytes=missed * kv_bytes,
+        dtype=shape.dtype, flops=shape.flops, executed_flops=executed, dram_bytes=missed * kv_bytes,
         vector_flops=vector_flops, l2_bytes=l2_bytes,
         launches=2 + (parts > 1) + 2 * regrouped,
     )  # fmt: skip
-
-
-def _parts(blocks: int, places: int, steps: int) -> int:
-    """Into how many parts the library splits the keys."""
-    if blocks >= _FULL * places:
-        return 1
-    most = min(_MOST_PARTS, places, steps)
-    filled = [blocks * parts / places / math.ceil(blocks * parts / places) for parts in range(1, most + 1)]
-    enough = _NEAR_BEST * max(filled)
-    return next(parts for parts, share in enumerate(filled, 1) if share >= enough)
 
 
 def _title(shape: AttentionShape) -> str:

@@ -37,6 +37,8 @@ _LARGEST = 1 << 31
 #: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
 _HEAD_WIDTHS = (64, 96, 128)
 _NARROW_WIDTH = 96
+#: Frameworks whose contexts have kernels of their own whatever the number of queries.
+_APART = ("trtllm",)
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def project_context(
 ) -> Projection:
     """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
     ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
-    if shape.queries == 1:  # the library takes its kernels for generation
+    if shape.queries == 1 and shape.framework not in _APART:  # the library takes its kernels for generation
         one = AttentionShape(
             shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype,
             framework=shape.framework,

@@ -31,7 +31,7 @@ class AttentionOp:
     one query a sequence, or a few. ``kind`` "gqa" (also of one head and of many) or "mla" (latent attention of DeepSeek: the latent of 512 and 64 rotated
     elements stands for keys and values; ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all). ``each_head``: when text is
     generated, keys that heads share are read once for each of these. ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of
-    latent attention)."""
+    latent attention). ``cold``: keys and values of earlier tokens lie in DRAM even where they would fit into L2, when text is generated (not of latent attention)."""
 
     phase: str
     batch: int
@@ -47,6 +47,7 @@ class AttentionOp:
     causal: bool = True
     each_head: bool = False
     framework: str = FRAMEWORKS[0]
+    cold: bool = False
 
     def __post_init__(self) -> None:
         if self.phase not in ("generation", "context"):
@@ -73,7 +74,7 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | No
     if op.kind == "mla":
         latent = MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype)
         return project_mla(spec, latent, limit_watts=limit_watts)
-    if op.queries == 1:
+    if op.queries == 1 and op.phase == "generation":
         one = AttentionShape(
             op.batch,
             op.keys,
@@ -85,6 +86,7 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | No
             kv_dtype,
             op.each_head,
             op.framework,
+            op.cold,
         )
         return project_attention(spec, one, limit_watts=limit_watts)
     many = ContextShape(

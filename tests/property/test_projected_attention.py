@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gpusim.cli import gpusim, run
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
-from gpusim.tile.attention import FRAMEWORKS, AttentionShape, attention_library_of, project_attention
+from gpusim.tile.attention import FRAMEWORKS, AttentionShape, attention_library_of, library_for, project_attention
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
+from gpusim.tile.attention_split import RULES, Keys
 from gpusim.tile.bands import attention_band, context_band
 from gpusim.tile.machine import tile_machine
 
@@ -93,6 +94,35 @@ def test_keys_are_split_where_few_sequences_would_leave_most_of_the_gpu_idle():
     assert project_attention(h100, full).launches == 2
 
 
+@pytest.mark.parametrize(
+    ("rule", "blocks", "keys", "parts"),
+    [
+        ("plain", 8, 65536, 23), ("plain", 180, 65536, 1), ("flash2", 8, 65536, 23),  # 23 x 8 of 216 places are the fewest that fill 85 %
+        ("xqa", 1, 16384, 32), ("xqa", 64, 256, 2), ("xqa", 1024, 256, 1), ("xqa", 128, 2048, 6),  # the root of 8 x 128; 11 parts would be 13 waves
+        ("mmha", 8, 511, 1), ("mmha", 8, 512, 2), ("mmha", 8, 65536, 14), ("mmha", 128, 65536, 1),  # a block of 1,024 threads for each SM
+    ],
+)  # fmt: skip
+def test_each_library_splits_keys_by_its_own_published_rule(rule, blocks, keys, parts):
+    assert RULES[rule](Keys(blocks, keys, 128, 2.0, 108, 164 << 10, 2, 128)).parts == parts
+
+
+def test_blocks_an_sm_go_by_its_shared_memory_and_by_their_threads():
+    narrow = Keys(8, 4096, 128, 2.0, 142, 100 << 10, 2, 128)
+    assert RULES["flash2"](narrow).blocks_per_sm == 1, "a block takes 80 KiB of an L40S's 100"
+    assert RULES["flash2"](replace(narrow, shared_bytes=164 << 10)).blocks_per_sm == 2
+    for blocks, held, columns in ((8, 1, 512), (142 * 2, 2, 256), (142 * 4, 4, 128)):
+        split = RULES["mmha"](replace(narrow, blocks=blocks))
+        assert (split.blocks_per_sm, split.columns) == (held, columns)
+
+
+def test_tensorrt_llm_takes_a_block_a_head_where_few_blocks_share_and_where_none_do():
+    spec = load_gpu("a100_80gb")
+    few, enough = (AttentionShape(batch, 64, 4, 1, 128, framework="trtllm") for batch in (26, 27))
+    assert [library_for(spec, each).rule for each in (few, enough)] == ["mmha", "xqa"]
+    assert library_for(spec, replace(enough, batch=512, kv_heads=4)).rule == "mmha"
+    assert library_for(spec, replace(enough, framework="vllm")).rule == "flash2"
+
+
 def test_what_cannot_be_projected_is_refused_by_name():
     with pytest.raises(SpecError, match="heads are 6, no multiple of its kv_heads, 4"):
         AttentionShape(1, 1, 6, 4, 64)
@@ -157,6 +187,7 @@ def test_a_blocks_start_keeps_its_time_at_another_clock():
     faster = replace(spec, clock_hz=2 * spec.clock_hz)
     figures = replace(
         attention_library_of("ampere"),
+        rule="plain",
         query_rows=1,
         kv_columns=1,
         step_cycles=0.0,

@@ -7,6 +7,10 @@ import pytest
 
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
+from gpusim.project.layers import Kind, layer_operators
+from gpusim.project.load import steps_of
+from gpusim.project.network import decoder_of
+from gpusim.project.plan import Plan
 from gpusim.tile.attention_context import ContextShape
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.library import library_of
@@ -95,6 +99,16 @@ def test_keys_that_heads_share_come_once_from_memory_and_once_for_each_from_l2_w
     alone = (AttentionOp("generation", 256, 1, 8192, 32, 32, 128, each_head=each_head) for each_head in (False, True))
     plain, same = (project_attention_op(H100, op) for op in alone)
     assert same.dram_bytes == plain.dram_bytes and same.validated
+
+
+def test_keys_that_a_model_generates_with_come_from_dram_even_where_they_would_fit_into_l2():
+    warm, cold = (
+        project_attention_op(H100, AttentionOp("generation", 8, 1, 2048, 32, 8, 128, cold=cold)) for cold in (False, True)
+    )  # fmt: skip
+    assert warm.dram_bytes < cold.dram_bytes == 2 * 2 * 8 * 8 * 2048 * 128
+    plan = Plan("decode", batch=4, sequence=256)
+    found = layer_operators(decoder_of("llama3_8b"), plan, steps_of(plan)[0], Kind(False, 0))
+    assert [each.op.cold for each in found if each.name == "attention"] == [True]
 
 
 def test_latents_are_read_once_for_all_heads():
