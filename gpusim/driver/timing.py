@@ -21,13 +21,15 @@ from gpusim.engine.machine import Machine
 from gpusim.engine.sampling import behind_sampled
 from gpusim.errors import UsageError
 from gpusim.trace.record import Trace
+from gpusim.uncertainty.interval import interval_of
+from gpusim.uncertainty.limiters import Limiter
 
 #: Fewer SMs than this are not worth a second thread.
 _SMS_A_THREAD = 16
 
 
 class Timing(NamedTuple):
-    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`). ``error_percent``: 95 % half-width of
+    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`; of a launch in a chain, from its own time less the widest error to all that it ran, unoverlapped, and the error more). ``error_percent``: 95 % half-width of
     a sampled one, 0 of one that was simulated in full. ``overlap_cycles``: of a launch in a chain of programmatic dependent launches, those that
     it ran before the launch before it had completed, which are not among ``cycles``; None elsewhere."""
 
@@ -79,7 +81,7 @@ class SimulatedClock:
 
     def chain(self, traces: Sequence[Trace], say: Callable[[str], None]) -> list[Timing]:
         """Run launches of which each depends programmatically on the one before, at once if there are several; ``say`` is told where they
-        cannot be. No interval is known of one in a chain."""
+        cannot be."""
         reason = why_not_at_once(traces) if len(traces) > 1 else ""
         if reason:
             say(
@@ -91,10 +93,13 @@ class SimulatedClock:
             self._machine.devices[0].sweep_data()
         result = self._machine.launch_chain(traces)
         self._cycles += result.cycles
-        return [
-            Timing(grid.cycles, 1e-3 * self._spec.ns(grid.cycles), math.nan, math.nan, 0.0, grid.overlap_cycles)
-            for grid in result.grids
-        ]
+        return [self._of_grid(grid.cycles, grid.overlap_cycles) for grid in result.grids]
+
+    def _of_grid(self, cycles: int, overlap_cycles: int) -> Timing:
+        """Of one in a chain: how far launches overlap was never measured, so a measurement may lie anywhere up to none of it at all."""
+        own_us, whole_us = (1e-3 * self._spec.ns(each) for each in (cycles, cycles + overlap_cycles))
+        low, high = (interval_of(each, self._spec, Limiter.LATENCY, chained=True) for each in (own_us, whole_us))
+        return Timing(cycles, own_us, low.low_us, high.high_us, 0.0, overlap_cycles)
 
     def pass_by(self, trace: Trace) -> None:
         """Leave the L2 as a launch does that is not simulated."""
