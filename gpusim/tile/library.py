@@ -76,6 +76,7 @@ class Library:
     l2_rate_share: float
     l2_share: float
     launch_ns: float
+    convert_rate: float
     rule: tuple[tuple[float, Tile], ...] = ()
 
     def tiles_for(self, rows: int) -> tuple[Tile, ...]:

@@ -442,3 +442,11 @@ def test_the_page_shows_what_if_beside_and_what_a_users_gpu_states(tmp_path: Pat
     assert "dram.peak_bytes_per_ns" in text and "a plan of &lt;2027&gt;" in text
     assert "next[clock_hz=" in text
     assert own_claims("h100") == {} and list(own_claims(own)) == ["dram.peak_bytes_per_ns"]
+
+
+@pytest.mark.parametrize("gpu", ["v100", "t4"])
+def test_a_gpu_without_bf16_runs_models_in_fp16_and_refuses_bf16(gpu: str, capfd: pytest.CaptureFixture) -> None:
+    model = ["project", "llama3_8b", "--gpu", f"{gpu}:4", "--phase", "decode"]
+    assert run([*model, "--dtype", "fp16"]) == 0
+    assert run([*model, "--dtype", "int4_wo"]) == 0
+    assert run(model) != 0 and "take fp16" in capfd.readouterr().err
