@@ -21,13 +21,15 @@ from gpusim.engine.machine import Machine
 from gpusim.engine.sampling import BEHIND_SHARE, behind_sampled, is_worth_sampling
 from gpusim.errors import UsageError
 from gpusim.trace.record import Trace
+from gpusim.uncertainty.interval import interval_of
+from gpusim.uncertainty.limiters import Limiter
 
 #: Fewer SMs than this are not worth a second thread.
 _SMS_A_THREAD = 16
 
 
 class Timing(NamedTuple):
-    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`). ``error_percent``: 95 % half-width of
+    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`; of a launch in a chain, from its own time less the widest error to all that it ran, unoverlapped, and the error more). ``error_percent``: 95 % half-width of
     a sampled one, 0 of one that was simulated in full. ``overlap_cycles``: of a launch in a chain of programmatic dependent launches, those that
     it ran before the launch before it had completed, which are not among ``cycles``; None elsewhere."""
 
@@ -92,12 +94,16 @@ class SimulatedClock:
         chain = self._machine.launch_chain(traces)
         self._cycles += chain.cycles
         error = 100.0 * BEHIND_SHARE if self._skipped and not self._cold else 0.0
-        timings = []
-        for grid in chain.grids:
-            interval = grid.result.interval
-            low, high = (math.nan, math.nan) if interval is None else (interval.low_us, interval.high_us)
-            timings.append(Timing(grid.cycles, grid.result.time_us, low, high, error, grid.overlap_cycles))
-        return timings
+        return [self._of_grid(grid.cycles, grid.overlap_cycles, error) for grid in chain.grids]
+
+    def _of_grid(self, cycles: int, overlap_cycles: int, error_percent: float) -> Timing:
+        """Of one in a chain: how far launches overlap was never measured, so a measurement may lie anywhere up to none of it at all."""
+        own_us, whole_us = (1e-3 * self._spec.ns(each) for each in (cycles, cycles + overlap_cycles))
+        low, high = (
+            interval_of(each, self._spec, Limiter.LATENCY, error_us=error_percent / 100 * each, chained=True)
+            for each in (own_us, whole_us)
+        )
+        return Timing(cycles, own_us, low.low_us, high.high_us, error_percent, overlap_cycles)
 
     def pass_by(self, trace: Trace) -> None:
         """Leave the L2 as a launch does that is not simulated."""

@@ -18,6 +18,7 @@ from gpusim.engine.bound import Bound, bound_of
 from gpusim.engine.sampling import Sampling
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.stall_reasons import SELECTED
+from gpusim.trace.layout import MatrixType
 from gpusim.trace.record import Launch, Program
 from gpusim.uncertainty.interval import Interval, interval_of
 
@@ -178,15 +179,17 @@ def _interval(time_us: float, spec: GpuSpec, bound: Bound, launches: Sequence[La
         spec,
         bound.limiter,
         error_us=1e6 * sum(sampled) / spec.clock_hz,
-        tensor=any(_uses_tensor_cores(launch) for launch in launches),
+        formats={name for launch in launches for name in tensor_formats(launch)},
         devices=len({launch.device for launch in launches}),
-        overlapped=any(launch.overlap_cycles for launch in launches),
+        chained=any(launch.overlap_cycles for launch in launches),
     )
 
 
-def _uses_tensor_cores(launch: LaunchResult) -> bool:
-    matrix = launch.program.instructions["matrix_macs"] > 0
-    return bool(matrix.any() and launch.stalls_by_instruction[matrix, SELECTED].any())
+def tensor_formats(launch: LaunchResult) -> set[str]:
+    """Names of :class:`gpusim.trace.layout.MatrixType` of what a launch multiplied on tensor cores."""
+    instructions = launch.program.instructions
+    ran = (instructions["matrix_macs"] > 0) & (launch.stalls_by_instruction[:, SELECTED] > 0)
+    return {MatrixType(kind).name for kind in np.unique(instructions["matrix_type"][ran])}
 
 
 def _most_waited(stalls: dict[str, int]) -> str:

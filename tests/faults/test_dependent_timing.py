@@ -60,6 +60,10 @@ def test_a_dependent_launch_begins_earlier_only_if_the_one_before_lets_it(api: A
         assert all("overlap_cycles" in record for record in both) == saves
         saved = cycles(alone) - cycles(both)
         assert 0 < saved <= start if saves else saved == 0
+        assert all(record["time_us_low"] < record["time_us"] < record["time_us_high"] for record in both)
+        if saves:  # how far launches overlap was not measured: not at all lies within as well
+            second = both[1]
+            assert second["time_us_high"] > second["time_us"] * (1 + second["overlap_cycles"] / second["cycles"])
 
 
 def told_of(api: Api) -> list[str]:
