@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import OPERATOR_REGIONS, Band, gemm_band, operator_band
+from gpusim.tile.described import library_on
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import Library, kernels_of, library_of
+from gpusim.tile.library import Library, is_known, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, project_memory
 from gpusim.tile.projection import Projection
@@ -55,8 +56,8 @@ def project_product(
     ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
     such products."""
     shape = shape_of(op)
-    found = project_gemm(spec, shape, library or library_for(kernels_of(spec), op), limit_watts)
-    band = _band(kernels_of(spec), op)
+    found = project_gemm(spec, shape, library or library_for(spec, op), limit_watts)
+    band = _band(kernels_of(spec) if is_known(spec.generation) else spec.generation, op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
@@ -97,8 +98,8 @@ def _band(generation: str, op: GemmOp) -> Band:
     return gemm_band(generation, op.dtype, op.rows)
 
 
-def library_for(generation: str, op: GemmOp) -> Library:
+def library_for(spec: GpuSpec, op: GemmOp) -> Library:
     """What the table says of batches, of block scales, of the dtype, in this order."""
     if op.batch > 1 and op.dtype in ("bf16", "fp16"):
-        return library_of(generation, "batch")
-    return library_of(generation, op.format.library)
+        return library_of(kernels_of(spec), "batch")
+    return library_on(spec, op.format.library)
