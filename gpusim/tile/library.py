@@ -24,13 +24,23 @@ _BLACKWELL_OF_WARPS = "blackwell_of_warps"
 LIKE = {"ada": _WARPS, "turing": _WARPS, "volta": _WARPS, _BLACKWELL_OF_WARPS: _WARPS, _TENSOR_MEMORY: _WARP_GROUPS}
 
 
+def newest_kernels(spec: GpuSpec) -> str:
+    """The generation whose kernels feed tensor cores as those of ``spec`` are fed: from tensor memory, by warp groups, by warps."""
+    if spec.tensor_memory.columns_per_cycle:
+        return _TENSOR_MEMORY
+    return _WARP_GROUPS if spec.tensor.warpgroup_f16_macs_per_cycle else _WARPS
+
+
+@functools.cache
+def is_known(generation: str) -> bool:
+    """Whether it is known whose kernels run on GPUs of ``generation``."""
+    return generation in LIKE or generation in tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
 def kernels_of(spec: GpuSpec) -> str:
     """Whose library kernels run on ``spec``: its generation's, but that what its tensor cores are fed by decides where a generation has both: Blackwell
     without tensor memory takes kernels for warps as Ampere does. A generation that no table has goes by the same features."""
-    if spec.tensor_memory.columns_per_cycle:
-        newest = _TENSOR_MEMORY
-    else:
-        newest = _WARP_GROUPS if spec.tensor.warpgroup_f16_macs_per_cycle else _WARPS
+    newest = newest_kernels(spec)
     if spec.generation == newest or LIKE.get(spec.generation) == newest:
         return spec.generation
     return _BLACKWELL_OF_WARPS if spec.generation == _TENSOR_MEMORY else newest
@@ -45,7 +55,8 @@ SCALE_DEPTH = 128
 @dataclass(frozen=True)
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
-    ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0)."""
+    ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
+    all of its blocks run at once."""
 
     rows: int
     columns: int
@@ -53,6 +64,7 @@ class Tile:
     stages: int
     blocks: int
     step_cycles: float = 0.0
+    one_wave: bool = False
 
     @property
     def outputs(self) -> int:
@@ -83,6 +95,7 @@ class Library:
     l2_rate_share: float
     l2_share: float
     launch_ns: float
+    fed_bytes_per_cycle: float
     convert_rate: float
     ragged_ns: float = 0.0
     rule: tuple[tuple[float, Tile], ...] = ()

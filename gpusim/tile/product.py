@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import OPERATOR_REGIONS, Band, gemm_band, operator_band
+from gpusim.tile.described import library_on
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import Library, kernels_of, library_of
+from gpusim.tile.library import Library, is_known, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
@@ -54,9 +55,9 @@ def project_product(
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. ``library``,
     ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
     such products."""
-    shape, kernels = shape_of(op), library or library_for(kernels_of(spec), op)
+    shape, kernels = shape_of(op), library or library_for(spec, op)
     found = project_gemm(spec, shape, kernels, limit_watts)
-    band = _band(kernels_of(spec), op)
+    band = _band(kernels_of(spec) if is_known(spec.generation) else spec.generation, op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
@@ -107,8 +108,8 @@ def _band(generation: str, op: GemmOp) -> Band:
     return gemm_band(generation, op.dtype, op.rows)
 
 
-def library_for(generation: str, op: GemmOp) -> Library:
+def library_for(spec: GpuSpec, op: GemmOp) -> Library:
     """What the table says of batches, of block scales, of the dtype, in this order."""
     if op.batch > 1 and op.dtype in ("bf16", "fp16"):
-        return library_of(generation, "batch")
-    return library_of(generation, op.format.library)
+        return library_of(kernels_of(spec), "batch")
+    return library_on(spec, op.format.library)
