@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from gpusim.driver.device import Device
 from gpusim.driver.wanted import Wanted
-from gpusim.engine.chain import why_not_at_once
+from gpusim.engine.chain import at_once
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import Machine
-from gpusim.engine.sampling import behind_sampled
+from gpusim.engine.sampling import BEHIND_SHARE, behind_sampled, is_worth_sampling
 from gpusim.errors import UsageError
 from gpusim.trace.record import Trace
 
@@ -72,29 +72,32 @@ class SimulatedClock:
         low, high = (math.nan, math.nan) if interval is None else (interval.low_us, interval.high_us)
         return Timing(result.cycles, result.time_us, low, high, error)
 
-    @property
-    def overlaps(self) -> bool:
-        """Whether launches that depend on each other programmatically are simulated at once: sampled ones are not."""
-        return not self._observed.sample
-
     def chain(self, traces: Sequence[Trace], say: Callable[[str], None]) -> list[Timing]:
-        """Run launches of which each depends programmatically on the one before, at once if there are several; ``say`` is told where they
-        cannot be. No interval is known of one in a chain."""
-        reason = why_not_at_once(traces) if len(traces) > 1 else ""
-        if reason:
-            say(
-                f"{traces[0].launch.kernel} and the launches that depend on it programmatically are not overlapped: {reason}"
-            )
-        if reason or len(traces) == 1:
-            return [self.launch(trace) for trace in traces]
+        """Run launches of which each depends programmatically on the one before, at once where that can be; ``say`` is told where it cannot."""
+        timings: list[Timing] = []
+        for group in at_once(traces, say, self._why_apart):
+            members = [traces[i] for i in group]
+            timings += [self.launch(members[0])] if len(group) == 1 else self._launch_chain(members)
+        return timings
+
+    def _why_apart(self, trace: Trace) -> str:
+        """Why a launch is not simulated with others: some of its blocks may be left out."""
+        if self._observed.sample and is_worth_sampling(trace, self._spec):
+            return f"{trace.launch.kernel} is sampled"
+        return ""
+
+    def _launch_chain(self, traces: Sequence[Trace]) -> list[Timing]:
         if self._cold:
             self._machine.devices[0].sweep_data()
-        result = self._machine.launch_chain(traces)
-        self._cycles += result.cycles
-        return [
-            Timing(grid.cycles, 1e-3 * self._spec.ns(grid.cycles), math.nan, math.nan, 0.0, grid.overlap_cycles)
-            for grid in result.grids
-        ]
+        chain = self._machine.launch_chain(traces)
+        self._cycles += chain.cycles
+        error = 100.0 * BEHIND_SHARE if self._skipped and not self._cold else 0.0
+        timings = []
+        for grid in chain.grids:
+            interval = grid.result.interval
+            low, high = (math.nan, math.nan) if interval is None else (interval.low_us, interval.high_us)
+            timings.append(Timing(grid.cycles, grid.result.time_us, low, high, error, grid.overlap_cycles))
+        return timings
 
     def pass_by(self, trace: Trace) -> None:
         """Leave the L2 as a launch does that is not simulated."""

@@ -32,7 +32,9 @@ class LaunchResult:
     ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for;
     ``sampling`` says what part of a sampled launch was simulated (its cycles and counters are then extrapolated, but
     for the issues; ``block_times`` of the blocks left out are -1), None unless asked for; ``device``: the number of the
-    GPU in the machine that it ran on; ``clock_hz``: its SM clock; ``spec``: its description, None in a result made by hand."""
+    GPU in the machine that it ran on; ``clock_hz``: its SM clock; ``spec``: its description, None in a result made by hand;
+    ``overlap_cycles``: of a launch in a chain of programmatic dependent launches (:mod:`gpusim.engine.chain`) those that it ran before the launch before it had completed,
+    which are not among ``cycles``; None elsewhere."""
 
     kernel: str
     cycles: int
@@ -51,6 +53,7 @@ class LaunchResult:
     device: int = 0
     clock_hz: float = math.nan
     spec: GpuSpec | None = field(default=None, repr=False)
+    overlap_cycles: int | None = None
 
     @property
     def time_us(self) -> float:
@@ -177,6 +180,7 @@ def _interval(time_us: float, spec: GpuSpec, bound: Bound, launches: Sequence[La
         error_us=1e6 * sum(sampled) / spec.clock_hz,
         tensor=any(_uses_tensor_cores(launch) for launch in launches),
         devices=len({launch.device for launch in launches}),
+        overlapped=any(launch.overlap_cycles for launch in launches),
     )
 
 

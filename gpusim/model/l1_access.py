@@ -21,6 +21,7 @@ from gpusim.model.cluster import shared_latency, write_to_peers
 from gpusim.model.cluster_port import delay
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
 from gpusim.model.compiled import inlined, inner
+from gpusim.model.grid_writes import OPEN
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
 from gpusim.model.phase_waits import resume, suspend
@@ -29,6 +30,7 @@ from gpusim.model.residency import (
     CLUSTER_BLOCKS,
     COPIES_DONE,
     COPIES_OPEN,
+    GRID,
     LAST_ACK,
     STORES,
     STORES_LEFT,
@@ -71,6 +73,7 @@ from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor_unit import is_commit, put_off
 from gpusim.model.timing import (
     ADDRESS_LATENCY,
+    CHAINED,
     HIT_LATENCY,
     L1_SETS,
     L1_WAYS,
@@ -209,6 +212,10 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
     lines, l1, sms, timing = state.lines, state.l1, state.sms, state.timing
     to = message.WRITE if kind == STORE else message.REDUCTION
     sender = table.sender(warp, state.resident.slots[warp, AGE])
+    of_grid = 0
+    if timing[CHAINED]:
+        of_grid = 1 + state.resident.blocks[state.resident.warps[warp, BLOCK], GRID]
+        state.grid_writes[sm, of_grid - 1, OPEN] += n
     for i in range(n):
         line = lines[sm, i, ADDRESS]
         sectors = lines[sm, i, SECTORS]
@@ -220,7 +227,7 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
         else:
             cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
         fields = (to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS])
-        content = table.content(to, sectors, 0, 0)
+        content = table.content(to, sectors, 0, of_grid)
         send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)
         if space == LOCAL:
             row[count.LOCAL_STORE_SECTORS] += bits(sectors)

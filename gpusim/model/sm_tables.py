@@ -121,7 +121,7 @@ E_CYCLE = EXIT_TABLE.column("cycle", "of its end")
 E_SM = EXIT_TABLE.column("index", "of the machine")
 E_SLOT = EXIT_TABLE.column("index", "block slot of the SM")
 E_BLOCK = EXIT_TABLE.column("index", "in the grid")
-E_KIND = EXIT_TABLE.column("code", "ENDED, ENDED_WRITING or GOES_ON")
+E_KIND = EXIT_TABLE.column("code", "ENDED, ENDED_WRITING, GOES_ON or FLUSHED")
 
 REPORT_TABLE = Table(__name__, "report", "", "What an advance of a group hands back.")
 R_REQUESTS = REPORT_TABLE.column("count", "requests in ``out``")

@@ -19,9 +19,10 @@ from gpusim.model.cluster import write_to_peers
 from gpusim.model.cluster_port import SECTOR_BYTES, through_port
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
+from gpusim.model.grid_writes import OPEN, perform
 from gpusim.model.messages import NEVER
 from gpusim.model.phase_waits import resume
-from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, wake
+from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, GRID, wake
 from gpusim.model.scheduler import AGE, FREE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.send import send
@@ -41,6 +42,7 @@ from gpusim.model.sm_tables import (
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
 from gpusim.model.timing import (
+    CHAINED,
     SUB_CORES,
     TMA_COMPLETION,
     TMA_ENTRIES,
@@ -77,6 +79,7 @@ X_COUNTER = TMA_TABLE.column("index", "counter that falls when it is done, or NO
 X_CLOSES = TMA_TABLE.column("flag", "it closes a group: it waits for all older ones of its warp")
 X_OPEN = TMA_TABLE.column("count", "its unanswered requests")
 X_DONE = TMA_TABLE.column("tick", "at which its latest data were there")
+X_GRID = TMA_TABLE.column("index", "1 + grid of a chain for which it writes; 0: none")
 X_STATE = TMA_TABLE.column("code", "ASKS, WAITS for answers or older ones, ENDS at a known time, ENDED")
 ASKS, WAITS, ENDS, ENDED = 0, 1, 2, 3
 
@@ -106,6 +109,14 @@ def take_in(state, tables, sm, warp, pc, access, now):
     entry[X_PC], entry[X_BOX], entry[X_CLOSES] = pc, box, closes
     if box:
         state.work[pc, count.BULK_INSTRUCTIONS] += 1
+    if (
+        box
+        and timing[CHAINED]
+        and tables.bulks[box - 1, B_KIND] <= REDUCTION
+        and tables.bulks[box - 1, B_KIND] >= STORE
+    ):
+        entry[X_GRID] = 1 + state.resident.blocks[state.resident.warps[warp, BLOCK], GRID]
+        state.grid_writes[sm, entry[X_GRID] - 1, OPEN] += 1
     entry[X_SIGNAL] = 0 if closes else tables.accesses[access, A_SIGNAL]
     entry[X_COUNTER] = program[pc, op.WRITE_BARRIER] if closes else NO_BARRIER
     ready = now + timing[TMA_SETUP]
@@ -275,6 +286,8 @@ def end(state, tables, sm, place, now):
     timing, sms, entries, resident = state.timing, state.sms, state.tma, state.resident
     entry = entries[sm, place]
     entry[X_STATE] = ENDED
+    if entry[X_GRID]:
+        perform(state.grid_writes, state.exits, state.report, timing, sm, entry[X_GRID] - 1, now)
     warp = entry[X_WARP]
     if entry[X_SIGNAL]:
         write_words(state, tables, sm, warp, entry[X_SIGNAL], now)

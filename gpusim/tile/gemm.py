@@ -18,7 +18,7 @@ from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
-from gpusim.tile.library import Library, Tile, kernels_of, library_of
+from gpusim.tile.library import SCALE_DEPTH, SCALE_ROWS, Library, Tile, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
 
 #: Parts that the depth may be split into.
@@ -130,7 +130,8 @@ def project_gemm(
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
     unlimited_seconds = cycles / machine.clock_hz
     seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
-    launch_seconds = library.launch_ns * 1e-9
+    ragged = shape.rows % SCALE_ROWS and shape.depth > SCALE_DEPTH
+    launch_seconds = 1e-9 * (library.launch_ns + library.ragged_ns * bool(ragged))
     busy = {
         "FMA pipes" if shape.dtype == "fp32" else "tensor cores": tensor_cycles / cycles,
         "L2": l2_bytes / (machine.l2_bytes_per_cycle * library.l2_rate_share) / cycles,

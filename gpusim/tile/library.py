@@ -36,6 +36,12 @@ def kernels_of(spec: GpuSpec) -> str:
     return _BLACKWELL_OF_WARPS if spec.generation == _TENSOR_MEMORY else newest
 
 
+#: A column of FP32 scales, one for each row, is aligned to 16 bytes where the rows are a multiple of this (CUDA driver API, cuTensorMapEncodeTiled: strides).
+SCALE_ROWS = 4
+#: A row has a scale for each so many elements (DeepSeek-V3, section 3.3.2); one column of scales needs no other order.
+SCALE_DEPTH = 128
+
+
 @dataclass(frozen=True)
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
@@ -57,7 +63,8 @@ class Tile:
 @dataclass(frozen=True)
 class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: (most rows of the result, tile), of which the first
-    that holds is taken; a library with a rule never splits the depth. Where none holds it chooses from ``tiles`` by the shape."""
+    that holds is taken; a library with a rule never splits the depth. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
+    :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. Where none holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -76,6 +83,8 @@ class Library:
     l2_rate_share: float
     l2_share: float
     launch_ns: float
+    convert_rate: float
+    ragged_ns: float = 0.0
     rule: tuple[tuple[float, Tile], ...] = ()
 
     def tiles_for(self, rows: int) -> tuple[Tile, ...]:
@@ -110,9 +119,10 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
     rule = tuple((each.pop("most_rows", math.inf), Tile(**each)) for each in row.pop("rule", ()))
     expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule"}
+    row.setdefault("ragged_ns", 0.0)
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
     for key, value in row.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        if not (isinstance(value, int | float) and math.isfinite(value) and (value > 0 or key == "ragged_ns")):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
     return Library(generation=name, tiles=tiles, rule=rule, **row)

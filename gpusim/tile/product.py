@@ -6,7 +6,7 @@ scales for blocks of elements beside them; what comes in 16 bits is converted by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
@@ -16,7 +16,7 @@ from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
 from gpusim.tile.library import Library, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
-from gpusim.tile.memory import MemoryLibrary, MemoryOp, project_memory
+from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
 
 
@@ -54,8 +54,8 @@ def project_product(
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. ``library``,
     ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
     such products."""
-    shape = shape_of(op)
-    found = project_gemm(spec, shape, library or library_for(kernels_of(spec), op), limit_watts)
+    shape, kernels = shape_of(op), library or library_for(kernels_of(spec), op)
+    found = project_gemm(spec, shape, kernels, limit_watts)
     band = _band(kernels_of(spec), op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
@@ -73,10 +73,20 @@ def project_product(
     converting = project_memory(
         spec,
         MemoryOp("quantize", input_bytes * elements, op.format.a_bytes * elements, op.rows * op.batch),
-        memory,
+        converting_library(memory or memory_library_of(kernels_of(spec)), kernels.convert_rate),
         limit_watts,
     )
     return joined(title, [converting, product], band.factor, validated, reason)
+
+
+def converting_library(memory: MemoryLibrary, rate: float) -> MemoryLibrary:
+    """Kernels that move data at ``rate`` of what those of ``memory`` reach: a conversion that looks for the largest element first reads its input twice, others wait for their arithmetic."""
+    return replace(
+        memory,
+        dram_share=memory.dram_share * rate,
+        l2_rate_share=memory.l2_rate_share * rate,
+        block_bytes_per_cycle=memory.block_bytes_per_cycle * rate,
+    )
 
 
 def shape_of(op: GemmOp) -> GemmShape:

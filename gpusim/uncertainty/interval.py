@@ -39,15 +39,23 @@ def kind_of(gpu: str) -> str:
 
 
 def interval_of(
-    time_us: float, spec: GpuSpec, limiter: Limiter, *, error_us: float = 0.0, tensor: bool = False, devices: int = 1
+    time_us: float,
+    spec: GpuSpec,
+    limiter: Limiter,
+    *,
+    error_us: float = 0.0,
+    tensor: bool = False,
+    devices: int = 1,
+    overlapped: bool = False,
 ) -> Interval:
     """The interval of ``time_us``, predicted on ``spec`` for a run that ``limiter`` limits. ``error_us``: half-width that sampling claims;
-    ``tensor``: it computes on tensor cores; ``devices``: GPUs that it runs on.
+    ``tensor``: it computes on tensor cores; ``devices``: GPUs that it runs on; ``overlapped``: it began before the
+    launch before it had ended.
 
     Source of the factors: ``intervals.json``, written by ``tools/write_intervals.py`` from ``traces/residuals``."""
     known = table()
     row = row_of(kind_of(spec.name), limiter)
-    reasons = tuple(_outside(spec, tensor, devices, known["architectures"]))
+    reasons = tuple(_outside(spec, tensor, devices, overlapped, known["architectures"]))
     if row["coarser"]:
         reasons += (f"too few {limiter}-bound launches were measured",)
     if reasons:
@@ -60,7 +68,7 @@ def interval_of(
     return Interval(time_us / factor, time_us * factor, known["level_percent"], basis, reasons)
 
 
-def _outside(spec: GpuSpec, tensor: bool, devices: int, architectures: list[str]) -> list[str]:
+def _outside(spec: GpuSpec, tensor: bool, devices: int, overlapped: bool, architectures: list[str]) -> list[str]:
     """Why nothing like this was ever measured."""
     reasons = []
     capability = "{}.{}".format(*spec.capability)
@@ -73,4 +81,6 @@ def _outside(spec: GpuSpec, tensor: bool, devices: int, architectures: list[str]
         reasons.append("no measured kernel used tensor cores")
     if devices > 1:
         reasons.append("no measured run used several GPUs")
+    if overlapped:
+        reasons.append("no measured launches overlapped")
     return reasons
