@@ -30,7 +30,7 @@ from gpusim.launch.binary import KernelBinary
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import Grid, Sides, make_launch
 from gpusim.launch.memory import DeviceMemory
-from gpusim.sanitizer.asynccheck import AsyncCheck
+from gpusim.sanitizer.asynccheck import AsyncCheck, WrittenValues
 from gpusim.sanitizer.checks import parse_checks
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.sanitizer.memcheck import MemoryCheck
@@ -285,7 +285,12 @@ def checks_of(emulation: Emulation, checks: frozenset[str]) -> list[Check]:
         watching.append(MemoryCheck(program, facts, emulation.memory))
     clocks = checks & {"memory", "race"} if needs_clocks(program, checks) else frozenset()
     if "memory" in checks or (checks & {"race"}) - clocks:
-        watching.append(OrderCheck(program, facts, emulation.prepared.image.shared_base, checks, not clocks))
+        base, matrix = emulation.prepared.image.shared_base, emulation.prepared.encoded.matrix
+        if "race" in checks and not clocks:
+            values = WrittenValues(program, facts, base, matrix)
+            watching += [values, OrderCheck(program, facts, base, checks, True, values.differ)]
+        else:
+            watching.append(OrderCheck(program, facts, base, checks, not clocks))
     if "sync" in checks:
         watching.append(SyncCheck(program, facts, emulation.prepared.encoded.matrix))
     if "async" in checks or clocks:

@@ -178,19 +178,18 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
                 high = np.int64(registers[x + at.ROW + lane]) & at.FULL
                 to = _in_cluster(state, _of_lane(accesses, scattered, logged, lane), space)
                 note(state, what, warp, index, np.int64(1) << lane, to, np.int64(row[at.F0]), value, high, zero, zero)
+    elif space == SHARED and kind == table.WATCH_SHARED and _is_store(row):
+        _note_store(state, accesses, scattered, logged, mask, index, warp, np.int64(row[at.BYTES]))
     elif stride == AFFINE_NONE or space == GENERIC:
         for lane in range(at.LANES):
             if mask >> lane & 1:
                 to = _in_cluster(state, _of_lane(accesses, scattered, logged, lane), space)
                 if to >= 0:
-                    one = np.int64(1) << lane
-                    known, value = _stored(row, registers, x, one)
-                    note(state, kind, warp, index, one, to, zero, known, value, zero, zero)
+                    note(state, kind, warp, index, np.int64(1) << lane, to, zero, zero, zero, zero, zero)
     else:
         low = first_lane(mask)
         to = _in_cluster(state, _of_lane(accesses, scattered, logged, low), space) - low * stride
-        known, value = _stored(row, registers, x, mask)
-        note(state, kind, warp, index, mask, to, stride, known, value, zero, zero)
+        note(state, kind, warp, index, mask, to, stride, zero, zero, zero, zero)
     if what == table.WATCH_LONG:
         for lane in range(at.LANES):
             value, high = np.int64(registers[x + lane]) & at.FULL, np.int64(registers[x + at.ROW + lane]) & at.FULL
@@ -200,21 +199,35 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
 
 
 @inner
-def _stored(row, registers, x, mask):
-    """(whether it is known, the value) that an ordinary store of up to 8 bytes writes in all its lanes; it stands in the registers from ``x`` on."""
-    size = np.int64(row[at.BYTES])
-    if row[at.OP] != ops.STORE or size > 8:
-        return np.int64(0), np.int64(0)
-    first, known = np.int64(0), np.int64(0)
+def _is_store(row):
+    return (row[at.OP] == ops.STORE or row[at.OP] == ops.MATRIX_STORE) and 0 < row[at.BYTES] <= 16
+
+
+@inner
+def _left(state, place, size):
+    """(the first 8 bytes, the next 8) that stand at the block's shared address ``place`` now, of ``size`` bytes."""
+    low, high, host = np.int64(0), np.int64(0), place + state.shared_host - state.shared_base
+    for i in range(size):
+        byte = np.int64(load8(host + i)) & 255
+        if i < 8:
+            low |= byte << (8 * i)
+        else:
+            high |= byte << (8 * (i - 8))
+    return low, high
+
+
+@inner
+def _note_store(state, accesses, scattered, logged, mask, index, warp, size):
+    """Note an ordinary store into the block's own shared memory, lane by lane, with what it has left there."""
     for lane in range(at.LANES):
         if mask >> lane & 1:
-            value = np.int64(registers[x + lane]) & at.FULL
-            if size == 8:
-                value |= np.int64(registers[x + at.ROW + lane]) << 32
-            if known and value != first:
-                return np.int64(0), np.int64(0)
-            first, known = value, np.int64(1)
-    return known, first
+            place = _of_lane(accesses, scattered, logged, lane)
+            low, high = _left(state, place, size)
+            to = _in_cluster(state, place, np.int64(SHARED))
+            note(
+                state, table.WATCH_SHARED, warp, index, np.int64(1) << lane, to, np.int64(0), np.int64(1), low, high,
+                np.int64(0),
+            )  # fmt: skip
 
 
 @inner

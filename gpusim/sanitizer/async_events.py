@@ -236,7 +236,7 @@ def _one(m, s, e, agent, rank):
                 if f[COPY_WORDS]:
                     uses_copied(m, s, agent, code, a + b * lane, size, WRITE_COPIED if writes else READ_COPIED)
                 generic(m, s, agent, code, a + b * lane, size, reads, writes)
-                touch(m, s, agent, code, a + b * lane, size, reads, writes, c, e[table.EVENT_D])
+                touch(m, s, agent, code, a + b * lane, size, reads, writes, c, e[table.EVENT_D], e[table.EVENT_E])
         if reads and writes:
             release(m, s, agent, f[FLAG_ROW])
     elif kind == table.WATCH_COPY:
@@ -245,7 +245,19 @@ def _one(m, s, e, agent, rank):
             if mask >> lane & 1:
                 uses_copied(m, s, agent, code, a + b * lane, m.code[code, SIZE], COPY_COPIED)
                 copied(m, s, agent, code, a + b * lane, m.code[code, SIZE])
-                touch(m, s, agent, code, a + b * lane, m.code[code, SIZE], False, True, np.int64(0), np.int64(0))
+                touch(
+                    m,
+                    s,
+                    agent,
+                    code,
+                    a + b * lane,
+                    m.code[code, SIZE],
+                    False,
+                    True,
+                    np.int64(0),
+                    np.int64(0),
+                    np.int64(0),
+                )
         for lane in range(at.LANES):  # lanes of one instruction do not meet each other
             if mask >> lane & 1:
                 begins_copy(m, s, agent, code, a + b * lane, m.code[code, SIZE])

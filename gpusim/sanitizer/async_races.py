@@ -5,7 +5,7 @@ number and count (``bar.sync``, ``bar.arrive``), those of the cluster, mbarriers
 them a write and not both atomic, that no clock orders are a hazard. A byte remembers its last write and the last reads of two warps that nothing orders
 (Flanagan and Freund, "FastTrack", PLDI 2009: a read that is ordered before another one need not be kept). Two writes of the same
 value are none: they change no result, and compute-sanitizer shows hazards "that have no impact on program execution" (severity INFO) only where asked for
-(Compute Sanitizer User Manual, "Racecheck Severity Levels"); where a store gives its lanes different values they are taken to differ. ``cp.async`` counts as a write of the issuing warp, made
+(Compute Sanitizer User Manual, "Racecheck Severity Levels"). ``cp.async`` counts as a write of the issuing warp, made
 at once: that it waits for it is not looked at, as it is not in racecheck.
 """
 
@@ -66,9 +66,9 @@ def _reader_place(m, s, agent, b):
 
 
 @apart
-def touch(m, s, agent, code, address, size, reads, writes, known, value):
-    """An ordinary access of ``agent`` to ``size`` bytes at a cluster's shared address; an access tells of one hazard at most. ``known``: whether ``value`` is
-    what it stores."""
+def touch(m, s, agent, code, address, size, reads, writes, known, low, high):
+    """An ordinary access of ``agent`` to ``size`` bytes at a cluster's shared address; an access tells of one hazard at most. ``known``: whether ``low`` and ``high``
+    are the bytes that it has left there."""
     f, rank, first = m.facts, address >> RANK_SHIFT, (address & _OFFSET) - m.facts[SHARED_BASE]
     if rank < 0 or rank >= f[BLOCKS] or first < 0 or first + size > m.touched.shape[2]:
         return
@@ -79,7 +79,10 @@ def touch(m, s, agent, code, address, size, reads, writes, known, value):
         if unwritten and not b[WRITTEN]:
             tell(m, s, READ_UNWRITTEN, agent, code, np.int64(-1), np.int64(-1), place, size, np.int64(0))
             unwritten = False
-        left = 1 + (value >> 8 * (place - first) & 255) if known else np.int64(0)
+        left = np.int64(0)
+        if known:
+            part = low if place - first < 8 else high
+            left = 1 + (part >> 8 * ((place - first) & 7) & 255)
         same = writes and left != 0 and left == b[TOUCH_VALUE]
         if not silent and not same and _meets(m, s, agent, atomic, b, TOUCH_WRITER):
             _tell(m, s, RACE_WRITE_WRITE if writes else RACE_READ_WRITE, agent, code, b, TOUCH_WRITER, place)

@@ -159,6 +159,24 @@ class AsyncCheck(Listener):
         )
 
 
+class WrittenValues(AsyncCheck):
+    """Knows which writes to shared memory, of those that nothing orders, have left different values; has no findings of its own."""
+
+    def __init__(self, program: Program, launch: Launch, shared_base: int, matrix: np.ndarray):
+        super().__init__(program, launch, shared_base, matrix, checks=frozenset({"race"}))
+
+    def findings(self) -> list[Finding]:
+        """None."""
+        return []
+
+    def differ(self, one: int, other: int) -> bool:
+        """Whether writes of two instructions, by their indices, have."""
+        rows = self._tables.found[: self._tables.counts[0]]
+        rows = rows[rows[:, t.WHAT] == t.RACE_WRITE_WRITE]
+        pairs = {(min(pair), max(pair)) for pair in rows[:, (t.CODE, t.OTHER_CODE)].tolist()}
+        return (min(one, other), max(one, other)) in pairs or self._tables.counts[1] > 0
+
+
 def _more_slots(tables: t.Tables) -> t.Tables:
     """The same with room for twice as many clusters at a time."""
     slots = len(tables.clusters)

@@ -6,6 +6,7 @@ them are whole, and then :mod:`gpusim.sanitizer.racecheck` goes through them blo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +53,19 @@ def needs_clocks(program: Program, checks: frozenset[str]) -> bool:
 
 class OrderCheck(Listener):
     """Goes through each block's trace once the block has ended, and collects what is wrong in it. ``checks``: "race" for
-    hazards, "memory" for reads before writes; without ``shared`` of local memory alone."""
+    hazards, "memory" for reads before writes; without ``shared`` of local memory alone. ``differ``: whether writes of two instructions that
+    nothing orders have left different values, which alone are a hazard."""
 
-    def __init__(self, program: Program, launch: Launch, shared_base: int, checks: frozenset[str], shared: bool = True):
-        self.program, self.launch = program, launch
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        shared_base: int,
+        checks: frozenset[str],
+        shared: bool = True,
+        differ: Callable[[int, int], bool] = lambda one, other: True,
+    ):
+        self.program, self.launch, self._differ = program, launch, differ
         self._joined = WholeBlocks()
         code = program.instructions
         self._code = np.zeros((len(code), order.CODE_COLUMNS), np.int64)
@@ -93,7 +103,12 @@ class OrderCheck(Listener):
 
     def findings(self) -> list[Finding]:
         """What has been found so far."""
-        return [self._finding(row) for row in self._found[: self._counts[0]].tolist()]
+        rows = self._found[: self._counts[0]].tolist()
+        return [
+            self._finding(row)
+            for row in rows
+            if row[order.WHAT] != order.WRITE_WRITE or self._differ(row[order.CODE], row[order.OTHER_CODE])
+        ]
 
     def _finding(self, row: list[int]) -> Finding:
         what, pc, other, place = row[order.WHAT], row[order.CODE], row[order.OTHER_CODE], row[order.PLACE]

@@ -3,7 +3,7 @@
 Mental model: between two barriers of a block, nothing orders its warps. So a block's trace is cut into *epochs* by
 the barriers that each thread has passed, and within an epoch the order in which the emulator happened to run the
 warps counts for nothing: two threads of different warps that touch the same byte, one of them writing, are a
-hazard unless both do so atomically. Every byte remembers its last writer and the last reader of two warps. Read
+hazard unless both do so atomically, or write the same values (which the trace does not know: :class:`gpusim.sanitizer.asynccheck.WrittenValues` does). Every byte remembers its last writer and the last reader of two warps. Read
 before written is a matter of earlier epochs, and of the reader's own warp. Local memory belongs to one thread and
 knows no hazards, only missing writes.
 

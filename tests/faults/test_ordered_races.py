@@ -56,6 +56,12 @@ extern "C" __global__ void alike(float* out) {  // all threads of two warps stor
   if (t < 64) asm volatile("barrier.sync 0;" ::: "memory"); else asm volatile("barrier.sync 0;" ::: "memory");
   out[t] = s[5] + s[9];
 }
+extern "C" __global__ void plain(float* out) {  // with no barrier but the block's: each warp stores the same four words
+  __shared__ float4 s[8]; int t = threadIdx.x;
+  s[t % 8] = make_float4(t % 8, 1, 2, 3);
+  __syncthreads();
+  out[t] = s[t % 8].x + s[7 - t % 8].w;
+}
 extern "C" __global__ void part(float* out) {
   __shared__ float s[128]; int t = threadIdx.x;
   if (t < 64) s[t] = t;
@@ -108,6 +114,12 @@ def test_writes_of_the_same_value_are_no_hazard_and_of_another_one_are() -> None
     assert found.what == "Write-write hazard on __shared__ memory"
     (found,) = findings("alike", ("s[5] = out[3];", "s[5] = t / 32;"))
     assert found.what == "Write-write hazard on __shared__ memory"
+
+
+def test_writes_of_the_same_values_are_no_hazard_in_kernels_of_one_barrier_either() -> None:
+    assert not findings("plain")
+    (found,) = findings("plain", ("1, 2, 3);", "1, 2, t / 96);"))
+    assert found.what == "Write-write hazard on __shared__ memory" and "STS.128" in found.where
 
 
 def test_warps_may_meet_at_barrier_sync_from_where_they_are_and_not_at_bar_sync() -> None:

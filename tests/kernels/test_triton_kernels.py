@@ -10,6 +10,7 @@ from gpusim.capturing import capture
 from gpusim.cases.names import kernel_names
 from gpusim.cases.suite import find_kernel
 from gpusim.launch.memory import DeviceMemory
+from gpusim.sanitizer.checks import CHECKS
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'gpusim[triton]'")
 NAMES = [name for name in kernel_names() if name.startswith("triton_")]
@@ -110,3 +111,15 @@ def test_a_shape_that_makes_no_sense_is_refused(name: str, wrong: dict[str, Any]
     entry = find_kernel(name)
     with pytest.raises(ValueError):
         entry.make(**(entry.small | wrong))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "triton_histogram" else pytest.mark.nightly) for name in NAMES]
+)
+def test_no_check_finds_anything(name: str) -> None:
+    """Warps that hold the same part of a tensor store the same values to the same place."""
+    entry = find_kernel(name)
+    case, memory = entry.make(**entry.small), DeviceMemory()
+    for launch in case.launches:
+        shape = launch.kernel, launch.grid, launch.block, launch.args
+        assert not capture(*shape, gpu="sm_90", memory=memory, check=CHECKS).findings
