@@ -4,7 +4,7 @@
     python tools/other_figures.py FOLDER --final --record   the other half: errors by region, kept as the bands of such GPUs
 
 Mental model: A100 and B200 are projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described. A figure carries the error by as much
-as the error falls when that figure alone is the generation's own. FOLDER has gemm.csv.gz, attention_generation.csv.gz and attention_context.csv.gz
+as the error falls when that figure alone is the generation's own. So is each GPU of every other kind of operator that was measured on two generations. FOLDER has gemm.csv.gz, attention_generation.csv.gz, attention_context.csv.gz and those of the kinds
 (ai-dynamo/aiconfigurator, commit 095f58a), beside it or within it is power/ with those of the power runs of a B200; halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
 """
 
@@ -27,7 +27,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import tile_attention
 import tile_gemm
+import tile_operators
+from operators.kinds import KINDS
 
+from gpusim.gpus.load import load_gpu
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.tile.attention import attention_library_of
@@ -95,21 +98,41 @@ def bands(
     kept: dict[str, dict[str, dict[str, float]]] = {}
     printed = []
     for operator, (figures_of, _) in OPERATORS.items():
-        regions: dict[str, dict[str, float]] = {}
+        kept[operator] = {}
         for gpu, (_, other) in HELD_OUT.items():
             shapes, errors = shapes_and_errors(operator, folder, gpu, final, count)
             off = errors(figures_of(other))
             printed.append(_row(operator, gpu, other, off))
-            found = (
-                tile_gemm.band_rows(shapes, off)
-                if operator == "gemm"
-                else tile_attention.band_rows(operator, shapes, off)
-            )
-            for region, row in found.items():
-                if row["factor"] > regions.get(region, {"factor": 0.0})["factor"]:
-                    regions[region] = row
-        kept[operator] = regions
+            is_gemm = operator == "gemm"
+            found = tile_gemm.band_rows(shapes, off) if is_gemm else tile_attention.band_rows(operator, shapes, off)
+            _widen(kept[operator], found)
+    for kind, of in KINDS.items():
+        for gpu in of.sources:
+            for other in _other_generations(kind, gpu):
+                shapes = _of_kind(kind, folder, gpu, final, count)
+                off = tile_operators.errors(kind, gpu, shapes, of.library(other))
+                printed.append(_row(kind, gpu, other, off))
+                _widen(kept.setdefault(kind, {}), tile_operators.band_rows(kind, shapes, off))
     return kept, printed
+
+
+def _of_kind(kind: str, folder: Path, gpu: str, final: bool, count: int) -> pd.DataFrame:
+    """Measured shapes of a kind on a GPU, wherever they lie."""
+    found = (tile_operators.measured_shapes(kind, each, gpu, final, count) for each in (folder, folder / "power", folder.parent / "power"))  # fmt: skip
+    return next(shapes for shapes in found if len(shapes))
+
+
+def _other_generations(kind: str, gpu: str) -> list[str]:
+    """Of the GPUs that a kind was measured on, those of another generation."""
+    own = load_gpu(gpu).generation
+    return sorted({load_gpu(each).generation for each in KINDS[kind].sources} - {own})
+
+
+def _widen(regions: dict[str, dict[str, float]], found: dict[str, dict[str, float]]) -> None:
+    """Keep of each region the wider factor."""
+    for region, row in found.items():
+        if row["factor"] > regions.get(region, {"factor": 0.0})["factor"]:
+            regions[region] = row
 
 
 @click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))
