@@ -23,6 +23,7 @@ from validation.sheet_errors import sheet_errors
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.tile.attention import FRAMEWORKS
+from gpusim.tile.bands import OPERATOR_REGIONS
 from gpusim.uncertainty.limiters import CLASSES
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
@@ -177,6 +178,28 @@ def how_sure() -> str:
     return table(
         ["bound by", "description", "a measurement lies within", "known from", "held, set and GPU left out"], rows
     )
+
+
+def how_sure_projected() -> str:
+    """A line an operator: the narrowest and widest factor of its regions on each generation that was measured, and on another, which takes one's figures."""
+    folder = Path(__file__).parents[1] / "gpusim" / "tile"
+    products, attention, operators, borrowed = (
+        json.loads((folder / f"{name}_errors.json").read_text("utf-8"))
+        for name in ("gemm", "attention", "operator", "other_figures")
+    )
+    kinds = {"gemm": products["generations"], "generation": attention["generation"]["generations"], "context": attention["context"]["generations"]}  # fmt: skip
+    kinds |= {name: operators[name]["generations"] for name in OPERATOR_REGIONS if name in operators}
+    names = ("ampere", "hopper", "blackwell")
+    rows = [
+        [f"`{kind}`", *(_factors(known.get(name, {})) for name in names), _factors(borrowed["operators"].get(kind, {}))]
+        for kind, known in kinds.items()
+    ]
+    return table(["operator", *names, "another generation"], rows)
+
+
+def _factors(regions: dict[str, Any]) -> str:
+    found = [row["factor"] for row in regions.values() if isinstance(row, dict)]
+    return f"{min(found):.2f} to {max(found):.2f}" if found else ""
 
 
 def interval_sets() -> str:
@@ -357,6 +380,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "intervals": intervals,
     "interval coverage": interval_coverage,
     "how sure": how_sure,
+    "how sure projected": how_sure_projected,
     "interval sets": interval_sets,
     "interval gpus": interval_gpus,
     "interval halves": interval_halves,

@@ -5,7 +5,8 @@
 
 Mental model: in attention A100 and B200 are projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described; in products each has what its description
 says with constants that its rows did not set (gpusim/tile/described.toml, tools/described_figures.py). A figure carries the error by as much
-as the error falls when that figure alone is the generation's own. FOLDER has gemm.csv.gz, attention_generation.csv.gz and attention_context.csv.gz
+as the error falls when that figure alone is the generation's own. So is each GPU of every other kind of operator that was measured on two generations. FOLDER has gemm.csv.gz,
+attention_generation.csv.gz, attention_context.csv.gz and those of the kinds
 (ai-dynamo/aiconfigurator, commit 095f58a), beside it or within it is power/ with those of the power runs of a B200; halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
 """
 
@@ -28,6 +29,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import tile_attention
 import tile_gemm
+import tile_operators
+from operators.kinds import KINDS
 from operators.measured import find_file
 
 from gpusim.gpus.load import load_gpu
@@ -104,27 +107,50 @@ def bands(
     kept: dict[str, dict[str, dict[str, float]]] = {}
     printed = []
     for operator in operators:
-        regions: dict[str, dict[str, float]] = {}
+        kept[operator] = {}
+        if operator in KINDS:
+            for gpu in KINDS[operator].sources:
+                for other in _other_generations(operator, gpu):
+                    shapes = _of_kind(operator, folder, gpu, final, count)
+                    off = tile_operators.errors(operator, gpu, shapes, KINDS[operator].library(other))
+                    printed.append(_row(operator, gpu, other, off))
+                    _widen(kept[operator], tile_operators.band_rows(operator, shapes, off))
+            continue
         for gpu in HELD_OUT:
             shapes, errors = shapes_and_errors(operator, folder, gpu, final, count)
             other, figures = other_figures(operator, gpu)
             off = errors(figures)
             printed.append(_row(operator, gpu, other, off))
-            found = (
-                tile_gemm.band_rows(shapes, off)
-                if operator == "gemm"
-                else tile_attention.band_rows(operator, shapes, off)
-            )
-            for region, row in found.items():
-                if row["factor"] > regions.get(region, {"factor": 0.0})["factor"]:
-                    regions[region] = row
-        kept[operator] = regions
-    return kept, printed
+            is_gemm = operator == "gemm"
+            found = tile_gemm.band_rows(shapes, off) if is_gemm else tile_attention.band_rows(operator, shapes, off)
+            _widen(kept[operator], found)
+    return {operator: regions for operator, regions in kept.items() if regions}, printed
+
+
+def _of_kind(kind: str, folder: Path, gpu: str, final: bool, count: int) -> pd.DataFrame:
+    """Measured shapes of a kind on a GPU, wherever they lie."""
+    found = (tile_operators.measured_shapes(kind, each, gpu, final, count) for each in (folder, folder / "power", folder.parent / "power"))  # fmt: skip
+    return next(shapes for shapes in found if len(shapes))
+
+
+def _other_generations(kind: str, gpu: str) -> list[str]:
+    """Of the GPUs that a kind was measured on, those of another generation."""
+    own = load_gpu(gpu).generation
+    return sorted({load_gpu(each).generation for each in KINDS[kind].sources} - {own})
+
+
+def _widen(regions: dict[str, dict[str, float]], found: dict[str, dict[str, float]]) -> None:
+    """Keep of each region the wider factor."""
+    for region, row in found.items():
+        if row["factor"] > regions.get(region, {"factor": 0.0})["factor"]:
+            regions[region] = row
 
 
 @click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--operator", "operators", multiple=True, type=click.Choice(list(OPERATORS)), help="Only this operator.")
+@click.option(
+    "--operator", "operators", multiple=True, type=click.Choice([*OPERATORS, *KINDS]), help="Only this operator."
+)
 @click.option(
     "--final", is_flag=True, help="The half that is looked at when a change is finished, without single figures."
 )
@@ -135,7 +161,7 @@ def main(folder: Path, operators: tuple[str, ...], final: bool, record: bool, co
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     if final:
-        kept, printed = bands(operators or tuple(OPERATORS), folder, True, count)
+        kept, printed = bands(operators or (*OPERATORS, *KINDS), folder, True, count)
         if record:
             # Of operators that were not asked for, what was recorded stays.
             recorded = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -147,12 +173,10 @@ def main(folder: Path, operators: tuple[str, ...], final: bool, record: bool, co
             }
             write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     else:
-        printed = [
-            row
-            for operator in operators or OPERATORS
-            for gpu in HELD_OUT
-            for row in by_figure(operator, folder, gpu, count)
-        ]
+        asked = operators or tuple(OPERATORS)
+        if kinds := set(asked) & set(KINDS):
+            raise click.UsageError(f"single figures of {', '.join(sorted(kinds))} are not put right: give --final")
+        printed = [row for operator in asked for gpu in HELD_OUT for row in by_figure(operator, folder, gpu, count)]
     click.echo(format_records(printed, form))
 
 

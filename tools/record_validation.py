@@ -1,13 +1,14 @@
 """Record the exact model's validation anew: what may be old, what it costs, and all of it in one command.
 
     python tools/record_validation.py                      each recording: rows, processor seconds, whether gpusim's source is still that which made it
+    python tools/record_validation.py --stale              only those of another source and those never recorded; exit 1 if there are any
     python tools/record_validation.py --probe 2            the two cheapest rows of each predicted anew: did the figures move? (minutes)
     python tools/record_validation.py --run --minutes 40   record what is not of today's source, the cheapest first, as far as the minutes go
     python tools/record_validation.py --run --final        final halves of external sets too: when a change is finished
     python tools/record_validation.py --run convolution_a100 --gpu a100_pcie_40gb          only these sources and GPUs
 
 Mental model: a recording is one source's rows on one description (validation/recordings.py). Recording costs what the last time cost, which the rows
-say; what does not fit is named and left. Behind it the intervals, the figures of external sets and the pages are written anew. All of it takes
+say (``expected_s``); each is saved as soon as it is made; what does not fit is named and left. Behind it the intervals, the figures of external sets and the pages are written anew. All of it takes
 two to three hours of one core; rows are kept, so a run that was broken off goes on.
 """
 
@@ -82,11 +83,15 @@ def probed(key: Key, rows: list[Residual], count: int) -> dict[str, object]:
 def record(chosen: list[Recording], minutes: float) -> list[Recording]:
     """Record what fits into ``minutes`` of processor time, each at once into the file; those that were left."""
     left, begun = [], time.process_time()
-    for each in chosen:
+    for place, each in enumerate(chosen):
         spent = time.process_time() - begun
-        if spent + each.cpu_s > 60 * minutes:
+        if spent + each.expected_s > 60 * minutes:
             left.append(each)
             continue
+        behind = sum(later.expected_s for later in chosen[place + 1 :])
+        say(
+            f"{place + 1} of {len(chosen)}: {name_of(each.key)}, {each.rows} rows, about {each.expected_s:.0f} s; {behind:.0f} s behind it"
+        )
         made = list(made_anew(each.key, each.rows))
         if len(made) < each.rows:  # each says why; a compiler of the set's own, say, is not installed
             say(
@@ -112,12 +117,13 @@ def write_the_rest(sources: set[str], rows: dict[str, int], final: bool) -> None
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @click.option("--gpu", "gpus", multiple=True, help="Only recordings of these GPUs.")
 @click.option("--probe", type=click.IntRange(1), default=None, help="Predict so many rows of each anew.")
+@click.option("--stale", "stale_only", is_flag=True, help="Only recordings of another source; exit 1 if there are any.")
 @click.option("--run", "run_it", is_flag=True, help="Record anew what is not of today's source.")
 @click.option("--minutes", default=180.0, show_default=True, help="Processor time that recording may take.")
 @click.option("--final", is_flag=True, help="Final halves of external sets too.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(
-    sources: tuple[str, ...], gpus: tuple[str, ...], probe: int | None, run_it: bool, minutes: float, final: bool, form: str
+    sources: tuple[str, ...], gpus: tuple[str, ...], probe: int | None, stale_only: bool, run_it: bool, minutes: float, final: bool, form: str
 ) -> None:  # fmt: skip
     try:
         rows = load_residuals()
@@ -139,13 +145,20 @@ def main(
             click.echo(format_records(lines, form))
             sys.exit(int(any(line["figures"] != "the same" for line in lines)))
         old = [each for each in chosen if each.state != SAME]
+        if stale_only and not run_it:
+            if old:
+                click.echo(format_records([asdict(each) for each in old], form))
+            say(
+                f"{len(old)} of {len(chosen)} recordings are stale, {sum(each.expected_s for each in old):.0f} s of processor time"
+            )
+            sys.exit(int(bool(old)))
         if not run_it:
             click.echo(format_records([asdict(each) for each in chosen], form))
             return
         with shown():
             left = record(old, minutes)
         for each in left:
-            say(f"left, {each.cpu_s:.0f} s when it was last recorded: {name_of(each.key)}")
+            say(f"left, about {each.expected_s:.0f} s: {name_of(each.key)}")
         done = {each.source: each.rows for each in old if each not in left}
         write_the_rest(set(done), done, final)
     except GpusimError as error:

@@ -31,6 +31,7 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from operators import shape_bands
 from operators.measured import FITTED_GPUS, GPUS, read_rows
 
 from gpusim.gpus.load import load_gpu
@@ -46,7 +47,7 @@ from gpusim.tile.attention import (
     project_attention,
 )
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
-from gpusim.tile.bands import KV_REGIONS, LEVEL_PERCENT, QUERY_REGIONS, attention_kind
+from gpusim.tile.bands import KV_REGIONS, QUERY_REGIONS, attention_kind
 
 RECORD = ROOT / "gpusim" / "tile" / "attention_errors.json"
 PHASES = ("generation", "context")
@@ -63,6 +64,8 @@ FITTED = {
     ),
     "context": ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_passes", "head_passes"),
 }  # fmt: skip
+#: Columns of the heads, which shapes of a network have in common.
+NETWORK = (*HEADS, "window_size")
 _SHARES = ("share", "rate")
 
 
@@ -162,16 +165,15 @@ def region_rows(gpu: str, phase: str, shapes: pd.DataFrame, off: np.ndarray) -> 
 
 
 def band_rows(phase: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
-    """Region -> the factor within which LEVEL_PERCENT of the errors lie, and of how many shapes."""
-    rows, least = {}, 0.0
-    for name, most in REGIONS[phase]:
-        inside = ((shapes["size"] > least) & (shapes["size"] <= most)).to_numpy()
-        least = most
-        if not inside.any():
-            continue
-        factor = float(np.exp(np.quantile(np.abs(np.log1p(off[inside])), LEVEL_PERCENT / 100)))
-        rows[name] = {"factor": round(factor, 3), "shapes": int(inside.sum())}
-    return rows
+    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks."""
+    return shape_bands.band_rows(regions_of(phase, shapes), off, shape_bands.networks_of(shapes, NETWORK))
+
+
+def regions_of(phase: str, shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]:
+    """Each region of the phase, and which shapes are inside."""
+    size, regions = shapes["size"].to_numpy(), REGIONS[phase]
+    least = [0.0, *(most for _, most in regions[:-1])]
+    return [(name, (size > low) & (size <= most)) for low, (name, most) in zip(least, regions, strict=True)]
 
 
 def fit(

@@ -28,13 +28,14 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from operators import shape_bands
 from operators.measured import FITTED_GPUS, GPUS, read_rows
 
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.tile.bands import LEVEL_PERCENT, REGIONS
+from gpusim.tile.bands import REGIONS
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.library import Library, library_of
 
@@ -44,6 +45,8 @@ FITTED = (
     "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
     "shared_loads", "l2_share", "l2_rate_share",
 )  # fmt: skip
+#: Columns of the weights, which shapes of a network have in common.
+NETWORK = ("n", "k")
 _SHARES = ("rate", "shared_loads", "l2_share", "l2_rate_share", "dram_share")
 
 
@@ -94,15 +97,14 @@ def region_rows(gpu: str, shapes: pd.DataFrame, found: np.ndarray) -> list[dict[
 
 
 def band_rows(shapes: pd.DataFrame, found: np.ndarray) -> dict[str, dict[str, float]]:
-    """Region -> the factor within which LEVEL_PERCENT of the errors lie, and of how many shapes."""
-    rows = {}
-    least = 0
-    for name, most in REGIONS:
-        inside = ((shapes.m > least) & (shapes.m <= most)).to_numpy()
-        least = most
-        factor = float(np.exp(np.quantile(np.abs(np.log1p(found[inside])), LEVEL_PERCENT / 100)))
-        rows[name] = {"factor": round(factor, 3), "shapes": int(inside.sum())}
-    return rows
+    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks."""
+    return shape_bands.band_rows(regions_of(shapes), found, shape_bands.networks_of(shapes, NETWORK))
+
+
+def regions_of(shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]:
+    """Each region of m, and which shapes are inside."""
+    least = [0, *(most for _, most in REGIONS[:-1])]
+    return [(name, ((shapes.m > low) & (shapes.m <= most)).to_numpy()) for low, (name, most) in zip(least, REGIONS, strict=True)]  # fmt: skip
 
 
 def fit(gpu: str, shapes: pd.DataFrame, rounds: int) -> Library:

@@ -5,7 +5,7 @@
     python tools/tile_operators.py moe_bf16 ROWS --final --record  and keep the errors as bands (gpusim/tile/operator_errors.json)
     python tools/tile_operators.py moe_bf16 ROWS --fit hopper      better figures, found on the learning half (minutes)
     python tools/tile_operators.py moe_bf16 ROWS --worst 20        the shapes that are farthest off
-    python tools/tile_operators.py moe_bf16 ROWS --bands           how many of the final half's next shapes lie in the recorded bands, which none of them set
+    python tools/tile_operators.py moe_bf16 ROWS --bands           how many of the final half's next shapes lie in the recorded bands, which none of them set, and in those that all networks but their own make
 
 Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
 operator, or with its power runs of a B200. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
@@ -28,6 +28,7 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from operators import shape_bands
 from operators.kinds import FILES, KINDS
 from operators.measured import FITTED_GPUS, GPUS, read_rows
 
@@ -35,11 +36,16 @@ from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.tile.bands import LEVEL_PERCENT, OPERATOR_REGIONS
+from gpusim.tile.bands import OPERATOR_REGIONS
 
 RECORD = ROOT / "gpusim" / "tile" / "operator_errors.json"
 _SHARES = ("rate", "share", "shared_loads", "rate_largest", "rate_large", "rate_medium", "rate_small")
 _LEAST_REGION = 20
+#: Columns of the weights or heads, which shapes of a network have in common, by file.
+NETWORK = {
+    "gemm": ("n", "k"), "mla_bmm": ("op_name", "num_heads"), "moe": ("hidden_size", "inter_size", "topk", "num_experts"), "mla_generation": ("num_heads",),
+    "mla_context": ("num_heads",), "attention_encoder": ("num_heads", "head_dim"), "quantize_scale_matrix": ("k",),
+}  # fmt: skip
 
 
 def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int | None) -> pd.DataFrame:
@@ -87,7 +93,8 @@ def errors(kind: str, gpu: str, shapes: pd.DataFrame, library: Any = None) -> np
     return np.array(seconds) * 1e6 / shapes.us.to_numpy() - 1
 
 
-def _regions(kind: str, shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]:
+def regions_of(kind: str, shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]:
+    """Each region of the kind, and which shapes are inside."""
     found, least = [], 0.0
     for name, most in OPERATOR_REGIONS[kind][1]:
         found.append((name, ((shapes["size"] > least) & (shapes["size"] <= most)).to_numpy()))
@@ -98,7 +105,7 @@ def _regions(kind: str, shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]:
 def region_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
     """A row a region, and one for all."""
     rows = []
-    for name, inside in (*_regions(kind, shapes), ("all", np.ones(len(shapes), bool))):
+    for name, inside in (*regions_of(kind, shapes), ("all", np.ones(len(shapes), bool))):
         if inside.any():
             some, apart = np.abs(off[inside]), shapes.apart[inside].mean()
             rows.append(
@@ -115,13 +122,9 @@ def region_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> l
 
 
 def band_rows(kind: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
-    """Region -> the factor within which LEVEL_PERCENT of the errors lie, and of how many shapes; of regions with enough of them."""
-    rows = {}
-    for name, inside in _regions(kind, shapes):
-        if inside.sum() >= _LEAST_REGION:
-            factor = float(np.exp(np.quantile(np.abs(np.log1p(off[inside])), LEVEL_PERCENT / 100)))
-            rows[name] = {"factor": round(factor, 3), "shapes": int(inside.sum())}
-    return rows
+    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks; of regions with enough shapes."""
+    networks = shape_bands.networks_of(shapes, NETWORK[FILES[kind]])
+    return shape_bands.band_rows(regions_of(kind, shapes), off, networks, _LEAST_REGION)
 
 
 def changed(library: Any, name: str, factor: float) -> Any:
@@ -163,19 +166,24 @@ def fit(kind: str, gpu: str, shapes: pd.DataFrame, rounds: int) -> Any:
 
 
 def held_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
-    """A row a region of the recorded bands: the share of ``shapes`` that lies within its factor."""
+    """A row a region of the recorded bands: the shares of ``shapes`` that lie within its factor, and within the one that all networks but their own make."""
     known = json.loads(RECORD.read_text(encoding="utf-8"))[kind]["generations"].get(load_gpu(gpu).generation, {})
-    rows, held = [], np.zeros(len(off), bool)
-    counted = np.zeros(len(off), bool)
-    for name, inside in _regions(kind, shapes):
+    networks, sizes = shape_bands.networks_of(shapes, NETWORK[FILES[kind]]), np.abs(np.log1p(off))
+    rows: list[dict[str, object]] = []
+    held: list[np.ndarray] = []
+    for name, inside in regions_of(kind, shapes):
         if name in known and inside.any():
-            within = np.abs(np.log1p(off)) <= np.log(known[name]["factor"])
-            held |= inside & within
-            counted |= inside
-            rows.append({"kind": kind, "gpu": gpu, "region": name, "shapes": int(inside.sum()), "factor": known[name]["factor"], "held_percent": round(100 * float(within[inside].mean()))})  # fmt: skip
-    if counted.any():
-        rows.append({"kind": kind, "gpu": gpu, "region": "all", "shapes": int(counted.sum()), "factor": None, "held_percent": round(100 * float(held[counted].mean()))})  # fmt: skip
-    return rows
+            pair = np.array(
+                [sizes[inside] <= np.log(known[name]["factor"]), shape_bands.held_without(inside, off, networks)]
+            )
+            held.append(pair)
+            rows.append(_held_row(kind, gpu, name, pair, known[name]["factor"]))
+    return [*rows, _held_row(kind, gpu, "all", np.concatenate(held, axis=1), None)] if held else []
+
+
+def _held_row(kind: str, gpu: str, region: str, held: np.ndarray, factor: float | None) -> dict[str, object]:
+    by_record, without = (round(100 * float(share)) for share in held.mean(axis=1))
+    return {"kind": kind, "gpu": gpu, "region": region, "shapes": held.shape[1], "factor": factor, "held_percent": by_record, "held_without_network_percent": without}  # fmt: skip
 
 
 @click.command(help=__doc__)

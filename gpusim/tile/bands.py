@@ -1,8 +1,8 @@
 """How sure a projected time is: the errors of rows that set nothing, by region of shape.
 
 Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
-the factor that holds four of five measured shapes of the half that set nothing. A generation without measurements takes another's figures: its factor is that of
-A100 or B200 with Hopper's figures or H100 with Ampere's, whichever is widest (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
+the factor that holds four of five shapes of a network that was not measured, from the half that set nothing. A generation without measurements takes another's figures: its factor is the widest of
+generations that were measured, each with another's figures (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 _FILE = Path(__file__).with_name("gemm_errors.json")
 _ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
@@ -71,10 +73,20 @@ def _other_figures() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
-    """Of a generation that takes another's figures: no narrower than ``least``."""
-    factor = max(least, _other_figures()[operator].get(region, {"factor": least})["factor"])
+    """Of a generation that takes another's figures: no narrower than ``least``; of operators measured on one generation alone, as the widest of all with another's figures."""
+    known = _other_figures()
+    every = [row["factor"] for regions in known.values() for row in regions.values()]
+    rows = known.get(operator, {})
+    if rows:
+        whose = "generations that were measured are off with each other's figures"
+        factor = rows.get(region, {"factor": max(row["factor"] for row in rows.values())})["factor"]
+    else:
+        whose, factor = (
+            "the operator that is farthest off with each other's figures",
+            float(np.quantile(every, LEVEL_PERCENT / 100)),
+        )
     return Band(
-        factor, 0, False, f"not validated: no measured {what}; as A100, H100 and B200 are off with each other's figures"
+        max(least, factor), 0, False, f"not validated, outside of what was measured: no measured {what}; as {whose}"
     )
 
 
@@ -169,9 +181,7 @@ def operator_band(kind: str, generation: str, size: float) -> Band:
         reason = f"{int(own['shapes'])} measured shapes, {region}{of}, on {gpu}, none of them used for fitting"
         return Band(own["factor"], int(own["shapes"]), True, reason)
     every = [row["factor"] for each in known.values() for row in each.values() if isinstance(row, dict)]
-    return Band(
-        max(every),
-        0,
-        False,
-        f"not validated: none measured of the {generation} generation in {region}{of}; the widest of {', '.join(sorted(known))}",
-    )
+    if generation not in known:
+        return _borrowed(kind, region, max(every), f"{kind} of the {generation} generation")
+    reason = f"not validated: none measured of the {generation} generation in {region}{of}; the widest of {', '.join(sorted(known))}"
+    return Band(max(every), 0, False, reason)

@@ -255,7 +255,36 @@ def test_a_recording_of_which_rows_cannot_be_predicted_stays_as_it_was(monkeypat
     def refuse(*_: object) -> None:
         raise AssertionError("a recording was replaced by fewer rows")
 
-    old = Recording("convolution_a100", "datasheet", "a100_pcie_40gb", "learn", 2, 0.0, 2, "other source")
+    old = Recording("convolution_a100", "datasheet", "a100_pcie_40gb", "learn", 2, 0.0, 2, 20.0, "other source")
     monkeypatch.setattr(record_validation, "made_anew", lambda *_: iter([]))
     monkeypatch.setattr(record_validation, "save_residuals", refuse)
     assert record_validation.record([old], minutes=1.0) == [old]
+
+
+def test_rows_whose_cost_is_not_known_are_expected_to_cost_as_much_as_others() -> None:
+    rows = [
+        Residual(source, "datasheet", gpu, "l1_read", f"n={n}", "L1", 1, "", 1.0, cpu_s)
+        for source, gpu, costs in (("published", "a40", (2.0, 4.0)), ("published", "l40", (0.0, 5.0)), ("sgemm_ladder_a6000", "rtx_a6000", (0.0,)))
+        for n, cpu_s in enumerate(costs)
+    ]  # fmt: skip
+    expected = {each.gpu: each.expected_s for each in recordings(rows, {}) if each.state == OTHER}
+    # Of published rows 11 / 3 s; of a set of which nothing is known as much as all known rows.
+    assert expected == pytest.approx({"a40": 6.0, "l40": 8.7, "rtx_a6000": 3.7})
+
+
+def test_a_dear_recording_of_unknown_cost_does_not_begin_without_minutes_for_it(monkeypatch, capsys) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(record_validation, "say", said.append)
+    monkeypatch.setattr(record_validation, "made_anew", lambda *_: pytest.fail("it was begun"))
+    old = Recording("convolution_a100", "datasheet", "a100_pcie_40gb", "learn", 64, 0.0, 64, 176.0, OTHER)
+    assert record_validation.record([old], minutes=1.0) == [old] and not said
+
+
+def test_what_is_stale_is_printed_with_what_it_costs(monkeypatch) -> None:
+    row = Residual("published", "fitted", "a40", "l1_read", "n=1", "L1", 1, "", 1.0, 9.0)
+    monkeypatch.setattr(record_validation, "load_residuals", lambda: [row])
+    key = " ".join(filter(None, key_of(row)))
+    for digest, code in (("0", 1), (digest_of(key_of(row)), 0)):
+        monkeypatch.setattr(record_validation, "known_digests", lambda digest=digest: {key: digest})
+        ran = CliRunner().invoke(record_validation.main, ["published", "--stale"])
+        assert ran.exit_code == code and ("other source" in ran.output) == bool(code)

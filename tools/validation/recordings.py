@@ -42,7 +42,7 @@ Key = tuple[str, str, str, str]
 @dataclass(frozen=True)
 class Recording:
     """``rows`` of a ``source`` on a ``gpu`` described as ``kind`` says, of a ``half`` of a set; ``cpu_s``: processor seconds they took; ``unknown``:
-    rows of which that was not recorded. ``state``: whether the source that decides a prediction is the one that they were made with."""
+    rows of which that was not recorded; ``expected_s``: what all take then, of the unknown ones as much as a row of the source (of all sources, where none is known). ``state``: whether the source that decides a prediction is the one that they were made with."""
 
     source: str
     kind: str
@@ -51,6 +51,7 @@ class Recording:
     rows: int
     cpu_s: float
     unknown: int
+    expected_s: float
     state: str
 
     @property
@@ -103,13 +104,29 @@ def recordings(rows: Sequence[Residual], known: dict[str, str]) -> list[Recordin
         own = [row for row in rows if key_of(row) == key]
         state = SAME if known.get(name_of(key)) == digest_of(key) else OTHER
         unknown = sum(row.cpu_s == 0 for row in own)
-        found.append(Recording(*key, len(own), round(sum(row.cpu_s for row in own), 1), unknown, state))
-    found.sort(key=lambda each: (each.unknown > 0, each.cpu_s, each.source))
+        cpu_s = sum(row.cpu_s for row in own)
+        expected_s = round(cpu_s + unknown * _row_s(rows, key[0]), 1)
+        found.append(Recording(*key, len(own), round(cpu_s, 1), unknown, expected_s, state))
+    found.sort(key=lambda each: (each.expected_s, each.source))
     recorded = {(each.source, each.half) for each in found}
     for one in load_sets():
         for half in (LEARN, FINAL):
             rows_of_half = sum(row.half == half for row in one.rows)
             if one.is_predicted and rows_of_half and (one.name, half) not in recorded:
                 kind = kind_of(one.entry["gpu"])
-                found.append(Recording(one.name, kind, one.entry["gpu"], half, rows_of_half, 0.0, rows_of_half, NEVER))
+                expected_s = round(rows_of_half * _row_s(rows, one.name), 1)
+                found.append(
+                    Recording(
+                        one.name, kind, one.entry["gpu"], half, rows_of_half, 0.0, rows_of_half, expected_s, NEVER
+                    )
+                )
     return found
+
+
+def _row_s(rows: Sequence[Residual], source: str) -> float:
+    """Processor seconds of a row of the source, the mean of the rows of which they are known; where none is, of all sources."""
+    for chosen in ([row for row in rows if row.source == source], rows):
+        known = [row.cpu_s for row in chosen if row.cpu_s > 0]
+        if known:
+            return sum(known) / len(known)
+    return 0.0
