@@ -2,7 +2,8 @@
 
 Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
 the factor that holds four of five measured shapes of the half that set nothing. A generation without measurements takes another's figures: its factor is that of
-A100 or B200 with Hopper's figures or H100 with Ampere's, whichever is widest (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
+A100, H100 or B200 with what others' rows say (in products by their descriptions, :mod:`gpusim.tile.described`; in attention A100 and B200 with Hopper's figures and H100 with Ampere's), whichever is
+widest (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
 """
 
 from __future__ import annotations
