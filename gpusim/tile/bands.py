@@ -2,7 +2,8 @@
 
 Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
 the factor that holds four of five shapes of a network that was not measured, from the half that set nothing. A generation without measurements takes another's figures: its factor is the widest of
-generations that were measured, each with another's figures (``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so.
+GPUs that were measured, each with what others' rows say (in products by their descriptions, :mod:`gpusim.tile.described`; elsewhere by another generation's figures; ``other_figures_errors.json``, written by
+``tools/other_figures.py --record``), and says so.
 """
 
 from __future__ import annotations

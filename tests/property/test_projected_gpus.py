@@ -74,7 +74,7 @@ def test_more_bandwidth_makes_no_operator_slower_and_more_sms_hardly(name):
         broader = replace(spec, sm_count=spec.sm_count * 9 // 8)
         own, of_wider, of_broader = (OPERATORS[name](each, _dtype(spec)).seconds for each in (spec, wider, broader))
         # Of two tiles that take as long a product that the limit of power slows may get the one that moves a little more: it is chosen at the full clock.
-        assert of_wider <= own * (1 + 1e-3), gpu
+        assert of_wider <= own * (1 + 2e-3), gpu
         # More SMs take more at rest of the same limit of power, and may leave a last wave that is emptier.
         assert of_broader < 1.1 * own, gpu
 
