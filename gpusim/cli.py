@@ -57,7 +57,10 @@ COMMANDS = {
     "replay": ("explore", "Run a finding of explore again, to the digit."),
     "suite": ("suite", "Pick few pinned shapes that keep the coverage of many; show a suite."),
     "workloads": ("workloads", "What real networks launch: kernels of the suite with their shapes."),
-    "project": ("project", "Project library kernels (matrix products) on a described GPU, with an interval."),
+    "project": (
+        "project",
+        "Project library kernels, communication and whole models on described GPUs, with intervals.",
+    ),
     "sass": ("sass", "A kernel's machine code with its control fields; survey its instruction forms."),
 }
 INTERNAL_ERROR = 70

@@ -150,6 +150,7 @@ _MODULES = {
     "pipe_throughput": "pipe",
     "shuffle": "shuffle",
     "barrier": "barrier",
+    "fence": "fence",
     "bank_conflicts": "bank_conflicts",
     "shared_chase": "shared_chase",
     "tensor_pipe": "tensor_pipe",

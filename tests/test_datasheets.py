@@ -11,7 +11,7 @@ from gpusim.errors import SpecError, UnknownGpuError, UsageError
 from gpusim.gpus import datasheet as datasheets
 from gpusim.gpus import describe_gpu, list_gpus, load_gpu
 from gpusim.gpus.capability_rules import LIMITS
-from gpusim.gpus.datasheet import Datasheet, Memory, Rates, read_datasheet
+from gpusim.gpus.datasheet import Datasheet, Links, Memory, Rates, read_datasheet
 from gpusim.gpus.make import GENERATIONS, make_gpu
 from gpusim.gpus.make_memory import DRAM_OWN_NS, MEMORY_KINDS, MEMORY_OF
 from gpusim.gpus.spec import GpuSpec
@@ -191,3 +191,29 @@ def test_the_command_writes_once_and_says_what_next(tmp_path: Path, capsys) -> N
 def test_the_gpus_that_users_ask_for_are_built_in() -> None:
     asked = {"rtx_a6000", "rtx_a4000", "a10", "a30", "a100_pcie_40gb", "h800", "l40s", "rtx_pro_6000", "gb200", "b300"}
     assert asked <= set(list_gpus())
+
+
+@pytest.mark.parametrize(
+    ("links", "like", "node"),
+    [
+        (Links(nvlink_gb_per_s=3600.0, gpus=144), "b200", {"gpus": 144, "link_bytes_per_ns": 1800.0, "ring_bytes_per_ns": 1440.0, "switch_sums": True}),
+        (Links(nvlink_gb_per_s=600.0), "a40", {"link_bytes_per_ns": 300.0, "channels": 24, "packet_overhead_bytes": 32.0, "switch_sums": False}),
+        (Links(pcie_gb_per_s=128.0), "h200", {"link_bytes_per_ns": 64.0, "channels": 2, "switch_sums": False}),
+        (None, "h200", {"link_bytes_per_ns": 450.0, "switch_sums": True}),
+    ],
+)  # fmt: skip
+def test_links_are_as_the_datasheet_rates_them_or_as_the_related_gpus(
+    links: Links | None, like: str, node: dict
+) -> None:
+    made = make_gpu("mine", changed(links=links, capability=None, generation=None), like).spec.node
+    assert {key: getattr(made, key) for key in node} == node
+
+
+def test_what_a_board_may_take_is_stated_or_inherited() -> None:
+    assert (
+        make_gpu(
+            "mine", changed(board_watts=1400.0, capability=None, generation=None), "b200"
+        ).spec.board.power_limit_watts
+        == 1400.0
+    )
+    assert make_gpu("mine", changed(capability=None, generation=None), "b200").spec.board.power_limit_watts == 1000.0

@@ -8,13 +8,17 @@ Mental model: a table is a generator of rows (what, measured, simulated); a time
 
 tensor    products into tensor memory (tcgen05) on a B200: a round of one product with its commit and wait, and rounds of 16 and 64 products
 products  a chain of mma.sync of two warps a sub-core on an RTX 5090
+workloads products of whole matrices by one warp as mma.sync, two warps a sub-core, on an RTX 5090: 4 to 256 products and the wait for the last
 functions functions of DPX on H800, A100 and RTX 4090: cycles a call, calls a cycle and SM
 shared    loads of another block's shared memory on an H800: mean, least and most over the pairs of a cluster of 16
+network   a ring of blocks of an H800 that read each other's shared memory: bytes a cycle and SM
 loads     TMA loads on an H800 by what they move: plain copies and boxes of tensors of one to three dimensions
 copies    bulk copies on an H800 by size and blocks an SM, and a hop of a chase (tools/bulk_copies.py)
+chase     a hop of one thread's chase by loads and by bulk copies through L1, L2 and DRAM on A100, H800 and RTX 4090
 multicast tiles that the blocks of a cluster share on a B200, each loading them or one for all: a round of four tiles an SM
 
-Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (the others). Of
+Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (the others),
+arXiv 2402.13499 (network). Of
 `tensor` the source fits cycles a product = interval + b / depth; the table has the interval and a round of depth 1. Of `products` the source's throughput
 figures are an eighth of its latencies, eight times the datasheet's peak; one product of the loop is what counts here.
 """
@@ -34,6 +38,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import bulk_copies
+from asynchronous.chase import chase_rows
 from asynchronous.dynamic_programming import programming_rows
 from asynchronous.rounds import Row, cycles_a_round
 from asynchronous.tma_loads import load_rows
@@ -86,21 +91,33 @@ _PRODUCTS = {
 }  # fmt: skip
 
 
-def product_rows(_every: int) -> Iterator[Row]:
+def product_cycles(name: str, sparse: bool, rounds: tuple[int, int], *more: str) -> float:
+    """Cycles a round of a chain of products of each of two warps a sub-core."""
+    shape, depth, types, kept, _ = _PRODUCTS[name]
+    instruction = f"mma{'.sp::ordered_metadata' * sparse}.sync.aligned.{shape}{depth << sparse}.row.col.{types}"
+    options = [
+        "-arch=sm_120a", f'-DNAME="{instruction}"', f"-DB_WORDS={2 << sparse}", f"-DTYPE_D={kept}",
+        f"-DD_WORDS={2 if name == 'f16f16' else 4}", f'-DOF_D="{"f" if kept == "float" else "r"}"', *more,
+    ]  # fmt: skip
+    kernel = gpusim.cuda_cpp(FOLDER / "warp_products.cu", "chain", options)
     spec = replace(load_gpu("rtx5090"), sm_count=1)
-    for name, (shape, depth, types, kept, measured) in _PRODUCTS.items():
+    out = np.zeros(256, np.float32 if kept == "float" else np.uint32)
+    return cycles_a_round(kernel, 1, 256, rounds, spec, lambda n: (out, np.int32(n)), gpu="rtx5090")
+
+
+def product_rows(_every: int) -> Iterator[Row]:
+    for name, (*_, measured) in _PRODUCTS.items():
         for sparse in (False, True):
-            instruction = f"mma{'.sp::ordered_metadata' * sparse}.sync.aligned.{shape}{depth << sparse}.row.col.{types}"
-            options = [
-                "-arch=sm_120a", f'-DNAME="{instruction}"', f"-DB_WORDS={2 << sparse}", f"-DTYPE_D={kept}",
-                f"-DD_WORDS={2 if name == 'f16f16' else 4}", f'-DOF_D="{"f" if kept == "float" else "r"}"',
-            ]  # fmt: skip
-            kernel = gpusim.cuda_cpp(FOLDER / "warp_products.cu", "chain", options)
-            out = np.zeros(256, np.float32 if kept == "float" else np.uint32)
-            cycles = (
-                cycles_a_round(kernel, 1, 256, (4, 12), spec, lambda n, out=out: (out, np.int32(n)), gpu="rtx5090") / 4
-            )
-            yield f"{name}, {'sparse' if sparse else 'dense'}", measured, cycles
+            yield f"{name}, {'sparse' if sparse else 'dense'}", measured, product_cycles(name, sparse, (4, 12)) / 4
+
+
+def workload_rows(every: int) -> Iterator[Row]:
+    with open(FOLDER / "warp_workloads.csv", newline="") as file:
+        measured = list(csv.DictReader(file))[::every]
+    for row in measured:
+        name, sparse, products = row["format"], row["sparse"] == "1", int(row["products"])
+        cycles = product_cycles(name, sparse, (2, 6), f"-DPRODUCTS={products}", "-DANEW=1")
+        yield f"{name}, {products} {'sparse' if sparse else 'dense'}", float(row["cycles"]), cycles
 
 
 #: An own load through the cluster's address; others: mean, least and most of all pairs (whole cycles, half a one added).
@@ -123,6 +140,22 @@ def shared_rows(_every: int) -> Iterator[Row]:
     simulated = (times[0, 0], float(others.mean()), float(others.min()), float(others.max()))
     for (what, measured), cycles in zip(_SHARED.items(), simulated, strict=True):
         yield what, measured, cycles
+
+
+#: Blocks of a cluster -> bytes a cycle and SM: arXiv 2402.13499, figure 8, on an H800 (114 SMs, 1,755 MHz): 3.27 and 2.65 TB/s.
+_RING = {2: 16.3, 4: 13.2}
+_RING_THREADS = 1024
+
+
+def network_rows(_every: int) -> Iterator[Row]:
+    spec = replace(load_gpu("h100_pcie"), sm_count=max(_RING))
+    kernel = gpusim.cuda_cpp(FOLDER / "shared_ring.cu", "ring", ["-DWRITES=0"])
+    for cluster, measured in _RING.items():
+        cycles = cycles_a_round(
+            kernel, max(_RING), _RING_THREADS, (2, 6), spec, lambda n: (np.zeros(1, np.uint32), np.int32(n)),
+            gpu="h100_pcie", cluster=cluster, shared_bytes=1 << 16,
+        )  # fmt: skip
+        yield f"clusters of {cluster}, bytes a cycle and SM", measured, 16 * _RING_THREADS / cycles
 
 
 def copy_rows(_every: int) -> Iterator[Row]:
@@ -158,8 +191,8 @@ def multicast_rows(every: int) -> Iterator[Row]:
 
 
 TABLES = {
-    "tensor": tensor_rows, "products": product_rows, "functions": programming_rows, "shared": shared_rows, "loads": load_rows,
-    "copies": copy_rows, "multicast": multicast_rows,
+    "tensor": tensor_rows, "products": product_rows, "workloads": workload_rows, "functions": programming_rows, "shared": shared_rows, "network": network_rows, "loads": load_rows,
+    "copies": copy_rows, "chase": chase_rows, "multicast": multicast_rows,
 }  # fmt: skip
 
 

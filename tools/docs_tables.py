@@ -14,15 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from validation.coverage import Held, Judged, Part, by_part, calibrated_quantile, held, judged_by, left_out, rows_of
-from validation.intervals import calibration, gpu_of, limiter_of, set_of
-from validation.residuals import Residual, load_residuals
+from validation.coverage import LEFT_OUT, Held, Judged, by_part, cell_of, held, judged_by, left_out
+from validation.intervals import calibration, rows_at, set_of
+from validation.residuals import load_residuals
 from validation.sets import FINAL
 from validation.sheet_errors import sheet_errors
 
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.tile.attention import FRAMEWORKS
+from gpusim.uncertainty.limiters import CLASSES
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 EXTERNAL = Path(__file__).parents[1] / "traces" / "external"
@@ -121,7 +122,7 @@ def intervals() -> str:
             row["kind"], row["limiter"], f"{row['factor']:.2f}", row["basis"] + (" (too few sets)" if row["coarser"] else ""),
             row["sets"], row["kernels"], row["series"], row["points"],
         ]
-        for row in rows_of(load_residuals())
+        for row in rows_at(calibration(load_residuals()))
     ]  # fmt: skip
     return table(
         ["description", "bound by", "factor", "from the errors of", "sets", "kernels", "series", "points"],
@@ -131,44 +132,68 @@ def intervals() -> str:
 
 
 @cache
-def _calibrated() -> tuple[list[Residual], float]:
-    known = calibration(load_residuals())
-    return known, calibrated_quantile(known)
-
-
-def _left_out(part: Part) -> list[Judged]:
-    known, quantile = _calibrated()
-    return left_out(known, part, quantile)
+def _left_out(name: str) -> list[Judged]:
+    return left_out(calibration(load_residuals()), *LEFT_OUT[name][0])
 
 
 def interval_coverage() -> str:
-    """How often intervals hold for what they were not made from: a set left out, a GPU left out, a limiter left out."""
+    """How often intervals hold for what they were not made from, and how wide they are: a set, a GPU, both, a limiter left out."""
     columns: list[dict[tuple[str, str], Held]] = [
-        {(each.kind, each.limiter): each for each in held(_left_out(part), part)}
-        for part in (set_of, gpu_of, limiter_of)
+        {(each.kind, each.limiter): each for each in held(_left_out(name), part)}
+        for name, (_, part) in LEFT_OUT.items()
     ]
     rows = []
     for key, first in columns[0].items():
         shares = [f"{each[key].inside_parts_percent:.0f} % ({each[key].inside_percent:.0f})" for each in columns]
-        rows.append([*key, first.parts, first.points, *shares])
-    head = ["description", "bound by", "sets", "points", "inside, set left out", "GPU left out", "limiter left out"]
-    return table(head, rows, frozenset((2, 3, 4, 5, 6)))
+        rows.append(
+            [*key, first.parts, first.points, *shares, f"{columns[2][key].half_width_percent:.0f} %", f"{columns[2][key].score:.0f} %"]
+        )  # fmt: skip
+    head = [
+        "description",
+        "bound by",
+        "sets",
+        "points",
+        *(f"{name} left out" for name in LEFT_OUT),
+        "half-width",
+        "score",
+    ]
+    return table(head, rows, frozenset(range(2, len(head))))
+
+
+def how_sure() -> str:
+    """A line a limiter and kind of description: what an interval allows, and how often it held with set and GPU left out."""
+    held_rows = {(each.kind, each.limiter): each for each in held(_left_out("set and GPU"), cell_of)}
+    rows = []
+    for row in rows_at(calibration(load_residuals())):
+        found = held_rows.get((row["kind"], row["limiter"]))
+        rows.append(
+            [
+                row["limiter"], row["kind"], f"{100 / row['factor'] - 100:.0f} to +{100 * row['factor'] - 100:.0f} %",
+                "not validated" if row["coarser"] else f"{row['sets']} sets, {row['points']} points",
+                f"{found.inside_parts_percent:.0f} % of {found.parts}" if found else "",
+            ]
+        )  # fmt: skip
+    rows.sort(key=lambda row: CLASSES.index(row[0]))
+    return table(
+        ["bound by", "description", "a measurement lies within", "known from", "held, set and GPU left out"], rows
+    )
 
 
 def interval_sets() -> str:
     """Each set beside the intervals that all others make."""
-    return _by_part(set_of, "set")
+    return _by_part("set")
 
 
 def interval_gpus() -> str:
     """Each GPU beside the intervals that all others make."""
-    return _by_part(gpu_of, "GPU")
+    return _by_part("GPU")
 
 
-def _by_part(part: Part, name: str) -> str:
+def _by_part(name: str) -> str:
+    part = LEFT_OUT[name][1]
     rows = [
         [each.part, each.kind, each.points, f"{each.error_percent:.1f} %", f"{each.holds_percent:.1f} %", f"{each.inside_percent:.0f} %"]
-        for each in by_part(_left_out(part), part)
+        for each in by_part(_left_out(name), part)
     ]  # fmt: skip
     head = [f"{name} left out", "description", "points", "median error", "80 % of them within", "inside"]
     return table(head, rows, frozenset((2, 3, 4, 5)))
@@ -177,7 +202,7 @@ def _by_part(part: Part, name: str) -> str:
 def interval_halves() -> str:
     """How often the table's intervals hold for what set nothing of them: final halves of external sets, and curves that set the descriptions."""
     residuals = load_residuals()
-    made = rows_of(residuals)
+    made = rows_at(calibration(residuals))
     groups = {
         "final halves of external sets": [row for row in residuals if row.half == FINAL],
         "curves that the descriptions were set from": [row for row in residuals if not row.held_out],
@@ -331,6 +356,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "external sets": external_sets,
     "intervals": intervals,
     "interval coverage": interval_coverage,
+    "how sure": how_sure,
     "interval sets": interval_sets,
     "interval gpus": interval_gpus,
     "interval halves": interval_halves,

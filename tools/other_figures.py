@@ -3,7 +3,8 @@
     python tools/other_figures.py FOLDER                    learning half: the error, and what it is with each single figure put right
     python tools/other_figures.py FOLDER --final --record   the other half: errors by region, kept as the bands of such GPUs
 
-Mental model: A100 and B200 are projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described. A figure carries the error by as much
+Mental model: in attention A100 and B200 are projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described; in products each has what its description
+says with constants that its rows did not set (gpusim/tile/described.toml, tools/described_figures.py). A figure carries the error by as much
 as the error falls when that figure alone is the generation's own. FOLDER has gemm.csv.gz, attention_generation.csv.gz and attention_context.csv.gz
 (ai-dynamo/aiconfigurator, commit 095f58a), beside it or within it is power/ with those of the power runs of a B200; halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
 """
@@ -27,12 +28,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import tile_attention
 import tile_gemm
+from operators.measured import find_file
 
 from gpusim.gpus.load import load_gpu
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.tile.attention import AttentionShape, attention_library_of, one_head_a_block
 from gpusim.tile.attention_context import context_library_of
+from gpusim.tile.described import constants_of, described_library
 from gpusim.tile.library import library_of
 
 RECORD = ROOT / "gpusim" / "tile" / "other_figures_errors.json"
@@ -50,15 +53,20 @@ def shapes_and_errors(
     operator: str, folder: Path, gpu: str, final: bool, count: int
 ) -> tuple[pd.DataFrame, Callable[[Any], np.ndarray]]:
     """Measured shapes, and the relative errors of their projections by figures."""
-    name = OPERATORS[operator][1]
-    if gpu == "b200":
-        name = f"power/b200_{name.replace('.csv', '_power.csv')}"
-    file = next(path for path in (folder / name, folder.parent / name) if path.exists())
+    file = find_file(folder, OPERATORS[operator][1], gpu)
     if operator == "gemm":
         shapes = tile_gemm.measured_shapes(file, gpu, final, count)
         return shapes, partial(tile_gemm.errors, gpu, shapes)
     shapes = tile_attention.measured_shapes(file, gpu, "vllm", final, count, operator)
     return shapes, partial(tile_attention.errors, gpu, shapes)
+
+
+def other_figures(operator: str, gpu: str) -> tuple[str, Any]:
+    """What stands for the GPU's own figures, and these."""
+    generation, other = HELD_OUT[gpu]
+    if operator == "gemm":
+        return "described", described_library(load_gpu(gpu), constants_of(f"without_{generation}"))
+    return other, OPERATORS[operator][0](other)
 
 
 def _row(operator: str, gpu: str, figures: str, off: np.ndarray) -> dict[str, object]:
@@ -71,9 +79,9 @@ def _row(operator: str, gpu: str, figures: str, off: np.ndarray) -> dict[str, ob
 
 def by_figure(operator: str, folder: Path, gpu: str, count: int) -> list[dict[str, object]]:
     """A row for the other generation's figures, one for each figure put right, one for all of them; those that help most come first."""
-    figures_of, _ = OPERATORS[operator]
-    generation, other = HELD_OUT[gpu]
-    own, wrong = figures_of(generation), figures_of(other)
+    generation = HELD_OUT[gpu][0]
+    own = OPERATORS[operator][0](generation)
+    other, wrong = other_figures(operator, gpu)
     _, errors = shapes_and_errors(operator, folder, gpu, False, count)
     single = []
     for name in (each.name for each in fields(own)):
@@ -106,16 +114,17 @@ def framework_rows(folder: Path, gpu: str, final: bool, count: int) -> list[dict
 
 
 def bands(
-    folder: Path, final: bool, count: int
+    operators: tuple[str, ...], folder: Path, final: bool, count: int
 ) -> tuple[dict[str, dict[str, dict[str, float]]], list[dict[str, object]]]:
     """Operator -> region -> the widest factor of the GPUs within which LEVEL_PERCENT of the errors lie; and a row an operator and GPU."""
     kept: dict[str, dict[str, dict[str, float]]] = {}
     printed = []
-    for operator, (figures_of, _) in OPERATORS.items():
+    for operator in operators:
         regions: dict[str, dict[str, float]] = {}
-        for gpu, (_, other) in HELD_OUT.items():
+        for gpu in HELD_OUT:
             shapes, errors = shapes_and_errors(operator, folder, gpu, final, count)
-            off = errors(figures_of(other))
+            other, figures = other_figures(operator, gpu)
+            off = errors(figures)
             printed.append(_row(operator, gpu, other, off))
             found = (
                 tile_gemm.band_rows(shapes, off)
@@ -144,12 +153,15 @@ def main(folder: Path, operators: tuple[str, ...], final: bool, record: bool, co
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     if final:
-        kept, printed = bands(folder, True, count)
+        kept, printed = bands(operators or tuple(OPERATORS), folder, True, count)
         if record:
+            # Of operators that were not asked for, what was recorded stays.
+            recorded = json.loads(RECORD.read_text(encoding="utf-8"))
+            others = [row for row in recorded["errors"] if row["operator"] not in kept]
             document = {
                 "about": "Written by tools/other_figures.py --final --record.",
-                "operators": kept,
-                "errors": printed,
+                "operators": recorded["operators"] | kept,
+                "errors": printed + others,
             }
             write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
     else:

@@ -78,7 +78,17 @@ def _of_point(each: Replayed, gpu: str, kind: str) -> Residual:
     point = each.point
     is_held_out = kind == DATASHEET or not point.fitted
     return Residual(
-        PUBLISHED, kind, gpu, point.series, point.point, each.limiter, int(is_held_out), "", each.time_ratio, each.cpu_s
+        PUBLISHED,
+        kind,
+        gpu,
+        point.series,
+        point.point,
+        each.limiter,
+        int(is_held_out),
+        "",
+        each.time_ratio,
+        each.cpu_s,
+        each.tensor,
     )
 
 
@@ -128,7 +138,7 @@ def of_set(
         row = found[done.job.identity]
         yield Residual(
             name, kind, entry["gpu"], series_of(name, row), row.identity, done.prediction.limiter, 1,
-            row.half, done.prediction.time_us / row.measured_us, done.seconds,
+            row.half, done.prediction.time_us / row.measured_us, done.seconds, done.prediction.tensor,
         )  # fmt: skip
 
 

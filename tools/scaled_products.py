@@ -1,12 +1,14 @@
 """Products of E4M3 with block scales beside what an H800 was measured at: microseconds of the suite's `cpp_fp8_gemm` by shape.
 
-    python tools/scaled_products.py                     the twelve shapes of 64 and 128 rows (two CPU minutes)
+    python tools/scaled_products.py                     the twelve shapes of 64 and 128 rows (three CPU minutes)
     python tools/scaled_products.py --rows 4096         the six large ones, sampled (a quarter of an hour of CPU)
     python tools/scaled_products.py --rows 4096 --clock-mhz 1830
     python tools/scaled_products.py --rows 4096 --n 2112 --power-limit-watts 700
+    python tools/scaled_products.py --cold              no data in L2
 
-Mental model: each shape with the tile that the measured library's rules choose, captured without data, its machine code in the instruction caches and
-its data in none, as between repetitions with new tensors. Measured: deepseek-ai/DeepGEMM, commit a6d97a1, README, dense shapes on an H800. At which clock is
+Mental model: each shape with the tile that the measured library's rules choose, captured without data, its machine code in the instruction caches, and
+in L2 what the cast of B from single precision leaves there: the measured program makes new tensors for each repetition, and that cast is the last
+large launch in front of the product (tests/test_core.py of the library, construct() and per_block_cast_to_fp8()). Measured: deepseek-ai/DeepGEMM, commit a6d97a1, README, dense shapes on an H800. At which clock is
 not said: the description's 1,980 MHz is the boost clock, the datasheet's 1,979 TFLOP/s are 1,830 MHz on all SMs. With a power limit each shape is simulated again at the
 clock that it leaves (gpusim.report.power; its energies were fitted to times of BF16 products on an H100, that of FP8 is a guess).
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import csv
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,29 +28,46 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
 import gpusim
-from gpusim.cases.run_case import run_case
+from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.result import Result
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.launch.memory import DeviceMemory
 from gpusim.report.power import within_power
 from gpusim.report.tables import FORMATS, format_records
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
 
 MEASURED = Path(__file__).parent / "asynchronous" / "scaled_products.csv"
+CAST, CAST_THREADS, CAST_EACH = Path(__file__).parent / "asynchronous" / "cast.cu", 128, 16
 GPU = "h800"
+
+
+def captured(m: int, n: int, k: int, tiles: dict[str, int], spec: GpuSpec) -> tuple[gpusim.Trace, gpusim.Trace]:
+    """The cast of B and the product, on one device's memory."""
+    case, memory = (
+        make_case("cpp_fp8_gemm", {"m": m, "n": n, "k": k, "blocks": spec.sm_count} | tiles, spec),
+        DeviceMemory(),
+    )
+    b = case.launches[0].args[1].data
+    args = (np.zeros(b.size, np.float32), b.reshape(-1).view(np.uint32), b.size // 4)
+    blocks = -(-b.size // (CAST_THREADS * CAST_EACH))
+    cast = gpusim.capture(gpusim.cuda_cpp(CAST, "cast"), blocks, CAST_THREADS, args, gpu=spec, memory=memory)
+    return cast, capture_case(case, spec, memory, sample=True)[0].trace
 
 
 @click.command(help=__doc__)
 @click.option("--rows", "wanted", multiple=True, type=int, default=(64, 128), show_default=True, help="Of C.")
 @click.option("--clock-mhz", type=click.FloatRange(100, 5000), help="SM clock; the description's if not given.")
 @click.option("--n", "columns", multiple=True, type=int, help="Only shapes with so many columns of C.")
+@click.option("--cold", is_flag=True, help="No data in L2, in place of what the cast of B leaves there.")
 @click.option("--power-limit-watts", type=click.FloatRange(130, 5000), help="Of the board; none if not given.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(
     wanted: tuple[int, ...],
     clock_mhz: float | None,
     columns: tuple[int, ...],
+    cold: bool,
     power_limit_watts: float | None,
     form: str,
 ) -> None:
@@ -62,12 +82,12 @@ def main(
         begun = time.process_time()
         m, n, k = (int(row[name]) for name in "mnk")
         tiles = choose_tiles(m, n, k, spec.sm_count)
-        ran = run_case("cpp_fp8_gemm", {"m": m, "n": n, "k": k, "blocks": spec.sm_count} | tiles, spec, sample=True)
-        trace = ran.launches[0].trace
+        cast, product = captured(m, n, k, tiles, spec)
         known = float(row["time_us"])
 
-        def simulate(at: GpuSpec, trace: gpusim.Trace = trace) -> Result:
-            return gpusim.simulate(trace, at, code=trace, sample=True)
+        def simulate(at: GpuSpec, before: tuple = () if cold else (cast,), product: gpusim.Trace = product) -> Result:
+            both = gpusim.simulate([*before, product], at, code=product, sample=True)
+            return replace(both, cycles=both.launches[-1].cycles, launches=both.launches[-1:])
 
         if power_limit_watts is None:
             result = simulate(spec)

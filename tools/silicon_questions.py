@@ -208,6 +208,24 @@ QUESTIONS = (
             ),
         ),
     ),
+    Question(
+        "a fence beside loads",
+        "How long does a fence of the GPU's scope take that four warps of an SM make at once, and one while other warps of the SM, or of all SMs, wait for "
+        "loads? A B300's takes 277 to 292 cycles alone and 783 beside writes of the whole chip; what a B200's clusters lose between tiles is as if one took 760.",
+        "Cycles a fence, by the difference of the rounds. Equal for one, two and four warps: fences do not follow one another; twice and four times as long: they "
+        "do. More with loads by the warps that make no fence (fencing 1 of 128 threads) than without them: a fence waits for what its SM has asked for. More with 132 "
+        "blocks than with one: it is what L2 and the way between the dies have to do. With a load before each fence (lines 1): the sum of both is one behind the other.",
+        ("crossbar.request_latency_ns", "l2.hit_latency_ns", "l2.far_hit_extra_ns"),
+        tuple(
+            (
+                "fence",
+                {"rounds": rounds, "block_threads": threads, "fencing": fencing, "lines": lines, "blocks": blocks},
+            )
+            for blocks in (1, 132)
+            for threads, fencing, lines in ((32, 1, 0), (64, 2, 0), (128, 4, 0), (128, 1, 0), (32, 1, 1), (128, 4, 1))
+            for rounds in (16, 64)
+        ),
+    ),
 )
 
 #: Every launch of every question, for tools/record_silicon.py --suite questions.

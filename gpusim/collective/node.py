@@ -1,19 +1,19 @@
 """The links of a GPU: within its node, and between nodes.
 
-Mental model: a GPU sends at one rate to all others of its node (a switch in between), and at a lower one through its network card to other nodes. Figures are those of
-``nodes.toml``.
+Mental model: a GPU sends at one rate to all others of its node (a switch in between), and at a lower one through its network card to other nodes. The figures are
+the GPU file's (``[node]``, :class:`gpusim.gpus.spec.NodeSpec`), so a GPU that inherits another has its links.
 """
 
 from __future__ import annotations
 
 import functools
-import tomllib
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
-from gpusim.gpus.spec import GpuSpec
+from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec, NodeSpec
 
-_FILE = Path(__file__).with_name("nodes.toml")
+#: GPUs on whose links the collectives of ``errors.json`` were measured.
+MEASURED_ON = ("a100_80gb", "h100")
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,23 @@ class Node:
     measured: bool
 
 
-@functools.cache
-def _table() -> dict[str, dict]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
-
-
 def node_of(spec: GpuSpec) -> Node:
-    """Of the GPU of that name, or of one that inherits it; else that of its generation's cards without NVLink."""
-    table = _table()
-    name = spec.name.partition("[")[0]
-    row = (
-        table["gpus"].get(name)
-        or table["gpus"]["pcie4" if spec.generation in ("ampere", "turing", "volta") else "pcie5"]
+    """The links of ``spec``, in seconds as the collectives are timed; ``measured`` where they are those of a GPU whose collectives were."""
+    own = spec.node
+    return Node(
+        gpus=own.gpus,
+        link_bytes_per_second=own.link_bytes_per_ns * 1e9,
+        channels=own.channels,
+        ring_gb_per_second=own.ring_bytes_per_ns,
+        switch_sums=own.switch_sums,
+        network_bytes_per_second=own.network_bytes_per_ns * 1e9,
+        network_latency_us=own.network_latency_ns / 1e3,
+        link_latency_us=own.link_latency_ns / 1e3,
+        packet_overhead_bytes=own.packet_overhead_bytes,
+        measured=own in _measured_nodes(),
     )
-    kind = dict(table["kinds"][row])
-    assert set(kind) == {each.name for each in fields(Node)}
-    return Node(**kind)
+
+
+@functools.cache
+def _measured_nodes() -> tuple[NodeSpec, ...]:
+    return tuple(load_gpu(name).node for name in MEASURED_ON)

@@ -1,6 +1,6 @@
 """GPUs of a described node as one machine, each with the others' memory in reach of its loads and stores.
 
-Mental model: what :mod:`gpusim.collective.topology` counts in messages the engine counts in packets: the same link, its rate, latency and what a packet takes beside its data (``nodes.toml``). Stores of 128
+Mental model: what :mod:`gpusim.collective.topology` counts in messages the engine counts in packets: the same link, its rate, latency and what a packet takes beside its data (``[node]`` of the GPU's file). Stores of 128
 bytes so reach four fifths of an NVLink's rate. The latency is shared by the port (a third) and the link.
 """
 

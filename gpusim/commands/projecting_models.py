@@ -13,7 +13,7 @@ import click
 
 from gpusim.errors import NoDataError, UsageError
 from gpusim.execution.chakra_file import GROUPS, written
-from gpusim.gpus.load import load_gpu
+from gpusim.gpus.load import load_gpu, own_claims
 from gpusim.gpus.override import override_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
@@ -57,7 +57,7 @@ def model(**options: Any) -> None:
         if options["traces"] is not None:
             _write_traces(options["traces"], prices, network, plan)
     if options["output_file"] is not None:
-        write_whole(options["output_file"], render_model(found, helping, spec).encode())
+        write_whole(options["output_file"], render_model(found, helping, spec, changed, own_claims(gpu)).encode())
     if options["operators"]:
         click.echo(format_records(operator_records(_step(found)), options["form"]))
     elif options["form"] in ("json", "csv"):

@@ -87,7 +87,12 @@ def simulate(
 
     def simulated(at: GpuSpec) -> Result:
         return simulate_traces(
-            timed, at, warm=tuple(before), samples=bool(timeline or save or why) and not sample, sample=sample
+            timed,
+            at,
+            warm=tuple(before),
+            samples=bool(timeline or save or why) and not sample,
+            sample=sample,
+            say=lambda line: click.echo(f"gpusim: {line}", err=True),
         )
 
     if power_limit_watts is None:

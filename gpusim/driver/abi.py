@@ -9,7 +9,7 @@ of NVIDIA's cuda.h (CUDA Driver API, version 13).
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_uint64
 from dataclasses import dataclass
 from typing import Any
@@ -135,6 +135,9 @@ class Handles:
             return self._objects[handle]
         except KeyError:
             raise DriverError(INVALID_HANDLE, f"0x{handle or 0:x} is no handle of this device") from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._objects.values()))
 
     def find(self, handle: int) -> Any:
         """The object of ``handle``, None for one that is unknown or gone."""

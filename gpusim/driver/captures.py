@@ -155,7 +155,9 @@ class Captures:
         self._check(capture)
         if isinstance(work, Action) or work.kind == EMPTY:
             self.refuse_work(stream, "this call")
-        capture.ends[stream] = [capture.graph.add(work, capture.ends[stream])]
+        ends = capture.ends[stream]
+        edges = [work.edge_behind(ends[0].work)] if len(ends) == 1 else []
+        capture.ends[stream] = [capture.graph.add(work, ends, edges)]
         return True
 
     def _check(self, capture: Capture) -> None:

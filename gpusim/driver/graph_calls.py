@@ -22,9 +22,9 @@ from gpusim.driver.abi import (
     words_at,
 )
 from gpusim.driver.graph_memory import GraphMemory
-from gpusim.driver.graphs import PLAIN_EDGE, Graph, Node
+from gpusim.driver.graphs import Graph, Node
 from gpusim.driver.user_objects import UserObjects
-from gpusim.driver.work import CHILD, Work
+from gpusim.driver.work import CHILD, PLAIN_EDGE, Work
 
 _EDGE_BYTES = len(PLAIN_EDGE)
 _KINDS = (

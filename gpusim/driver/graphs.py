@@ -14,13 +14,11 @@ from typing import ClassVar
 
 from gpusim.driver.abi import INVALID_VALUE, DriverError
 from gpusim.driver.structures import WordNode
-from gpusim.driver.work import CHILD, Work
+from gpusim.driver.work import CHILD, PLAIN_EDGE, Work
 
 # CUgraphExecUpdateResult
 UPDATED, UPDATE_ERROR, TOPOLOGY_CHANGED, TYPE_CHANGED, FUNCTION_CHANGED, PARAMETERS_CHANGED, NOT_SUPPORTED = range(7)
 ATTRIBUTES_CHANGED = 8
-#: CUgraphEdgeData of an edge that simply waits: ports and type 0.
-PLAIN_EDGE = bytes(8)
 _numbers = itertools.count(1)
 
 
@@ -111,7 +109,10 @@ def _run_in_order(nodes: Sequence[Node]) -> None:
     """Run the nodes' work; what waits for nothing but the node that has just run follows it as in a stream."""
     last: Node | None = None
     for node in nodes:
-        node.work.follow(last.work if last is not None and set(node.waits_for) == {last} else None)
+        if last is not None and set(node.waits_for) == {last}:
+            node.work.follow(last.work, node.waits_for[last])
+        else:
+            node.work.follow(None)
         node.work.run()
         last = node
 

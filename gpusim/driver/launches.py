@@ -43,7 +43,7 @@ from gpusim.driver.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
 from gpusim.driver.repeats import Repeats
 from gpusim.driver.streams import Streams
 from gpusim.driver.structures import KernelNode, LaunchConfig
-from gpusim.driver.work import KERNEL, Work
+from gpusim.driver.work import KERNEL, PLAIN_EDGE, PROGRAMMATIC_EDGE, Work
 from gpusim.emulator.device_launches import DeviceLaunch
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.host_calls import Heap
@@ -101,6 +101,10 @@ class Launches:
         #: a launch that fails on the device succeeds as a call, as it does on a GPU that has yet to run it; the next call tells
         self.deferred = False
         self.refusal: Failure | None = None
+
+    def settle(self) -> None:
+        """No launch depends programmatically on the last one any more."""
+        self._ledger.settle()
 
     def check_alive(self) -> None:
         """Raise DriverError if an earlier launch broke the context."""
@@ -320,11 +324,19 @@ class KernelLaunchWork(Work):
     depends_on: int | None = None
     kind: ClassVar[int] = KERNEL
 
-    def follow(self, before: Work | None) -> None:
-        depends = isinstance(before, KernelLaunchWork) and any(self.options.values.get(SERIALIZATION, b"")[:4])
+    def follow(self, before: Work | None, edge: bytes = PLAIN_EDGE) -> None:
+        depends = edge == PROGRAMMATIC_EDGE or self._is_serialized
         primary = before if depends and isinstance(before, KernelLaunchWork) else None
         self.before = primary and primary.primary
         self.depends_on = primary and primary.number
+
+    @property
+    def _is_serialized(self) -> bool:
+        """Whether it has the attribute of programmatic stream serialization."""
+        return any(self.options.values.get(SERIALIZATION, b"")[:4])
+
+    def edge_behind(self, before: Work) -> bytes:
+        return PROGRAMMATIC_EDGE if self._is_serialized and before.kind == KERNEL else PLAIN_EDGE
 
     def run(self) -> None:
         self.launches.start(self)

@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,18 @@ from gpusim.driver.wanted import Wanted
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.host_calls import Heap
 from gpusim.emulator.listeners import Listener
-from gpusim.engine.chain_supply import MOST_GRIDS
+from gpusim.engine.chain import lets_dependents_go
+from gpusim.engine.chain_supply import MOST_BYTES, MOST_GRIDS, trace_bytes
 from gpusim.errors import GpusimError
 from gpusim.sanitizer.dependents import DependentCheck, Primary
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.trace import file
-from gpusim.trace.record import Chunk, Flag, Launch, Trace
+from gpusim.trace.record import Chunk, Launch, Trace
 
 #: Seconds of silence after which a launch that is still running says so; from then on at intervals that double.
 PROGRESS_SECONDS = 2.0
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
+_NUMBER = re.compile(r"\d+")
 
 Say = Callable[[str], None]
 
@@ -124,7 +126,9 @@ class Ledger:
         self._running: _Counter | None = None
         self._heap_checks: list[tuple[int, LeakCheck, Heap]] = []
         self._held: list[_Held] = []
-        self._told_of_sampling = False
+        self._held_bytes = 0
+        self._last_number = 0
+        self._said: set[str] = set()
 
     @property
     def wants_lines(self) -> bool:
@@ -138,22 +142,13 @@ class Ledger:
         accessed; returns the same of this one. None where hazards are not looked for. ``depends_on``: that launch's number."""
         if self._held and depends_on != self._held[-1].number:
             self.settle()
-        if (
-            depends_on is not None
-            and self._clock is not None
-            and not self._clock.overlaps
-            and not self._told_of_sampling
-        ):
-            self._told_of_sampling = True
-            self.say(
-                "launches that depend on each other programmatically are not overlapped where launches are sampled"
-            )
         self.launches += 1
         kernel, wanted = emulation.facts.kernel, self.wanted
         self.told("begin", {"launch": self.launches, "kernel": kernel})
         chosen = wanted.takes(kernel)
         if chosen and (wanted.simulate or wanted.checks or wanted.explain or self._folder is not None):
-            return self._run_traced(emulation, chosen, before)
+            depends = depends_on is not None and depends_on == self._last_number
+            return self._run_traced(emulation, chosen, before, depends)
         self.settle()
         if wanted.simulate and not wanted.cold:  # its data is to be in the caches
             self._run_traced(emulation, chosen)
@@ -185,9 +180,13 @@ class Ledger:
         self.told("failed", {"launch": self.launches})
         self._running = None
 
-    def _run_traced(self, emulation: Emulation, chosen: bool, before: Primary | None = None) -> Primary | None:
-        """Run a launch with its trace, for all that was asked for."""
-        number, facts, started = self.launches, emulation.facts, time.perf_counter()
+    def _run_traced(
+        self, emulation: Emulation, chosen: bool, before: Primary | None = None, depends: bool = False
+    ) -> Primary | None:
+        """Run a launch with its trace, for all that was asked for. ``depends``: it depends programmatically on the launch whose trace was taken before
+        this one."""
+        number, facts, started = self.launches, replace(emulation.facts, dependent=depends), time.perf_counter()
+        self._last_number = number
         count = self._running = _Counter(facts, number, self.say, self.executor)
         watching: list[Check | DependentCheck] = [*checks_of(emulation, self.wanted.checks)] if chosen else []
         dependents = None
@@ -238,7 +237,14 @@ class Ledger:
         if held:
             self._running = None
             self._held.append(_Held(number, trace, finish))
-            if not lets_go or len(self._held) == MOST_GRIDS:
+            self._held_bytes += trace_bytes(trace)
+            if not lets_go:
+                self.settle()
+            elif len(self._held) == MOST_GRIDS or self._held_bytes > MOST_BYTES:
+                self._say_once(
+                    f"no more than {MOST_GRIDS} launches with {MOST_BYTES >> 20} MiB of traces overlap at once: what depends programmatically on"
+                    f" launch {number}, {facts.kernel}, begins when that has ended"
+                )
                 self.settle()
         else:
             finish(timing)
@@ -246,17 +252,22 @@ class Ledger:
 
     def _lets_dependents_go(self, trace: Trace) -> bool:
         """Whether launches that depend on this one programmatically may begin before it has ended, in simulated time."""
-        if self._clock is None or not self._clock.overlaps:
-            return False
-        return bool((trace.program.instructions["flags"] & int(Flag.LAUNCH_DEPENDENTS)).any())
+        return self._clock is not None and lets_dependents_go(trace)
+
+    def _say_once(self, sentence: str) -> None:
+        """Say what may be true of many launches once for each sort of them."""
+        sort = _NUMBER.sub("", sentence)
+        if sort not in self._said:
+            self._said.add(sort)
+            self.say(sentence)
 
     def settle(self) -> None:
         """Simulate the launches that wait for those that depend on them programmatically: none comes any more."""
-        held, self._held = self._held, []
+        held, self._held, self._held_bytes = self._held, [], 0
         if not held or self._clock is None:
             return
         try:
-            timings = self._clock.chain([each.trace for each in held], self.say)
+            timings = self._clock.chain([each.trace for each in held], self._say_once)
         except GpusimError:
             self._fails()
             raise

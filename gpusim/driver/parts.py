@@ -67,7 +67,12 @@ def make_parts(
     launches.set_condition = conditions.set
     works = NodeWorks(launches, box_copies, memory, events, operations, graph_memory, graphs.graph, conditions)
     launches.streams, launches.record_event = streams, events.record
-    streams.on_synchronize = pools.release
+
+    def synchronized() -> None:
+        pools.release()
+        launches.settle()
+
+    streams.on_synchronize, streams.on_other_work = synchronized, launches.settle
     pools.capture_allocation, pools.capture_free = graph_memory.capture_allocation, graph_memory.capture_free
     return (
         DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,

@@ -28,7 +28,7 @@ from gpusim.driver.abi import (
 )
 from gpusim.driver.captures import Captures
 from gpusim.driver.contexts import GREATEST_PRIORITY, LEAST_PRIORITY, Contexts
-from gpusim.driver.work import HostFunction, Work
+from gpusim.driver.work import KERNEL, HostFunction, Work
 
 NON_BLOCKING = 1
 #: Handles that need no stream of their own: default, legacy default, per-thread default.
@@ -54,7 +54,8 @@ class Stream:
 
 class Streams:
     """Entry points cuStream* without those of captures. ``now_ns`` tells the time; ``check_alive`` raises DriverError while
-    the context is broken by a failed launch; ``on_synchronize`` is called when the program waits for the device."""
+    the context is broken by a failed launch; ``on_synchronize`` is called when the program waits for the device, ``on_other_work`` when something else than a kernel goes into
+    a stream: no launch depends programmatically on one that lies before it any more."""
 
     def __init__(self, contexts: Contexts, check_alive: Callable[[], None], captures: Captures):
         self._contexts, self.check_alive, self._captures = contexts, check_alive, captures
@@ -62,6 +63,7 @@ class Streams:
         self._defaults = {handle: Stream(0, 0) for handle in DEFAULT_STREAMS}
         self.now_ns: Callable[[], float] = time.perf_counter_ns
         self.on_synchronize: Callable[[], None] = lambda: None
+        self.on_other_work: Callable[[], None] = lambda: None
 
     def reset(self) -> None:
         """Forget all streams."""
@@ -77,6 +79,8 @@ class Streams:
         facts = self.check(stream)
         self.check_alive()
         if not self._captures.take(stream, work, blocking=not facts.flags & NON_BLOCKING):
+            if work.kind != KERNEL:
+                self.on_other_work()
             work.follow(facts.last)
             facts.last = work
             work.run()
@@ -110,22 +114,28 @@ class Streams:
 
     @entry("cuStreamSynchronize", "cuStreamQuery", arguments=(WORD,))
     def synchronize(self, stream: int) -> None:
-        self._captures.refuse_wait(stream, blocking=not self.check(stream).flags & NON_BLOCKING)
+        facts = self.check(stream)
+        self._captures.refuse_wait(stream, blocking=not facts.flags & NON_BLOCKING)
         self.check_alive()
+        facts.last = None  # it has ended: what is launched from now on cannot begin before that
         self.on_synchronize()
 
     @entry("cuCtxSynchronize")
     def synchronize_context(self) -> None:
         self._contexts.need()
         self._captures.refuse_unsafe("cuCtxSynchronize")
-        self.check_alive()
-        self.on_synchronize()
+        self._wait_for_all()
 
     @entry("cuCtxSynchronize", arguments=(WORD,), since=13000)
     @entry("cuCtxSynchronize_v2", arguments=(WORD,))
     def synchronize_that_context(self, context: int) -> None:
         self._contexts.find(context)
+        self._wait_for_all()
+
+    def _wait_for_all(self) -> None:
         self.check_alive()
+        for facts in (*self._defaults.values(), *self._streams):
+            facts.last = None
         self.on_synchronize()
 
     # ---- facts ----------------------------------------------------------------------------------

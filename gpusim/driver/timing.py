@@ -14,20 +14,22 @@ from typing import NamedTuple
 
 from gpusim.driver.device import Device
 from gpusim.driver.wanted import Wanted
-from gpusim.engine.chain import why_not_at_once
+from gpusim.engine.chain import at_once
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import Machine
-from gpusim.engine.sampling import behind_sampled
+from gpusim.engine.sampling import BEHIND_SHARE, behind_sampled, is_worth_sampling
 from gpusim.errors import UsageError
 from gpusim.trace.record import Trace
+from gpusim.uncertainty.interval import interval_of
+from gpusim.uncertainty.limiters import Limiter
 
 #: Fewer SMs than this are not worth a second thread.
 _SMS_A_THREAD = 16
 
 
 class Timing(NamedTuple):
-    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`). ``error_percent``: 95 % half-width of
+    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`; of a launch in a chain, from its own time less the widest error to all that it ran, unoverlapped, and the error more). ``error_percent``: 95 % half-width of
     a sampled one, 0 of one that was simulated in full. ``overlap_cycles``: of a launch in a chain of programmatic dependent launches, those that
     it ran before the launch before it had completed, which are not among ``cycles``; None elsewhere."""
 
@@ -72,29 +74,36 @@ class SimulatedClock:
         low, high = (math.nan, math.nan) if interval is None else (interval.low_us, interval.high_us)
         return Timing(result.cycles, result.time_us, low, high, error)
 
-    @property
-    def overlaps(self) -> bool:
-        """Whether launches that depend on each other programmatically are simulated at once: sampled ones are not."""
-        return not self._observed.sample
-
     def chain(self, traces: Sequence[Trace], say: Callable[[str], None]) -> list[Timing]:
-        """Run launches of which each depends programmatically on the one before, at once if there are several; ``say`` is told where they
-        cannot be. No interval is known of one in a chain."""
-        reason = why_not_at_once(traces) if len(traces) > 1 else ""
-        if reason:
-            say(
-                f"{traces[0].launch.kernel} and the launches that depend on it programmatically are not overlapped: {reason}"
-            )
-        if reason or len(traces) == 1:
-            return [self.launch(trace) for trace in traces]
+        """Run launches of which each depends programmatically on the one before, at once where that can be; ``say`` is told where it cannot."""
+        timings: list[Timing] = []
+        for group in at_once(traces, say, self._why_apart):
+            members = [traces[i] for i in group]
+            timings += [self.launch(members[0])] if len(group) == 1 else self._launch_chain(members)
+        return timings
+
+    def _why_apart(self, trace: Trace) -> str:
+        """Why a launch is not simulated with others: some of its blocks may be left out."""
+        if self._observed.sample and is_worth_sampling(trace, self._spec):
+            return f"{trace.launch.kernel} is sampled"
+        return ""
+
+    def _launch_chain(self, traces: Sequence[Trace]) -> list[Timing]:
         if self._cold:
             self._machine.devices[0].sweep_data()
-        result = self._machine.launch_chain(traces)
-        self._cycles += result.cycles
-        return [
-            Timing(grid.cycles, 1e-3 * self._spec.ns(grid.cycles), math.nan, math.nan, 0.0, grid.overlap_cycles)
-            for grid in result.grids
-        ]
+        chain = self._machine.launch_chain(traces)
+        self._cycles += chain.cycles
+        error = 100.0 * BEHIND_SHARE if self._skipped and not self._cold else 0.0
+        return [self._of_grid(grid.cycles, grid.overlap_cycles, error) for grid in chain.grids]
+
+    def _of_grid(self, cycles: int, overlap_cycles: int, error_percent: float) -> Timing:
+        """Of one in a chain: how far launches overlap was never measured, so a measurement may lie anywhere up to none of it at all."""
+        own_us, whole_us = (1e-3 * self._spec.ns(each) for each in (cycles, cycles + overlap_cycles))
+        low, high = (
+            interval_of(each, self._spec, Limiter.LATENCY, error_us=error_percent / 100 * each, chained=True)
+            for each in (own_us, whole_us)
+        )
+        return Timing(cycles, own_us, low.low_us, high.high_us, error_percent, overlap_cycles)
 
     def pass_by(self, trace: Trace) -> None:
         """Leave the L2 as a launch does that is not simulated."""

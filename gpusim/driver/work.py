@@ -18,6 +18,10 @@ from gpusim.driver.structures import HostNode
 (KERNEL, COPY, FILL, HOST_FUNCTION, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT) = range(8)
 ALLOCATE, FREE, MEMORY_OPERATIONS, CONDITIONAL = 10, 11, 12, 13
 
+#: CUgraphEdgeData (outgoing port, incoming port, type, reserved) of an edge that simply waits, and of one by which a kernel may begin when the one before
+#: lets it (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
+PLAIN_EDGE, PROGRAMMATIC_EDGE = bytes(8), bytes([1, 0, 1, 0, 0, 0, 0, 0])
+
 _HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 
 
@@ -29,8 +33,12 @@ class Work:
     def run(self) -> None:
         """Do it now."""
 
-    def follow(self, before: Work | None) -> None:
-        """It is to run in a stream directly behind ``before``; None: there was nothing before."""
+    def follow(self, before: Work | None, edge: bytes = PLAIN_EDGE) -> None:
+        """It is to run in a stream directly behind ``before``; None: there was nothing before. ``edge``: of the graph that both are nodes of."""
+
+    def edge_behind(self, before: Work) -> bytes:
+        """The CUgraphEdgeData with which it waits for ``before`` if a stream is captured in which it follows that."""
+        return PLAIN_EDGE
 
     def begin(self) -> None:
         """A graph that it is part of is launched."""

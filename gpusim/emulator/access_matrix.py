@@ -108,7 +108,8 @@ def _narrow_byte(place, column, bits):
 def _load_bytes(state, registers, w, count, form, bits):
     """Rows of 16 elements that become bytes. MATRIX_BYTES: 8 rows a matrix, register i of lane 4 g + t holds elements
     4 t to 4 t + 3 of row g of matrix i. MATRIX_TURNED_BYTES: 16 rows a matrix, lane 16 i + r gives the address of row r,
-    and register 2 i + k holds rows 4 t + 2 k and the next one of column g, then of column g + 8."""
+    and register 2 i + k holds rows 4 t to 4 t + 3 of column g + 8 k (as CUTLASS's SM100_U8x16_LDSM_T shuffles them, and
+    Triton gives them to products without a shuffle)."""
     address = state.address
     turned = form == ops.MATRIX_TURNED_BYTES
     for i in range(2 * count if turned else count):
@@ -117,7 +118,7 @@ def _load_bytes(state, registers, w, count, form, bits):
             for e in range(4):
                 row, column = 8 * i + g, 4 * t + e
                 if turned:
-                    row, column = 16 * (i >> 1) + 4 * t + 2 * (i & 1) + (e & 1), g + 8 * (e >> 1)
+                    row, column = 16 * (i >> 1) + 4 * t + e, g + 8 * (i & 1)
                 word |= _narrow_byte(address[row], column, bits) << (8 * e)
             registers[w + i * at.ROW + lane] = signed32(word)
 

@@ -31,7 +31,7 @@ EVENT_ROWS = 1 << 17
 #: Events of warps in lockstep between two looks at how many there is room for, at most.
 _MOST_AT_ONCE = 5 * at.GROUP_WARPS * at.LANES + at.MAX_WARPS
 #: Beginnings of instructions that move nothing and are noted all the same; where mbarriers end, with the address.
-_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL", "UVIRTCOUNT")
+_STEPS = ("FENCE.VIEW.ASYNC", "UTMACMDFLUSH", "LDGDEPBAR", "DEPBAR.LE", "WARPGROUP.", "SYNCS.CCTL", "UVIRTCOUNT")
 
 
 def watch_table(program: Program, matrix: np.ndarray) -> np.ndarray:
@@ -183,17 +183,38 @@ def note_memory(state, matrix, registers, accesses, scattered, what, index, warp
             if mask >> lane & 1:
                 to = _in_cluster(state, _of_lane(accesses, scattered, logged, lane), space)
                 if to >= 0:
-                    note(state, kind, warp, index, np.int64(1) << lane, to, zero, zero, zero, zero, zero)
+                    one = np.int64(1) << lane
+                    known, value = _stored(row, registers, x, one)
+                    note(state, kind, warp, index, one, to, zero, known, value, zero, zero)
     else:
         low = first_lane(mask)
         to = _in_cluster(state, _of_lane(accesses, scattered, logged, low), space) - low * stride
-        note(state, kind, warp, index, mask, to, stride, zero, zero, zero, zero)
+        known, value = _stored(row, registers, x, mask)
+        note(state, kind, warp, index, mask, to, stride, known, value, zero, zero)
     if what == table.WATCH_LONG:
         for lane in range(at.LANES):
             value, high = np.int64(registers[x + lane]) & at.FULL, np.int64(registers[x + at.ROW + lane]) & at.FULL
             if mask >> lane & 1 and _begins_object(value, high):
                 to = _in_cluster(state, _of_lane(accesses, scattered, logged, lane), space)
                 note(state, table.EVENT_INIT, warp, index, np.int64(1) << lane, to, zero, value, high, zero, zero)
+
+
+@inner
+def _stored(row, registers, x, mask):
+    """(whether it is known, the value) that an ordinary store of up to 8 bytes writes in all its lanes; it stands in the registers from ``x`` on."""
+    size = np.int64(row[at.BYTES])
+    if row[at.OP] != ops.STORE or size > 8:
+        return np.int64(0), np.int64(0)
+    first, known = np.int64(0), np.int64(0)
+    for lane in range(at.LANES):
+        if mask >> lane & 1:
+            value = np.int64(registers[x + lane]) & at.FULL
+            if size == 8:
+                value |= np.int64(registers[x + at.ROW + lane]) << 32
+            if known and value != first:
+                return np.int64(0), np.int64(0)
+            first, known = value, np.int64(1)
+    return known, first
 
 
 @inner

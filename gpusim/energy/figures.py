@@ -19,6 +19,8 @@ _FOLDER = Path(__file__).parent
 KINDS = ("measured", "fitted", "published", "guess")
 #: Generations without a file -> whose figures they take.
 LIKE = {"ada": "hopper", "turing": "ampere", "volta": "ampere"}
+#: Generation, capability -> whose figures are taken (a guess): a GB202 has neither the HBM nor the tensor memory that Blackwell's figures are of.
+_FIGURES_LIKE = {("blackwell", 12): "ada"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def figures_of(generation: str) -> EnergyFigures:
 
 def has_own_figures(generation: str) -> bool:
     """Whether the generation has figures of its own."""
-    return generation.isidentifier() and (_FOLDER / f"{generation}.toml").is_file() and generation != "boards"
+    return generation.isidentifier() and (_FOLDER / f"{generation}.toml").is_file()
 
 
 def knows_energy(spec: GpuSpec) -> bool:
@@ -113,17 +115,7 @@ def figures_for(spec: GpuSpec) -> EnergyFigures:
 
 def energy_generation(spec: GpuSpec) -> str:
     """The generation whose figures a GPU takes."""
-    return _boards()["figures_like"].get(_board_of(spec.name), spec.generation)
-
-
-def limit_watts_of(gpu: str) -> float | None:
-    """What the board of that GPU may take; None where nothing is known."""
-    return _boards()["limit_watts"].get(_board_of(gpu))
-
-
-def _board_of(gpu: str) -> str:
-    """The name of the GPU without the values that were changed ("h100[clock_hz=2e9]"): its board stays."""
-    return gpu.partition("[")[0]
+    return _FIGURES_LIKE.get((spec.generation, spec.capability[0]), spec.generation)
 
 
 @functools.cache
@@ -136,15 +128,10 @@ def _figures_for(generation: str, sm_count: int) -> EnergyFigures:
 
 
 @functools.cache
-def _boards() -> dict[str, dict]:
-    return tomllib.loads((_FOLDER / "boards.toml").read_text(encoding="utf-8"))
-
-
-@functools.cache
 def _table(generation: str) -> dict[str, dict]:
     name = generation if has_own_figures(generation) else LIKE.get(generation, "")
     if not name:
-        known = sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != "boards")
+        known = sorted(path.stem for path in _FOLDER.glob("*.toml"))
         raise SpecError(f"no energy is known for generation {generation!r}: known are {', '.join(known)}")
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     expected = {each.name for each in fields(EnergyFigures)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpusim.energy.figures import figures_for, limit_watts_of
+from gpusim.energy.figures import figures_for
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
@@ -52,8 +52,8 @@ class PowerLimit:
 def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit | None:
     """The limit of the GPU's board, or ``limit_watts``; None where none is known. Raises SpecError for a limit that is not above what the GPU takes at
     rest, or a generation of which nothing is known."""
-    watts = limit_watts_of(spec.name) if limit_watts is None else limit_watts
-    if watts is None:
+    watts = spec.board.power_limit_watts if limit_watts is None else limit_watts
+    if not watts:
         return None
     figures = figures_for(spec)
     static_watts = figures.constant_watts + figures.leakage_watts

@@ -17,6 +17,7 @@ import numpy as np
 
 from gpusim.engine.arena import Arena
 from gpusim.engine.chain_supply import ChainSupply
+from gpusim.engine.cluster_order import block_at
 from gpusim.engine.graph import part_name
 from gpusim.engine.latencies import turnaround_halves
 from gpusim.engine.part import Outgoing
@@ -95,20 +96,6 @@ def _next_decision(s):
 
 
 @compiled
-def _block_at(p, place):
-    """Number in the grid of the block at ``place`` in the order of dispatch (:class:`gpusim.emulator.clusters.ClusterOrder`)."""
-    if p.cluster == 1:
-        return place
-    number, rank = place // p.cluster, place % p.cluster
-    block, scale = 0, 1
-    for axis in range(3):
-        clusters = p.grid[axis] // p.shape[axis]
-        block += scale * (number % clusters * p.shape[axis] + rank % p.shape[axis])
-        number, rank, scale = number // clusters, rank // p.shape[axis], scale * p.grid[axis]
-    return block
-
-
-@compiled
 def _pass_idle(p, s, live, row, idle):
     """Leave the clusters out that are next and execute nothing, since others have taken over their work; ``idle`` bool[blocks of the
     chunk]. False if the next one has blocks that do and blocks that do not."""
@@ -116,14 +103,14 @@ def _pass_idle(p, s, live, row, idle):
     while dispatcher[0, NEXT_BLOCK] < live[row, L_END] and dispatcher[0, STAGED] == 0:
         count = 0
         for rank in range(p.cluster):
-            place = _block_at(p, dispatcher[0, NEXT_BLOCK] + rank) - live[row, L_FIRST]
+            place = block_at(p.cluster, p.shape, p.grid, dispatcher[0, NEXT_BLOCK] + rank) - live[row, L_FIRST]
             if place < 0 or place >= idle.shape[0]:
                 return False
             count += idle[place]
         if count < p.cluster:
             return count == 0
         for _ in range(p.cluster):
-            block = _block_at(p, dispatcher[0, NEXT_BLOCK])
+            block = block_at(p.cluster, p.shape, p.grid, dispatcher[0, NEXT_BLOCK])
             for column in range(s.times.shape[1]):
                 s.times[block, column] = -1
             dispatcher[0, NEXT_BLOCK] += 1
@@ -164,14 +151,14 @@ def _serve(p, s, live, row, until, idle):
             continue
         dispatcher[0, STAGED] = 0
         for rank in range(p.cluster):
-            block = _block_at(p, dispatcher[0, NEXT_BLOCK] + rank)
+            block = block_at(p.cluster, p.shape, p.grid, dispatcher[0, NEXT_BLOCK] + rank)
             if not live[row, L_FIRST] <= block < live[row, L_END]:
                 return -1
         cycle = decision + p.to_sm
         for rank in range(p.cluster):
             place = dispatcher[0, NEXT_BLOCK]
             dispatcher[0, NEXT_BLOCK] = place + 1
-            block = _block_at(p, place)
+            block = block_at(p.cluster, p.shape, p.grid, place)
             times[block, T_START] = cycle
             times[block, T_SM] = s.places[rank] >> PLACE_SHIFT
             times[block, T_SLOT] = s.places[rank] & ((1 << PLACE_SHIFT) - 1)
@@ -278,6 +265,8 @@ class Dispatcher:
         self, traces: Sequence[Trace], fits: Sequence[Occupancy], launch_cycle: int, arena: Arena, reach: int
     ) -> ChainSupply:
         """Take up a chain of grids in place of a launch; what serves it."""
+        for trace, fit in zip(traces, fits, strict=True):
+            _slots(trace.launch, fit.blocks_per_sm, self._spec)  # refuses clusters that are never resident
         self.kernel = traces[0].launch.kernel
         self._chain = ChainSupply(traces, fits, self._spec, launch_cycle, arena, reach)
         self.blocks, self.block_times = self._chain.blocks, self._chain.times
@@ -394,7 +383,10 @@ class Dispatcher:
         how often each instruction would have issued for them, int64[instructions]."""
         first = self.next_block
         executions = np.zeros(self._instructions, np.int64)
-        self.block_times[[_block_at(self._rates, place) for place in range(first, target)]] = -1
+        rates = self._rates
+        self.block_times[
+            [block_at(rates.cluster, rates.shape, rates.grid, place) for place in range(first, target)]
+        ] = -1
         self._state.dispatcher[0, FINISHED] += target - first
         for chunk in self._chunks.skip(first, target):
             count_executions(chunk, first, target, executions)

@@ -8,8 +8,8 @@ launch is hidden by what the grid before still does, and no further. Where no bl
 without the attribute, when the grid before has completed: with the attribute but no instruction, programs took as long as without either on an
 RTX 5090 (github.com/kekzl/imp, pull request 1740). Blocks go to an SM with room for them beside whatever is
 resident there: of those the one that holds the fewest blocks of the grid. A grid completes when all its blocks have ended and the grids
-before it are complete, at the SMs ``launch.end_cycles`` later, and a round trip to the L2 more where stores were under way; then
-``griddepcontrol.wait`` of the next one is over.
+before it are complete, and all their writes have been acknowledged (:mod:`gpusim.model.grid_writes`), at the SMs ``launch.end_cycles`` later; then
+``griddepcontrol.wait`` of the next one is over. The blocks of a cluster of a dependent grid go at once to the SMs of one GPC that all have room for one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpusim.engine.cluster_order import block_at
 from gpusim.engine.latencies import turnaround_halves
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.jit_direct import direct
 from gpusim.model.arrivals import pop, push
 from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import service_order
-from gpusim.model.messages import ENDED_WRITING, GOES_ON, NEVER, START, TICKS_PER_CYCLE
-from gpusim.model.timing import fence_cycles
+from gpusim.model.messages import (
+    ENDED_WRITING,
+    FLUSHED,
+    GOES_ON,
+    MOST_PEERS,
+    NEVER,
+    PLACE_SHIFT,
+    START,
+    TICKS_PER_CYCLE,
+)
 from gpusim.state_tables import Table
 
 _SLOT_BITS, _SM_BITS = 8, 12
@@ -44,10 +53,16 @@ G_LET_GO_CYCLE = GRID_TABLE.column("cycle", "at which the dispatcher heard of th
 G_EXPLICIT = GRID_TABLE.column("count", "blocks that have done so by the instruction")
 G_ENDED = GRID_TABLE.column("count", "blocks that have ended")
 G_END_CYCLE = GRID_TABLE.column("cycle", "at which the dispatcher heard of the last of them")
-G_FLUSHED_CYCLE = GRID_TABLE.column("cycle", "of the end of the last of them and of its stores, at the SM")
+G_WRITING = GRID_TABLE.column(
+    "count", "SMs with ended blocks of it that will tell when its writes there have been acknowledged"
+)
+G_FLUSHED_CYCLE = GRID_TABLE.column("cycle", "of the end of the last of them and of its writes, at the SM")
 G_DISPATCHED = GRID_TABLE.column("cycle", "of the last decision")
 G_COMPLETE = GRID_TABLE.column("cycle", "from which the SMs take it for completed; 0: it is not")
-G_TOLD = GRID_TABLE.column("flag", "the SMs have been told so")
+G_CLUSTER = GRID_TABLE.column("count", "blocks of a cluster")
+G_SHAPE = GRID_TABLE.column("count", "of them in x, y, z", span=3)
+G_SIDES = GRID_TABLE.column("count", "blocks of the grid in x, y, z", span=3)
+G_SMS = GRID_TABLE.column("count", "SMs that its clusters go to")
 
 ROOM_TABLE = Table(__name__, "room", "an SM", "What is free there, as the dispatcher knows it.")
 R_WARPS = ROOM_TABLE.column("mask", "warp slots that are free", span=2)
@@ -58,13 +73,16 @@ R_SHARED = ROOM_TABLE.column("bytes", "of shared memory")
 CHAIN_TABLE = Table(__name__, "chain", "a chain (one)", "Where the dispatcher stands.")
 C_ENDS = CHAIN_TABLE.column("count", "ends of blocks whose room is not free yet, in the heap ``ends``")
 C_GRID = CHAIN_TABLE.column("index", "of the grid whose blocks are dispatched")
+C_COMPLETED = CHAIN_TABLE.column("count", "grids that have completed")
+C_TOLD = CHAIN_TABLE.column("count", "of them that the SMs have been told of")
+C_STAGED = CHAIN_TABLE.column("count", "places that wait for the rest of their cluster, of the first grid")
 C_DECISION = CHAIN_TABLE.column("cycle", "of the next decision at the earliest")
 C_FULL = CHAIN_TABLE.column("flag", "no SM has room for the next block until another one ends")
 C_FIRST_SERVED = CHAIN_TABLE.column("count", "slots that have been given their first block of the first grid")
 C_SLOTS = CHAIN_TABLE.column("count", "slots that the first grid uses")
 
-#: Columns of ``placed``: the grid of a block that is resident in a slot, its number, its first warp slot, whether it has let others go.
-P_GRID, P_BLOCK, P_FIRST_WARP, P_LET_GO = range(4)
+#: Columns of ``placed``: the grid of a block that is resident in a slot, its first warp slot, whether it has let others go.
+P_GRID, P_FIRST_WARP, P_LET_GO = range(3)
 _HALF = 32  # warp slots in a word of R_WARPS
 
 
@@ -76,8 +94,7 @@ class ChainRates(NamedTuple):
     to_dispatcher: int
     to_sm: int
     launch: int  # of a dependent grid, from the last decision for the grid before to its own first
-    flush: int  # of stores that are under way as a block ends
-    completion: int  # of a grid, from then on
+    completion: int  # of a grid, from when its blocks have ended and its writes have been acknowledged
     max_warps: int
     max_blocks: int
 
@@ -89,9 +106,11 @@ class ChainState(NamedTuple):
     grids: np.ndarray
     room: np.ndarray
     held: np.ndarray  # int64[SMs, grids]: blocks of each that are resident
-    placed: np.ndarray  # int64[SMs, slots, 4]
+    placed: np.ndarray  # int64[SMs, slots, 3]
     ends: np.ndarray  # int64[1, slots of all SMs]: a heap
-    order: np.ndarray  # int64[SMs]
+    owed: np.ndarray  # bool[SMs, grids]: the SM will tell when the grid's writes have been acknowledged
+    order: np.ndarray  # int64[grids, SMs]: in the order of service
+    places: np.ndarray  # int64[blocks of a cluster]: SM << PLACE_SHIFT | slot
     times: np.ndarray  # int64[blocks, columns]: as in ``block_times``
     starts: np.ndarray  # START[n]
 
@@ -112,9 +131,9 @@ def _next(p, s):
     """Cycle of the next decision or message at the earliest; NEVER if none is in sight."""
     chain, grids = s.chain, s.grids
     soonest = NEVER
-    for grid in range(grids.shape[0] - 1):
-        if grids[grid, G_COMPLETE] and not grids[grid, G_TOLD]:
-            soonest = min(soonest, grids[grid, G_END_CYCLE])
+    told = chain[0, C_TOLD]
+    if told < chain[0, C_COMPLETED] and told + 1 < grids.shape[0]:
+        soonest = grids[told, G_END_CYCLE]
     grid = chain[0, C_GRID]
     if grids[grid, G_NEXT] == grids[grid, G_BLOCKS]:
         if grid + 1 == grids.shape[0]:
@@ -183,74 +202,103 @@ def _first_warp(p, s, sm, grid):
 
 
 @compiled
-def _sm_with_room(p, s, grid):
-    """Of the SMs with room for a block of the grid the one that holds the fewest of them; -1 if there is none."""
-    best = -1
-    for i in range(s.order.shape[0]):
-        sm = s.order[i]
-        if (best < 0 or s.held[sm, grid] < s.held[best, grid]) and _first_warp(p, s, sm, grid) >= 0:
-            best = sm
+def _group_with_room(p, s, grid):
+    """Of the groups of SMs with room for a block of a cluster of the grid on each the one that holds the fewest of them, as the index of its
+    first SM in the order of service; -1 if there is none."""
+    best, size, order = -1, s.grids[grid, G_CLUSTER], s.order[grid]
+    for first in range(0, s.grids[grid, G_SMS], size):
+        if best >= 0 and s.held[order[first], grid] >= s.held[order[best], grid]:
+            continue
+        rank = 0
+        while rank < size and _first_warp(p, s, order[first + rank], grid) >= 0:
+            rank += 1
+        if rank == size:
+            best = first
     return best
 
 
 @compiled
-def _place(p, s, n, grid, sm, slot, first_warp, decision, rows, first_row_block):
-    """The next block of the grid starts there; its message is number ``n``."""
+def _place(p, s, grid, rank, sm, slot, first_warp):
+    """A block of the grid takes its room in a slot; it is the one with rank ``rank`` of the cluster that is dispatched."""
     grids, room = s.grids, s.room
-    number = grids[grid, G_NEXT]
-    grids[grid, G_NEXT] = number + 1
-    grids[grid, G_DISPATCHED] = decision
     _flip_warps(room, sm, first_warp, grids[grid, G_WARPS])
     room[sm, R_SLOTS] ^= 1 << slot
     room[sm, R_REGISTERS] -= grids[grid, G_REGISTERS]
     room[sm, R_SHARED] -= grids[grid, G_SHARED]
     s.held[sm, grid] += 1
-    s.placed[sm, slot, P_GRID], s.placed[sm, slot, P_BLOCK] = grid, grids[grid, G_FIRST] + number
-    s.placed[sm, slot, P_FIRST_WARP], s.placed[sm, slot, P_LET_GO] = first_warp, 0
+    s.placed[sm, slot, P_GRID], s.placed[sm, slot, P_FIRST_WARP], s.placed[sm, slot, P_LET_GO] = grid, first_warp, 0
+    s.places[rank] = sm << PLACE_SHIFT | slot
+
+
+@compiled
+def _start_cluster(p, s, n, grid, decision, rows, first_row_block, end_row_block):
+    """The next cluster of the grid starts where its blocks have been placed; its messages are those from number ``n`` on. False if a block of
+    it is none of ``first_row_block`` to ``end_row_block - 1``."""
+    grids, size = s.grids, s.grids[grid, G_CLUSTER]
+    number = grids[grid, G_NEXT]
+    grids[grid, G_NEXT] = number + size
+    grids[grid, G_DISPATCHED] = decision
     cycle = decision + p.to_sm
-    block = grids[grid, G_FIRST] + number
-    s.times[block, 0], s.times[block, 2], s.times[block, 3] = cycle, sm, slot
-    start = s.starts[n]
-    start["time"], start["sm"], start["slot"], start["block"] = cycle * TICKS_PER_CYCLE, sm, slot, block
-    start["warp_row"] = rows + (number - first_row_block) * grids[grid, G_WARPS]
-    start["cluster"], start["cluster_blocks"], start["rank"] = block, 1, 0
-    start["peers"][0] = sm << _SLOT_BITS | slot
-    start["warps"], start["first_warp"], start["grid"] = grids[grid, G_WARPS], first_warp, grid
-    start["held"] = 0
-    if grid:
-        start["held"] = grids[grid - 1, G_COMPLETE] if grids[grid - 1, G_COMPLETE] else NEVER
+    shape, sides = grids[grid, G_SHAPE : G_SHAPE + 3], grids[grid, G_SIDES : G_SIDES + 3]
+    for rank in range(size):
+        own = block_at(size, shape, sides, number + rank)
+        if not first_row_block <= own < end_row_block:
+            return False
+        sm, slot = s.places[rank] >> PLACE_SHIFT, s.places[rank] & ((1 << PLACE_SHIFT) - 1)
+        block = grids[grid, G_FIRST] + own
+        s.times[block, 0], s.times[block, 2], s.times[block, 3] = cycle, sm, slot
+        start = s.starts[n + rank]
+        start["time"], start["sm"], start["slot"], start["block"] = cycle * TICKS_PER_CYCLE, sm, slot, block
+        start["warp_row"] = rows + (own - first_row_block) * grids[grid, G_WARPS]
+        start["cluster"], start["cluster_blocks"] = grids[grid, G_FIRST] + number // size, size
+        start["rank"] = rank
+        for other in range(size):
+            start["peers"][other] = s.places[other]
+        start["warps"], start["first_warp"], start["grid"] = (
+            grids[grid, G_WARPS],
+            s.placed[sm, slot, P_FIRST_WARP],
+            grid,
+        )
+        start["held"] = 0
+        if grid:
+            start["held"] = grids[grid - 1, G_COMPLETE] if grids[grid - 1, G_COMPLETE] else NEVER
+    return True
 
 
 @compiled
 def _tell(s, until):
     """Tell the SMs of grids that have completed; the number of messages of ``starts`` written."""
-    n = 0
-    for grid in range(s.grids.shape[0] - 1):
-        if s.grids[grid, G_COMPLETE] and not s.grids[grid, G_TOLD] and s.grids[grid, G_END_CYCLE] < until:
-            s.grids[grid, G_TOLD] = 1
-            start = s.starts[n]
-            start["time"], start["sm"], start["slot"] = s.grids[grid, G_COMPLETE] * TICKS_PER_CYCLE, -1, -1
-            start["block"] = grid
-            n += 1
+    n, chain = 0, s.chain
+    while chain[0, C_TOLD] < chain[0, C_COMPLETED] and chain[0, C_TOLD] + 1 < s.grids.shape[0]:
+        grid = chain[0, C_TOLD]
+        if s.grids[grid, G_END_CYCLE] >= until:
+            break
+        chain[0, C_TOLD] += 1
+        start = s.starts[n]
+        start["time"], start["sm"], start["slot"] = s.grids[grid, G_COMPLETE] * TICKS_PER_CYCLE, -1, -1
+        start["block"] = grid
+        n += 1
     return n
 
 
 @compiled
 def _serve(p, s, first, end, rows, until):
-    """Dispatch blocks ``first`` to ``end - 1`` of the grid that is served, whose warps lie in the tables from ``rows`` on, as far as their turn
-    comes before ``until``; the number of messages of ``starts`` written. The last one may end the room of ``starts``."""
-    chain, grids, order = s.chain, s.grids, s.order
+    """Dispatch blocks of the grid that is served, whose blocks ``first`` to ``end - 1`` have their warps in the tables from ``rows`` on, as far as their turn
+    comes before ``until``; the number of messages of ``starts`` written, -1 for a cluster that does not lie in these blocks. The last one may end
+    the room of ``starts``."""
+    chain, grids = s.chain, s.grids
     grid, n = chain[0, C_GRID], 0
-    while grids[grid, G_NEXT] < end and n < s.starts.shape[0]:
+    size, sms, order = grids[grid, G_CLUSTER], grids[grid, G_SMS], s.order[grid]
+    while grids[grid, G_NEXT] < end and n + size <= s.starts.shape[0]:
         if grid == 0:
             served = chain[0, C_FIRST_SERVED]
             if served < chain[0, C_SLOTS]:
                 decision = chain[0, C_DECISION]
                 if decision >= until:
                     break
-                sm, slot = order[served % order.shape[0]], served // order.shape[0]
+                sm, slot = order[served % sms], served // sms
                 chain[0, C_FIRST_SERVED] = served + 1
-                chain[0, C_DECISION] = decision + (p.first_interval if served < order.shape[0] else p.interval)
+                chain[0, C_DECISION] = decision + (p.first_interval if served < sms else p.interval)
             else:
                 if chain[0, C_ENDS] == 0:
                     break
@@ -260,36 +308,52 @@ def _serve(p, s, first, end, rows, until):
                 place = _leave_next(s)
                 sm, slot = place >> _SLOT_BITS, place & ((1 << _SLOT_BITS) - 1)
                 chain[0, C_DECISION] = decision + p.interval
-            _place(p, s, n, grid, sm, slot, slot * grids[grid, G_WARPS], decision, rows, first)
-            n += 1
-            continue
-        decision = max(chain[0, C_DECISION], _gate(p, s, grid))
-        if decision >= until:
-            break
-        while chain[0, C_ENDS] and s.ends[0, 0] >> _PLACE_BITS <= decision:
-            _leave_next(s)
-        sm = -1 if chain[0, C_FULL] else _sm_with_room(p, s, grid)
-        if sm < 0:
-            chain[0, C_FULL] = 1
-            if chain[0, C_ENDS] == 0 or s.ends[0, 0] >> _PLACE_BITS >= until:
+            _place(p, s, grid, chain[0, C_STAGED], sm, slot, slot * grids[grid, G_WARPS])
+            chain[0, C_STAGED] += 1
+            if chain[0, C_STAGED] < size:
+                continue
+            chain[0, C_STAGED] = 0
+        else:
+            decision = max(chain[0, C_DECISION], _gate(p, s, grid))
+            if decision >= until:
                 break
-            chain[0, C_DECISION] = s.ends[0, 0] >> _PLACE_BITS
-            continue
-        slot = 0
-        while not (s.room[sm, R_SLOTS] >> slot) & 1:
-            slot += 1
-        chain[0, C_DECISION] = decision + (p.interval if s.held[sm, grid] else p.first_interval)
-        _place(p, s, n, grid, sm, slot, _first_warp(p, s, sm, grid), decision, rows, first)
-        n += 1
+            while chain[0, C_ENDS] and s.ends[0, 0] >> _PLACE_BITS <= decision:
+                _leave_next(s)
+            group = -1 if chain[0, C_FULL] else _group_with_room(p, s, grid)
+            if group < 0:
+                chain[0, C_FULL] = 1
+                if chain[0, C_ENDS] == 0 or s.ends[0, 0] >> _PLACE_BITS >= until:
+                    break
+                chain[0, C_DECISION] = s.ends[0, 0] >> _PLACE_BITS
+                continue
+            for rank in range(size):
+                sm, slot = order[group + rank], 0
+                while not (s.room[sm, R_SLOTS] >> slot) & 1:
+                    slot += 1
+                if rank:
+                    decision = chain[0, C_DECISION]
+                chain[0, C_DECISION] = decision + (p.interval if s.held[sm, grid] else p.first_interval)
+                _place(p, s, grid, rank, sm, slot, _first_warp(p, s, sm, grid))
+        if not _start_cluster(p, s, n, grid, decision, rows, first, end):
+            return -1
+        n += size
     return n
 
 
 @compiled
 def _note(p, s, exits):
-    """Note which blocks have let others go, and which have ended."""
-    grids = s.grids
+    """Note which blocks have let others go, which have ended, and whose writes have been acknowledged."""
+    grids, chain = s.grids, s.chain
     for i in range(exits.shape[0]):
         sm, slot, cycle = exits[i]["sm"], exits[i]["slot"], exits[i]["time"] // TICKS_PER_CYCLE
+        end = cycle - p.to_dispatcher
+        if exits[i]["kind"] == FLUSHED:
+            grid = exits[i]["block"]
+            s.owed[sm, grid] = False
+            grids[grid, G_WRITING] -= 1
+            grids[grid, G_FLUSHED_CYCLE] = max(grids[grid, G_FLUSHED_CYCLE], end)
+            grids[grid, G_END_CYCLE] = max(grids[grid, G_END_CYCLE], cycle)
+            continue
         grid = s.placed[sm, slot, P_GRID]
         if not s.placed[sm, slot, P_LET_GO]:
             s.placed[sm, slot, P_LET_GO] = 1
@@ -298,22 +362,24 @@ def _note(p, s, exits):
             grids[grid, G_EXPLICIT] += exits[i]["kind"] == GOES_ON
         if exits[i]["kind"] == GOES_ON:
             continue
-        end = cycle - p.to_dispatcher
         s.times[exits[i]["block"], 1] = end
-        flushed = end + p.flush if exits[i]["kind"] == ENDED_WRITING else end
-        grids[grid, G_FLUSHED_CYCLE] = max(grids[grid, G_FLUSHED_CYCLE], flushed)
+        if exits[i]["kind"] == ENDED_WRITING and not s.owed[sm, grid]:
+            s.owed[sm, grid] = True
+            grids[grid, G_WRITING] += 1
+        grids[grid, G_FLUSHED_CYCLE] = max(grids[grid, G_FLUSHED_CYCLE], end)
         grids[grid, G_ENDED] += 1
         grids[grid, G_END_CYCLE] = max(grids[grid, G_END_CYCLE], cycle)
-        push(s.ends, 0, s.chain, C_ENDS, cycle << _PLACE_BITS | sm << _SLOT_BITS | slot)
-    for grid in range(grids.shape[0]):
-        if grids[grid, G_COMPLETE] == 0 and grids[grid, G_ENDED] == grids[grid, G_BLOCKS]:
-            if grid and grids[grid - 1, G_COMPLETE] == 0:
-                break
-            if grid:
-                grids[grid, G_END_CYCLE] = max(grids[grid, G_END_CYCLE], grids[grid - 1, G_END_CYCLE])
-                grids[grid, G_FLUSHED_CYCLE] = max(grids[grid, G_FLUSHED_CYCLE], grids[grid - 1, G_FLUSHED_CYCLE])
-            end = grids[grid, G_FLUSHED_CYCLE] + p.completion
-            grids[grid, G_COMPLETE] = max(end, grids[grid, G_END_CYCLE] + p.to_sm)
+        push(s.ends, 0, chain, C_ENDS, cycle << _PLACE_BITS | sm << _SLOT_BITS | slot)
+    while chain[0, C_COMPLETED] < grids.shape[0]:
+        grid = chain[0, C_COMPLETED]
+        if grids[grid, G_ENDED] < grids[grid, G_BLOCKS] or grids[grid, G_WRITING]:
+            break
+        chain[0, C_COMPLETED] += 1
+        if grid:
+            grids[grid, G_END_CYCLE] = max(grids[grid, G_END_CYCLE], grids[grid - 1, G_END_CYCLE])
+            grids[grid, G_FLUSHED_CYCLE] = max(grids[grid, G_FLUSHED_CYCLE], grids[grid - 1, G_FLUSHED_CYCLE])
+        end = grids[grid, G_FLUSHED_CYCLE] + p.completion
+        grids[grid, G_COMPLETE] = max(end, grids[grid, G_END_CYCLE] + p.to_sm)
 
 
 decision_after, note_exits, serve_until, tell_completions = direct(_next), direct(_note), direct(_serve), direct(_tell)
@@ -329,7 +395,6 @@ def chain_rates(spec: GpuSpec) -> ChainRates:
         to_dispatcher=to_dispatcher,
         to_sm=to_sm,
         launch=max(0, spec.launch.start_cycles - to_sm),
-        flush=fence_cycles(spec),
         completion=spec.launch.end_cycles,
         max_warps=spec.sm.max_warps,
         max_blocks=spec.sm.max_blocks,
@@ -338,10 +403,16 @@ def chain_rates(spec: GpuSpec) -> ChainRates:
 
 def chain_state(spec: GpuSpec, needs: np.ndarray, shared_bytes: int, decision: int) -> ChainState:
     """Nothing dispatched yet; ``needs`` GRID_TABLE rows with what blocks need; ``shared_bytes`` an SM's, the first decision at cycle ``decision``."""
-    order = service_order(spec, 1)
+    sizes = sorted({int(size) for size in needs[:, G_CLUSTER]})
+    orders = {size: service_order(spec, size) for size in sizes}
+    order = np.full((len(needs), spec.sm_count), -1, np.int64)
+    for row, need in zip(order, needs, strict=True):
+        of_size = orders[int(need[G_CLUSTER])]
+        row[: len(of_size)], need[G_SMS] = of_size, len(of_size)
     chain, room = CHAIN_TABLE.zeros(1), ROOM_TABLE.zeros(spec.sm_count)
     chain[0, C_DECISION] = decision
-    chain[0, C_SLOTS] = min(needs[0, G_BLOCKS], needs[0, G_MOST] * len(order))
+    size = needs[0, G_CLUSTER]
+    chain[0, C_SLOTS] = min(needs[0, G_BLOCKS], needs[0, G_MOST] * needs[0, G_SMS]) // size * size
     for word in range(2):
         bits = min(_HALF, max(0, spec.sm.max_warps - word * _HALF))
         room[:, R_WARPS + word] = (1 << bits) - 1
@@ -354,9 +425,11 @@ def chain_state(spec: GpuSpec, needs: np.ndarray, shared_bytes: int, decision: i
         grids=needs,
         room=room,
         held=np.zeros((spec.sm_count, len(needs)), np.int64),
-        placed=np.zeros((spec.sm_count, spec.sm.max_blocks, 4), np.int64),
+        placed=np.zeros((spec.sm_count, spec.sm.max_blocks, 3), np.int64),
         ends=np.zeros((1, slots + 1), np.int64),
+        owed=np.zeros((spec.sm_count, len(needs)), np.bool_),
         order=order,
+        places=np.zeros(MOST_PEERS, np.int64),
         times=np.zeros((blocks, 4), np.int64),
         starts=np.zeros(slots + len(needs), START),
     )

@@ -17,12 +17,15 @@ from gpusim.engine.chain_dispatch import (
     C_FULL,
     C_GRID,
     G_BLOCKS,
+    G_CLUSTER,
     G_ENDED,
     G_FIRST,
     G_MOST,
     G_NEXT,
     G_REGISTERS,
+    G_SHAPE,
     G_SHARED,
+    G_SIDES,
     G_WARPS,
     GRID_TABLE,
     chain_rates,
@@ -35,31 +38,43 @@ from gpusim.engine.chain_dispatch import (
 from gpusim.engine.part import Outgoing
 from gpusim.engine.supply import L_END, L_FIRST, L_WARPS, Supply
 from gpusim.engine.tables import copied
+from gpusim.errors import TraceFormatError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.model.occupancy import Occupancy, block_needs
 from gpusim.trace.record import Chunk, Trace
 
-#: Numbers of words are 32 bits: the upper ones say of which grid.
-_WORD_BITS = 28
-#: Grids of a chain at most.
-MOST_GRIDS = 1 << 32 - _WORD_BITS
+#: Grids of a chain at most, and bytes of their traces, which are all in memory until the last one has ended.
+MOST_GRIDS, MOST_BYTES = 256, 1 << 30
 
 
 @dataclass(frozen=True)
 class _Shifted:
-    """The chunks of a trace for a program that begins with instruction ``first_instruction`` of the chain's."""
+    """The chunks of a trace for a program that begins with instruction ``first_instruction`` of the chain's, and whose ``words``
+    that warps poll have the numbers from ``first_word`` on."""
 
     trace: Trace
     first_instruction: int
-    grid: int
+    first_word: int
+    words: np.ndarray
 
     def __iter__(self) -> Iterator[Chunk]:
         for chunk in self.trace.chunks():
             runs, signals = chunk.runs.copy(), chunk.signals.copy()
             runs["first"] += np.uint32(self.first_instruction)
-            signals["word"] += np.uint32(self.grid << _WORD_BITS)
+            signals["word"] = self.first_word + np.searchsorted(self.words, signals["word"])
             yield replace(chunk, runs=runs, signals=signals)
+
+
+def words_of(trace: Trace) -> np.ndarray:
+    """The numbers of the words that warps of the trace poll, in order."""
+    found = [chunk.signals["word"] for chunk in trace.chunks() if len(chunk.signals)]
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.uint32)
+
+
+def trace_bytes(trace: Trace) -> int:
+    """Bytes of a trace that is in memory."""
+    return sum(chunk.nbytes for chunk in trace.chunk_list)
 
 
 def chain_needs(traces: Sequence[Trace], fits: Sequence[Occupancy], spec: GpuSpec) -> np.ndarray:
@@ -68,7 +83,8 @@ def chain_needs(traces: Sequence[Trace], fits: Sequence[Occupancy], spec: GpuSpe
     for row, trace, fit in zip(grids, traces, fits, strict=True):
         row[G_BLOCKS], row[G_WARPS] = trace.launch.blocks, trace.launch.warps_per_block
         row[G_REGISTERS], row[G_SHARED] = block_needs(trace.launch, spec)
-        row[G_MOST] = fit.blocks_per_sm
+        row[G_MOST], row[G_CLUSTER] = fit.blocks_per_sm, trace.launch.cluster_blocks
+        row[G_SHAPE : G_SHAPE + 3], row[G_SIDES : G_SIDES + 3] = trace.launch.cluster, trace.launch.grid
     grids[1:, G_FIRST] = np.cumsum(grids[:-1, G_BLOCKS])
     return grids
 
@@ -86,9 +102,12 @@ class ChainSupply:
         shared = max(fit.carveout_bytes for fit in fits)
         self._state = chain_state(spec, chain_needs(traces, fits, spec), shared, decision)
         self.blocks, self.times = int(self._state.grids[:, G_BLOCKS].sum()), self._state.times
-        self._supplies, first = [], 0
-        for grid, trace in enumerate(traces):
-            shifted = _Shifted(trace, first, grid)
+        self._kernels = [trace.launch.kernel for trace in traces]
+        self._supplies, first, words = [], 0, 0
+        for trace in traces:
+            own = words_of(trace)
+            shifted = _Shifted(trace, first, words, own)
+            words += len(own)
             self._supplies.append(Supply(replace(trace, chunk_list=shifted, regular=None), arena, reach))
             first += len(trace.program.instructions)
 
@@ -132,6 +151,9 @@ class ChainSupply:
             supply = self._supplies[grid]
             place = supply.serving(number)
             row = supply.live[place]
-            if count := serve_until(self._rates, state, int(row[L_FIRST]), int(row[L_END]), int(row[L_WARPS]), until):
+            count = serve_until(self._rates, state, int(row[L_FIRST]), int(row[L_END]), int(row[L_WARPS]), until)
+            if count < 0:
+                raise TraceFormatError(f"{self._kernels[grid]}: the blocks of a cluster do not lie in one chunk")
+            if count:
                 outgoing.append(copied(state.starts, count))
         return outgoing

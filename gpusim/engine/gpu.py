@@ -7,9 +7,10 @@ launches run on it one after another, and the sum over them is the result.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from gpusim.engine.chain import at_once
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.launch import Observation, Progress, known_instructions
 from gpusim.engine.machine import Machine
@@ -17,7 +18,7 @@ from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.sampled.iterations import leave_out_iterations
 from gpusim.engine.sampled.plan import SAMPLE_INSTRUCTIONS, plan_iterations
 from gpusim.engine.sampled.resident import is_resident, leave_out_rest
-from gpusim.engine.sampling import behind_sampled, left_out
+from gpusim.engine.sampling import behind_sampled, is_worth_sampling, left_out
 from gpusim.errors import LaunchError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -46,6 +47,7 @@ def simulate(
     sample_instructions: int = SAMPLE_INSTRUCTIONS,
     flush: bool = False,
     progress: Progress | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Result:
     """Predict what the launches of ``traces`` cost, one after another on one machine.
 
@@ -61,7 +63,8 @@ def simulate(
     (:mod:`gpusim.engine.sampled.resident`), and iterations of loops of launches that were
     captured from a few blocks (:mod:`gpusim.engine.sampled.iterations`), where simulating them takes more than about
     ``sample_instructions`` warp instructions. ``progress(done, blocks)`` is called now
-    and then. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
+    and then. Launches that depend programmatically on the one before (``Launch.dependent``) overlap with it (:mod:`gpusim.engine.chain`), without ``samples``
+    of them; ``say`` is told why where they do not. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
     """
     launches = [traces] if isinstance(traces, Trace) else list(traces)
     if not launches:
@@ -73,6 +76,11 @@ def simulate(
         check_architecture(trace, spec)
     wanted = Observation(samples, sample, progress)
     every = (*ran, *launches)
+
+    def why_apart(trace: Trace) -> str:
+        apart = sample and (known_instructions(trace) > sample_instructions or is_worth_sampling(trace, spec))
+        return f"{trace.launch.kernel} is sampled" if apart else ""
+
     with large_pages(_is_long(every)):
         made = Machine(gpu_graph(spec), _thread_count(threads, launches, spec), window_cycles, order_seed)
     with made as machine:
@@ -89,8 +97,18 @@ def simulate(
                 device.sweep_data()
             if before:
                 device.warm(before, launches[0])
+            groups = at_once(launches, say, why_apart)
+            chained = {group[0]: group for group in groups if len(group) > 1}
             for i, trace in enumerate(launches):
                 keep_l1 = bool(before) and i == 0
+                if i < len(results):  # of a chain that has run
+                    continue
+                if i in chained:
+                    chain = [launches[k] for k in chained[i]]
+                    grids = machine.launch_chain(chain, keep_l1=keep_l1, wanted=Observation(progress=progress)).grids
+                    results += [grid.result for grid in grids]
+                    shown.to(len(ran) + len(results))
+                    continue
                 behind = bool(before) or i > 0
                 plan = plan_iterations(trace, spec, sample_instructions, behind) if sample else None
                 if plan is None and sample and not samples and i + 1 == len(launches) and is_resident(trace, spec):

@@ -206,7 +206,7 @@ def launch_result(
     counters.update(zip(count.WORK_NAMES, work.sum(axis=0).tolist(), strict=True))
     counters.update(zip(count.COUNTER_NAMES, totals.tolist(), strict=True))
     counters.update(reading.memory)
-    active = 100.0 * int(totals[count.WARP_CYCLES]) / (cycles * spec.sm_count * spec.sm.max_warps)
+    active = 100.0 * int(totals[count.WARP_CYCLES]) / (max(1, cycles) * spec.sm_count * spec.sm.max_warps)
     counters["sm__warps_active.avg.pct_of_peak_sustained_active"] = active
     counters.update({f"launch__occupancy_limit_{name}": limit for name, limit in fit.limits.items()})
     return LaunchResult(

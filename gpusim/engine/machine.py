@@ -127,14 +127,14 @@ class Machine:
         return self.launch_together({device: trace}, keep_l1=keep_l1, wanted=wanted)[device]
 
     def launch_chain(
-        self, traces: Sequence[Trace], *, device: int = 0, wanted: Observation = NOTHING_MORE
+        self, traces: Sequence[Trace], *, device: int = 0, keep_l1: bool = False, wanted: Observation = NOTHING_MORE
     ) -> ChainResult:
-        """Run launches at once of which each depends programmatically on the one before (:mod:`gpusim.engine.chain`). Raises
+        """Run launches at once of which each depends programmatically on the one before (:mod:`gpusim.engine.chain`), the first as :meth:`launch` does. Raises
         UsageError for launches that cannot be, DeadlockError if one cannot end."""
         if reason := why_not_at_once(traces):
             raise UsageError(f"launches that depend on each other programmatically: {reason}; simulate them one by one")
         reach = 2 * self.window_ticks // TICKS_PER_CYCLE
-        chain = RunningChain(self.devices[device], traces, self.cycle, reach, wanted)
+        chain = RunningChain(self.devices[device], traces, self.cycle, reach, keep_l1, wanted)
         with task(f"simulating {chain.kernel}", chain.blocks, "blocks", chain.how_far):
             self._run({device: chain}, wanted)
         result, end = chain.finish()

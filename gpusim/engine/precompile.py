@@ -5,7 +5,7 @@ once makes Numba compile, and cache on disk, all that any simulation needs::
 
     python -m gpusim.engine.precompile [--first]
 
-``--first`` leaves out what only a simulation with warm caches needs: somebody waits for a first result.
+``--first`` leaves out what only a simulation with warm caches, or of launches that overlap, needs: somebody waits for a first result.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 import numpy as np
 
 from gpusim.engine.gpu import simulate
+from gpusim.engine.graph import gpu_graph
+from gpusim.engine.machine import Machine
 from gpusim.gpus.load import load_gpu
 from gpusim.trace.record import (
     ACCESS,
@@ -61,12 +63,14 @@ def one_load(capability: tuple[int, int]) -> Trace:
 
 
 def precompile(gpu: str = "h200", warm: bool = True) -> None:
-    """Run :func:`one_load` from cold caches, so that it goes all the way to DRAM, and ``warm`` an L2 with it."""
+    """Run :func:`one_load` from cold caches, so that it goes all the way to DRAM; ``warm`` an L2 with it too, and run a chain of two."""
     spec = load_gpu(gpu)
     trace = one_load(spec.capability)
     simulate(trace, spec)
     if warm:
         simulate(trace, spec, warm=trace)
+        with Machine(gpu_graph(spec)) as machine:
+            machine.launch_chain([trace, trace])
 
 
 if __name__ == "__main__":

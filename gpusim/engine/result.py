@@ -18,6 +18,7 @@ from gpusim.engine.bound import Bound, bound_of
 from gpusim.engine.sampling import Sampling
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.stall_reasons import SELECTED
+from gpusim.trace.layout import MatrixType
 from gpusim.trace.record import Launch, Program
 from gpusim.uncertainty.interval import Interval, interval_of
 
@@ -32,7 +33,9 @@ class LaunchResult:
     ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for;
     ``sampling`` says what part of a sampled launch was simulated (its cycles and counters are then extrapolated, but
     for the issues; ``block_times`` of the blocks left out are -1), None unless asked for; ``device``: the number of the
-    GPU in the machine that it ran on; ``clock_hz``: its SM clock; ``spec``: its description, None in a result made by hand."""
+    GPU in the machine that it ran on; ``clock_hz``: its SM clock; ``spec``: its description, None in a result made by hand;
+    ``overlap_cycles``: of a launch in a chain of programmatic dependent launches (:mod:`gpusim.engine.chain`) those that it ran before the launch before it had completed,
+    which are not among ``cycles``; None elsewhere."""
 
     kernel: str
     cycles: int
@@ -51,6 +54,7 @@ class LaunchResult:
     device: int = 0
     clock_hz: float = math.nan
     spec: GpuSpec | None = field(default=None, repr=False)
+    overlap_cycles: int | None = None
 
     @property
     def time_us(self) -> float:
@@ -175,14 +179,17 @@ def _interval(time_us: float, spec: GpuSpec, bound: Bound, launches: Sequence[La
         spec,
         bound.limiter,
         error_us=1e6 * sum(sampled) / spec.clock_hz,
-        tensor=any(_uses_tensor_cores(launch) for launch in launches),
+        formats={name for launch in launches for name in tensor_formats(launch)},
         devices=len({launch.device for launch in launches}),
+        chained=any(launch.overlap_cycles for launch in launches),
     )
 
 
-def _uses_tensor_cores(launch: LaunchResult) -> bool:
-    matrix = launch.program.instructions["matrix_macs"] > 0
-    return bool(matrix.any() and launch.stalls_by_instruction[matrix, SELECTED].any())
+def tensor_formats(launch: LaunchResult) -> set[str]:
+    """Names of :class:`gpusim.trace.layout.MatrixType` of what a launch multiplied on tensor cores."""
+    instructions = launch.program.instructions
+    ran = (instructions["matrix_macs"] > 0) & (launch.stalls_by_instruction[:, SELECTED] > 0)
+    return {MatrixType(kind).name for kind in np.unique(instructions["matrix_type"][ran])}
 
 
 def _most_waited(stalls: dict[str, int]) -> str:

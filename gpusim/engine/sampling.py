@@ -28,8 +28,10 @@ from itertools import pairwise
 import numpy as np
 
 from gpusim.engine.block_dispatcher import Dispatcher
+from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.occupancy import occupancy
 from gpusim.model.stall_reasons import SELECTED
 from gpusim.trace.layout import Chunk
 from gpusim.trace.record import Trace
@@ -166,6 +168,12 @@ def l2_steady_from(readings: Sequence[Reading], left: float) -> int | None:
         return full
     a_reading = (filled[-1] - filled[0]) / max(1, len(filled) - 1)
     return 0 if filled[-1] + left * a_reading < L2_FULL else None
+
+
+def is_worth_sampling(trace: Trace, spec: GpuSpec) -> bool:
+    """Whether the launch has so many waves of blocks that some could be left out."""
+    wave_blocks = min(trace.launch.blocks, occupancy(trace.launch, spec).blocks_per_sm * spec.sm_count)
+    return trace.launch.blocks >= LEAST_WAVES_OF_A_LAUNCH * wave_blocks
 
 
 class WaveReader:

@@ -24,6 +24,7 @@ from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.cache import sets_in
 from gpusim.model.compiled import compiled
 from gpusim.model.crossbar import request_latency_ticks
+from gpusim.model.grid_writes import GRID_WRITES_TABLE
 from gpusim.model.messages import EXIT, MOST_PEERS, NEVER, PEER, START, TICKS_PER_CYCLE
 from gpusim.model.mshr import SENDER
 from gpusim.model.occupancy import Occupancy
@@ -34,6 +35,7 @@ from gpusim.model.scheduler import AGE, READY
 from gpusim.model.sm_state import empty_state, for_program
 from gpusim.model.sm_tables import (
     ARRIVALS,
+    EXIT_TABLE,
     NEXT,
     P_CLUSTER,
     P_CYCLE,
@@ -205,16 +207,19 @@ class SmGroup:
         timing[at.CODE_LINES] = table[:, LINE].max() + 1
         self._next_line = max(self._next_line, int(timing[at.CODE_LINES]))
         self.state = for_program(self.state, table, operands, counts_down(table), first)
-        if is_clustered(program, launch) and len(self.state.peers_sent) == 1:
-            self.state = self.state._replace(peers_sent=np.zeros(self.count * self._most_told(), PEER))
+        if is_clustered(program, launch):
+            self._meet_peers()
         self.arena = arena
 
-    def begin_chain(self, traces: Sequence[Trace], l1_bytes: int, arena: Arena) -> None:
-        """Load the programs of a chain of grids into an idle group, one behind the other."""
+    def begin_chain(self, traces: Sequence[Trace], l1_bytes: int, arena: Arena, keep_l1: bool) -> None:
+        """Load the programs of a chain of grids into an idle group, one behind the other; ``keep_l1`` as in :meth:`begin_launch`."""
         timing, launches = self.state.timing, [trace.launch for trace in traces]
-        self.state.l1[:] = 0
-        timing[at.L1_SETS] = sets_in(self.spec.l1, l1_bytes)
-        timing[at.WARPS_PER_BLOCK], timing[at.CLUSTER_SIZE], timing[at.CHAINED] = launches[0].warps_per_block, 1, 1
+        sets = sets_in(self.spec.l1, l1_bytes)
+        if not keep_l1 or timing[at.L1_SETS] != sets:
+            self.state.l1[:] = 0
+        timing[at.L1_SETS] = sets
+        timing[at.WARPS_PER_BLOCK], timing[at.CHAINED] = launches[0].warps_per_block, 1
+        timing[at.CLUSTER_SIZE] = max(launch.cluster_blocks for launch in launches)
         self._place_memories(launches)
         first, tables, every_operand, code_lines = not self._loaded, [], [], 0
         for number, trace in enumerate(traces):
@@ -229,7 +234,18 @@ class SmGroup:
         timing[at.CODE_LINES] = code_lines
         joined = np.concatenate(tables)
         self.state = for_program(self.state, joined, np.concatenate(every_operand), counts_down(joined), first)
+        grids, ends = len(traces), 2 * len(self.state.resident.blocks) + 1
+        self.state = self.state._replace(
+            grid_writes=GRID_WRITES_TABLE.zeros(self.count, grids), exits=EXIT_TABLE.zeros(ends + self.count * grids)
+        )
+        if any(is_clustered(trace.program, trace.launch) for trace in traces):
+            self._meet_peers()
         self.arena = arena
+
+    def _meet_peers(self) -> None:
+        """Make room for what blocks of clusters tell each other."""
+        if len(self.state.peers_sent) == 1:
+            self.state = self.state._replace(peers_sent=np.zeros(self.count * self._most_told(), PEER))
 
     def _place_memories(self, launches: Sequence[Launch]) -> None:
         """Note how much local memory a warp has, the most of ``launches``, and where generic addresses find local and shared memory."""

@@ -15,6 +15,7 @@ from gpusim.model.arrivals import TAG_BITS, TAG_MASK, pop
 from gpusim.model.bit_sets import lowest
 from gpusim.model.cluster import join_cluster, leave_cluster, take_messages
 from gpusim.model.compiled import compiled, inlined, inner
+from gpusim.model.grid_writes import OPEN, OWED
 from gpusim.model.l1_access import block_lsu, enter, has_room
 from gpusim.model.l1_response import receive
 from gpusim.model.lsu import dequeue, next_instruction_cycle, take_instruction
@@ -82,10 +83,10 @@ from gpusim.model.sm_tables import (
     SM_TABLE,
     START_NEXT,
     TMA_NEXT,
-    WRITES_OUT,
 )
 from gpusim.model.sm_widths import known_state, known_tables
 from gpusim.model.timing import (
+    CHAINED,
     DECODE_CYCLES,
     FIRST_SM,
     L1_SETS,
@@ -186,7 +187,11 @@ def end_block(state, sm, block, now):
     exits[i, E_SM] = sm + timing[FIRST_SM]
     exits[i, E_SLOT] = block - sm * timing[MAX_BLOCKS]
     exits[i, E_BLOCK] = state.resident.blocks[block, BLOCK_NUMBER]
-    exits[i, E_KIND] = ENDED_WRITING if sms[sm, WRITES_OUT] or end > now else ENDED
+    exits[i, E_KIND] = ENDED
+    if timing[CHAINED]:
+        writes = state.grid_writes[sm, state.resident.blocks[block, GRID]]
+        if writes[OPEN]:
+            writes[OWED], exits[i, E_KIND] = 1, ENDED_WRITING
     report[R_EXITS] = i + 1
 
 

@@ -9,6 +9,7 @@ Mental model: a datasheet counts and rates (SMs, clock, memory, peak arithmetic)
     sm_count = 84
     boost_clock_mhz = 1800
     l2_mib = 6
+    board_watts = 300
     [memory]
     kind = "GDDR6"
     gib = 48
@@ -16,6 +17,8 @@ Mental model: a datasheet counts and rates (SMs, clock, memory, peak arithmetic)
     gb_per_s = 768
     [dense_tflops]
     f16 = 154.8
+    [links]
+    pcie_gb_per_s = 64
 
 Raises :class:`SpecError` naming file and key.
 """
@@ -64,8 +67,16 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fp8_f16: _Positive | None = None
 
 
+class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What connects the GPU to others, in GB/s of both directions together, as datasheets have it; ``gpus``: behind one NVSwitch (8 where it is not said)."""
+
+    nvlink_gb_per_s: _Positive | None = None
+    pcie_gb_per_s: _Positive | None = None
+    gpus: Annotated[int, msgspec.Meta(gt=0, le=1 << 14)] | None = None
+
+
 class Datasheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One product. ``capability`` and ``generation`` may be left out where they are those of the GPU that it is like."""
+    """One product. ``capability`` and ``generation`` may be left out where they are those of the GPU that it is like; ``board_watts``: what it may take at most."""
 
     title: _Words
     source: _Words
@@ -76,6 +87,8 @@ class Datasheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dense_tflops: Rates = Rates()
     capability: tuple[int, int] | None = None
     generation: _Words | None = None
+    links: Links | None = None
+    board_watts: _Positive | None = None
 
 
 def read_datasheet(path: Path) -> Datasheet:

@@ -75,6 +75,8 @@ _BY_KEY: dict[str, float] = {
     "launch.end_cycles": 1 << 20,
     "launch.block_turnaround_cycles": 1 << 20,
     "tlb.page_bytes": 1 << 34,
+    "node.gpus": 1 << 14,  # what a cluster may have: gpusim.collective.topology
+    "node.channels": 1 << 10,
 }
 _LEAST: dict[str, float] = {"clock_hz": 1e6}
 #: Where nothing else is said.
@@ -166,6 +168,8 @@ def limits_of(key: str) -> Limits:
 
 def better(key: str) -> Better:
     """Which way the dotted ``key`` of a GPU file is better. Raises KeyError for one of which nothing is said."""
+    if key.startswith(("node.", "board.")):
+        return Better.NEITHER  # no launch of one GPU at its described clock shows it
     found = _BETTER_BY_KEY.get(key)
     if found is None:
         found = next((which for end, which in _BETTER_BY_UNIT if key.endswith(end)), None)

@@ -79,6 +79,15 @@ def built_in_of(name_or_path: str | Path) -> str:
     return path.stem
 
 
+def own_claims(name_or_path: str | Path) -> dict[str, Claim]:
+    """What a user's file, and those of the user's that it inherits from, state otherwise than the built-in GPU below them; nothing of a built-in GPU. Raises as :func:`load_gpu` does."""
+    path = locate(name_or_path)
+    if path.parent == _FOLDER:
+        return {}
+    below = claims_of(locate(built_in_of(name_or_path))) if built_in_of(name_or_path) in list_gpus() else {}
+    return {key: claim for key, claim in claims_of(path).items() if claim != below.get(key)}
+
+
 def locate(name_or_path: str | Path) -> Path:
     """The TOML file of a built-in name, or product's name (:mod:`gpusim.gpus.names`), or of a path; UnknownGpuError where
     there is none."""

@@ -17,6 +17,7 @@ Rules, with their reasons:
 - L2 has a slice for each 64 bits of an HBM bus (16 a stack: GA100, GH100 and GB100 alike) and for each 8 of GDDR (TU104, GA102, AD102 and GB202 alike).
 - How many warps, blocks and bytes an SM holds is what the programming guide says of the capability.
 - Two FP64 units an SM have a latency that the related GPU's full-rate units do not show: 64 cycles, as published for two generations.
+- NVLink and PCIe as the datasheet rates them; what NCCL makes of them as on the described GPUs (:mod:`gpusim.gpus.make_links`).
 - A DRAM channel is as wide as its standard has it; the reachable share of the pin rate is that of the related GPU for the same
   kind of memory, else what the curves of this kind gave.
 """
@@ -34,6 +35,7 @@ from gpusim.gpus.capability_rules import LIMITS
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.datasheet import Datasheet
 from gpusim.gpus.load import Claim, build, claims_of, locate
+from gpusim.gpus.make_links import link_claims
 from gpusim.gpus.make_memory import MEMORY_OF, memory_claims, network_claims
 from gpusim.gpus.spec import GpuSpec
 
@@ -120,6 +122,9 @@ def _claims(sheet: Datasheet, base: GpuSpec, like: str, memory: str) -> Iterator
     ):
         yield ruled(f"l2.{key}", round(interval / faster, 3), f"{like}'s, by the ratio of the clocks")
     yield from memory_claims(sheet, base, like, memory, stated, ruled)
+    if sheet.board_watts is not None and sheet.board_watts != base.board.power_limit_watts:
+        yield stated("board.power_limit_watts", sheet.board_watts, "maximum power")
+    yield from link_claims(sheet, base, stated, ruled)
 
 
 def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated) -> Iterator[tuple[str, Claim]]:

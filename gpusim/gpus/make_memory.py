@@ -42,7 +42,7 @@ MEMORY_KINDS: dict[str, MemoryKind] = {
         64, 16, 1024, 64, 0.965, "JEDEC HBM2, pseudo channels", "A100 40 GB: stream read, 1500 of 1555 GB/s"
     ),
     "HBM2e": MemoryKind(
-        64, 16, 1024, 64, 0.93, "JEDEC HBM2, pseudo channels", "A100 80 GB: stream init, 1900 of 2039 GB/s"
+        64, 16, 1024, 64, 0.945, "JEDEC HBM2, pseudo channels", "between A100 80 GB (0.925) and H100 PCIe (0.965)"
     ),
     "HBM3": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
     "HBM3e": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),

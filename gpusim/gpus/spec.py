@@ -172,7 +172,8 @@ class L1Spec:
     likewise: false, and all lines of an access are looked up in one cycle.
     ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster, on another
     SM, on average over pairs of SMs; each of the two adds its own way to the middle of the network, and the ways of the SMs differ by up to
-    ``cluster_shared_spread_cycles``; ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
+    ``cluster_shared_spread_cycles``. ``cluster_shared_bytes_per_cycle``: what an SM's port to that network carries, each way: data that its loads bring, and what it
+    writes there. ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
     """
 
@@ -197,6 +198,7 @@ class L1Spec:
     store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
     cluster_shared_latency_cycles: int = 190
     cluster_shared_spread_cycles: int = 0
+    cluster_shared_bytes_per_cycle: int = 16
     cluster_barrier_latency_cycles: int = 190
     bank_conflicts: bool = True
     reserved_bytes: int = 0
@@ -342,6 +344,31 @@ class LaunchSpec:
 
 
 @dataclass(frozen=True)
+class NodeSpec:
+    """What connects a GPU to others: a port to its node's switch, a network card to other nodes. A node has ``gpus`` of them; ``link_bytes_per_ns`` and
+    ``network_bytes_per_ns`` are one way, the latencies from a store's leaving to its arrival; a packet takes ``packet_overhead_bytes`` beside its data.
+    NCCL lays ``channels`` rings and reckons with ``ring_bytes_per_ns`` on them; ``switch_sums``: the switch adds up (NVLS). Launches of one GPU do not show any of it.
+    The defaults are a card's on 16 lanes of PCIe 4."""
+
+    gpus: int = 8
+    link_bytes_per_ns: float = 32.0
+    link_latency_ns: float = 500.0
+    packet_overhead_bytes: float = 28.0
+    channels: int = 2
+    ring_bytes_per_ns: float = 20.0
+    switch_sums: bool = False
+    network_bytes_per_ns: float = 25.0
+    network_latency_ns: float = 5000.0
+
+
+@dataclass(frozen=True)
+class BoardSpec:
+    """What the GPU is mounted on: it may take ``power_limit_watts`` (0: not known), as its datasheet has it (configurable up to)."""
+
+    power_limit_watts: float = 0.0
+
+
+@dataclass(frozen=True)
 class GpuSpec:
     name: str
     title: str
@@ -363,6 +390,8 @@ class GpuSpec:
     launch: LaunchSpec
     tma: TmaSpec = TmaSpec()
     tensor_memory: TensorMemorySpec = TensorMemorySpec()
+    node: NodeSpec = NodeSpec()
+    board: BoardSpec = BoardSpec()
 
     def cycles(self, time_ns: float) -> float:
         """SM cycles in ``time_ns`` nanoseconds at this GPU's SM clock."""

@@ -22,10 +22,11 @@ EVENT_B = EVENT_TABLE.column(
 )
 EVENT_C = EVENT_TABLE.column(
     "packed",
-    "blocks that are reached, whether it waits, an operand of the operation, descriptor of A, columns or a shape",
+    "blocks that are reached, whether it waits, whether D is what all lanes store, an operand of the operation, descriptor of A, columns or a shape",
 )
 EVENT_D = EVENT_TABLE.column(
-    "packed", "mbarrier, the operand's upper half, repeats of a shape, whether both blocks of a pair do it"
+    "packed",
+    "mbarrier, a stored value, the operand's upper half, repeats of a shape, whether both blocks of a pair do it",
 )
 EVENT_E = EVENT_TABLE.column("packed", "bytes that the mbarrier is told of, instruction descriptor, a copy's source")
 EVENT_F = EVENT_TABLE.column("packed", "flags of a product")

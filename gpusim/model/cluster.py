@@ -24,6 +24,7 @@ from gpusim.model.residency import (
     BARRIER_END,
     BARRIER_PC,
     BLOCK,
+    BLOCK_WARPS,
     CLUSTER,
     CLUSTER_ARRIVED,
     CLUSTER_BLOCKS,
@@ -31,6 +32,7 @@ from gpusim.model.residency import (
     CLUSTER_ENDED,
     CLUSTER_OPENED,
     CLUSTER_PHASE,
+    FIRST_WARP,
     LIVE,
     PEERS,
     RANK,
@@ -53,7 +55,7 @@ from gpusim.model.sm_tables import (
     S_RANK,
     SUSPENDED_WARPS,
 )
-from gpusim.model.timing import CLUSTER_BARRIER_LATENCY, CLUSTER_LATENCY, CLUSTER_SPREAD, MAX_BLOCKS, WARPS_PER_BLOCK
+from gpusim.model.timing import CLUSTER_BARRIER_LATENCY, CLUSTER_LATENCY, CLUSTER_SPREAD, MAX_BLOCKS
 from gpusim.model.trace_tables import G_ADDRESS, G_MORE, G_POLLS
 from gpusim.trace.layout import RANK_SHIFT
 
@@ -212,8 +214,8 @@ def _open_barrier(resident, program, timing, sm, slot, now):
         return
     blocks[block, CLUSTER_CAME] = 0
     blocks[block, CLUSTER_OPENED] += 1
-    for i in range(timing[WARPS_PER_BLOCK]):
-        warp = warp_index(timing, sm, slot * timing[WARPS_PER_BLOCK] + i)
+    for i in range(blocks[block, BLOCK_WARPS]):
+        warp = warp_index(timing, sm, blocks[block, FIRST_WARP] + i)
         if warps[warp, AT_BARRIER] == AT_CLUSTER and warps[warp, BLOCK] == block:
             warps[warp, AT_BARRIER] = 0
             warps[warp, BARRIER_END] = now

@@ -18,12 +18,24 @@ from gpusim.model import messages as message
 from gpusim.model import mshr as table
 from gpusim.model import program as op
 from gpusim.model.cluster import shared_latency, write_to_peers
+from gpusim.model.cluster_port import delay
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
 from gpusim.model.compiled import inlined, inner
+from gpusim.model.grid_writes import OPEN
 from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
 from gpusim.model.phase_waits import resume, suspend
-from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, COPIES_DONE, COPIES_OPEN, STORES, STORES_LEFT, UNSEEN
+from gpusim.model.residency import (
+    BLOCK,
+    CLUSTER_BLOCKS,
+    COPIES_DONE,
+    COPIES_OPEN,
+    GRID,
+    LAST_ACK,
+    STORES,
+    STORES_LEFT,
+    UNSEEN,
+)
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.send import send
@@ -39,10 +51,13 @@ from gpusim.model.sm_tables import (
     LSU_LINES,
     LSU_PC,
     LSU_REMOTE,
+    LSU_REMOTE_SECTORS,
     LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
     LSU_WARP,
+    PEER_IN_TICK,
+    PEER_OUT_TICK,
     PENDING_OUT,
     PORT_FREE_TICK,
     QUEUE_NEXT,
@@ -58,6 +73,7 @@ from gpusim.model.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpusim.model.tensor_unit import is_commit, put_off
 from gpusim.model.timing import (
     ADDRESS_LATENCY,
+    CHAINED,
     HIT_LATENCY,
     L1_SETS,
     L1_WAYS,
@@ -127,9 +143,14 @@ def enter(state, tables, sm, now):
     elif space == SHARED:
         reason = SHORT_SCOREBOARD
         done = data_end - timing[ADDRESS_LATENCY]
-        other = lsu[sm, LSU_REMOTE]
+        other, waited = lsu[sm, LSU_REMOTE], 0
         if other:
-            done += shared_latency(state.resident.blocks, timing, warps[warp, BLOCK], other - 1)
+            sends = kind == STORE or kind == REDUCTION
+            way = PEER_OUT_TICK if sends else PEER_IN_TICK
+            waited = delay(sms, timing, sm, way, lsu[sm, LSU_REMOTE_SECTORS], data_end)
+            done += waited + shared_latency(state.resident.blocks, timing, warps[warp, BLOCK], other - 1)
+            if sends:  # a fence waits until it is there
+                warps[warp, LAST_ACK] = max(warps[warp, LAST_ACK], done)
         else:
             done += timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
@@ -147,7 +168,7 @@ def enter(state, tables, sm, now):
             # What a poll of another SM's memory waits for is not followed.
             write_to_peers(
                 state.peers_sent, state.report, state.resident.blocks, tables.signals, state.written, timing,
-                warps[warp, BLOCK], signal, now,
+                warps[warp, BLOCK], signal, now + waited,
             )  # fmt: skip
         elif signal:
             if not has_seen(tables.signals, state.written, signal, ANY_LINE):
@@ -191,6 +212,10 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
     lines, l1, sms, timing = state.lines, state.l1, state.sms, state.timing
     to = message.WRITE if kind == STORE else message.REDUCTION
     sender = table.sender(warp, state.resident.slots[warp, AGE])
+    of_grid = 0
+    if timing[CHAINED]:
+        of_grid = 1 + state.resident.blocks[state.resident.warps[warp, BLOCK], GRID]
+        state.grid_writes[sm, of_grid - 1, OPEN] += n
     for i in range(n):
         line = lines[sm, i, ADDRESS]
         sectors = lines[sm, i, SECTORS]
@@ -202,7 +227,7 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
         else:
             cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
         fields = (to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS])
-        content = table.content(to, sectors, 0, 0)
+        content = table.content(to, sectors, 0, of_grid)
         send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)
         if space == LOCAL:
             row[count.LOCAL_STORE_SECTORS] += bits(sectors)

@@ -14,6 +14,7 @@ from gpusim.model import mshr as table
 from gpusim.model.arrivals import TAG_BITS, TAG_MASK
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
+from gpusim.model.grid_writes import perform
 from gpusim.model.residency import COPIES_DONE, COPIES_OPEN, LAST_ACK, STORES, UNSEEN, wake
 from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
@@ -62,6 +63,8 @@ def receive(state, tables, key, sm, now):
     if kind == message.WRITE or kind == message.REDUCTION:
         warps = state.resident.warps
         sms[sm, WRITES_OUT] -= 1
+        if instruction:
+            perform(state.grid_writes, state.exits, state.report, timing, sm, instruction - 1, now)
         if state.resident.slots[warp, AGE] == age:
             warps[warp, STORES] -= 1
             warps[warp, LAST_ACK] = max(warps[warp, LAST_ACK], now)

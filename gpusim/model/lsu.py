@@ -11,7 +11,15 @@ where the cache or the crossbar are needed (:mod:`gpusim.model.l1_access`).
 from __future__ import annotations
 
 from gpusim.model import program as op
-from gpusim.model.coalescer import coalesce_lanes, coalesce_span, count_operations, lane_addresses, tag_wavefronts
+from gpusim.model.coalescer import (
+    SECTORS,
+    bits,
+    coalesce_lanes,
+    coalesce_span,
+    count_operations,
+    lane_addresses,
+    tag_wavefronts,
+)
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.lane_patterns import M_CYCLES, M_PATTERN, M_REST, memo_row, pattern_of, rest_of
 from gpusim.model.messages import NEVER
@@ -30,6 +38,7 @@ from gpusim.model.sm_tables import (
     LSU_MASK,
     LSU_PC,
     LSU_REMOTE,
+    LSU_REMOTE_SECTORS,
     LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
@@ -188,6 +197,15 @@ def reaches_others(addresses, mask, space, rank):
     return 0
 
 
+@inner
+def _sectors(addresses, mask, width, lines, sm):
+    """Distinct sectors that the lanes touch; ``lines`` is scratch."""
+    found = 0
+    for i in range(coalesce_lanes(addresses, mask, width, lines, sm, 0)):
+        found += bits(lines[sm, i, SECTORS])
+    return found
+
+
 @inlined
 def take_instruction(state, tables, sm):
     """Work out space, lines, tag cycles and data cycles of the LSU's instruction (see ``_work_out``)."""
@@ -253,6 +271,8 @@ def _work_out(state, tables, sm):
         block = state.resident.warps[warp, BLOCK]
         if blocks[block, CLUSTER_BLOCKS] > 1:
             lsu[sm, LSU_REMOTE] = reaches_others(addresses, mask, named, blocks[block, RANK])
+            if lsu[sm, LSU_REMOTE]:
+                lsu[sm, LSU_REMOTE_SECTORS] = _sectors(addresses, mask, width, lines, sm)
         if (kind == ATOMIC or kind == REDUCTION) and not program[pc, op.FLAGS] & PHASE_LOOK:
             lsu[sm, LSU_DATA_CYCLES] = atomic_wavefronts(addresses, mask, width, banks, scratch[3])
         else:

@@ -27,8 +27,9 @@ BULK_READ, BULK_WRITE, BULK_DONE = 4, 5, 6
 #: The same of a commit of products into tensor memory.
 COMMIT_DONE = 7
 
-#: A block has ended; has ended while writes of its SM are not acknowledged yet; lets the grid begin that depends on its own, and goes on.
-ENDED, ENDED_WRITING, GOES_ON = range(3)
+#: A block has ended; has ended while writes of its grid are not acknowledged on its SM yet, in a chain of grids; lets the grid begin that depends on its own, and
+#: goes on; all those writes have been acknowledged.
+ENDED, ENDED_WRITING, GOES_ON, FLUSHED = range(4)
 
 #: Blocks of a cluster at most; bits of a slot where an SM and a slot of it are one number.
 MOST_PEERS, PLACE_SHIFT = 16, 8
@@ -129,12 +130,12 @@ START = _START.dtype
 _EXIT = Record(
     __name__,
     "EXIT",
-    "From an SM to the block dispatcher: a block has ended, or lets the grid begin that depends on its own.",
+    "From an SM to the block dispatcher: a block has ended, lets the grid begin that depends on its own, or has its writes in the L2.",
     Field("time", "<i8", "tick", "arrival at the dispatcher"),
     Field("sm", "<i8", "index", "of the device"),
     Field("slot", "<i8", "index", "block slot of the SM"),
-    Field("block", "<i8", "index", "in the grid"),
-    Field("kind", "<i8", "code", "ENDED, ENDED_WRITING or GOES_ON"),
+    Field("block", "<i8", "index", "in the grid; of FLUSHED: the grid of the chain"),
+    Field("kind", "<i8", "code", "ENDED, ENDED_WRITING, GOES_ON or FLUSHED"),
 )
 EXIT = _EXIT.dtype
 

@@ -47,7 +47,9 @@ WANTED = TARGET_TABLE.column("packed", "entry of ``pending`` << SECTOR_BITS | se
 REQUEST_TABLE = Table(
     __name__, "mshr.requests", "an unanswered request of an SM, by its tag", "What was asked of the L2."
 )
-CONTENT = REQUEST_TABLE.column("packed", "message kind, sectors, entry, pending, see content()")
+CONTENT = REQUEST_TABLE.column(
+    "packed", "message kind, sectors, entry, pending or 1 + the grid of a write, see content()"
+)
 SENDER = REQUEST_TABLE.column(
     "packed", "warp and its age, see sender(); ~ that: it polls and has not seen what it waits for"
 )
@@ -87,7 +89,8 @@ def owner_parts(packed):
 
 @inner
 def content(kind, sectors, entry, pending):
-    """CONTENT of a request: its message kind and sectors, the MSHR entry or else the pending request that it serves."""
+    """CONTENT of a request: its message kind and sectors, the MSHR entry or else the pending request that it serves; of a write, in a
+    chain of grids, 1 + its grid in place of the latter."""
     return kind | sectors << 4 | entry << 8 | pending << (8 + _INDEX_BITS)
 
 

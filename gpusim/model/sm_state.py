@@ -27,6 +27,7 @@ from gpusim.model import (
 from gpusim.model import sm_tables as sm
 from gpusim.model import timing as at
 from gpusim.model.fetch import STREAM_CYCLES, STREAM_TABLE, CodeState
+from gpusim.model.grid_writes import GRID_WRITES_TABLE
 from gpusim.model.l1_access import PENDING_LIMIT, TARGET_LIMIT
 from gpusim.model.line_cache import READY as LINE_ARRIVAL
 from gpusim.model.line_cache import line_cache
@@ -77,6 +78,7 @@ class SmState(NamedTuple):
     memo: np.ndarray  # see ``lane_patterns``
     written: np.ndarray  # int64[words]: writes so far of each word of shared memory that warps poll
     tma: np.ndarray  # int64[sms, entries, columns]: see ``tma``
+    grid_writes: np.ndarray  # int64[sms, grids of a chain, columns]: see ``grid_writes``
     order: np.ndarray  # int64[sms]: the order in which SMs are visited, which changes no result
     resident: ResidentState
     mshr: MshrState
@@ -148,6 +150,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         memo=lane_patterns.MEMO_TABLE.zeros(lane_patterns.MEMO_ROWS),
         written=np.zeros(1, np.int64),
         tma=TMA_TABLE.zeros(sms, max(1, int(timing[at.TMA_ENTRIES])) + SLACK),
+        grid_writes=GRID_WRITES_TABLE.zeros(sms, 1),
         order=np.arange(sms, dtype=np.int64),
         resident=ResidentState(
             warps=residency.WARP_TABLE.zeros(warps),

@@ -53,6 +53,8 @@ TENSOR_DONE_TICK = SM_TABLE.column("tick", "at which the latest of what it was a
 COMMITS_OUT = SM_TABLE.column("count", "commits that wait for that")
 SUSPENDED_WARPS = SM_TABLE.column("count", "warps that wait for a phase of an mbarrier")
 PEERS_OUT = SM_TABLE.column("count", "messages of other blocks of clusters in ``peers``")
+PEER_IN_TICK = SM_TABLE.column("tick", "from which its port to the network between SMs can take data in")
+PEER_OUT_TICK = SM_TABLE.column("tick", "from which that port can send data out")
 PEER_NEXT = SM_TABLE.column("cycle", "of the first of them")
 
 LSU_TABLE = Table(__name__, "lsu", "an SM", "The instruction that its LSU has taken from a queue.")
@@ -70,6 +72,7 @@ LSU_GROUP = LSU_TABLE.column("index", "asynchronous copies: 1 + the copy group's
 LSU_REMOTE = LSU_TABLE.column(
     "index", "1 + rank of the other block of the cluster whose shared memory it reaches; 0: of none"
 )
+LSU_REMOTE_SECTORS = LSU_TABLE.column("count", "sectors that it reads or writes there")
 
 QUEUE_TABLE = Table(__name__, "queue", "an entry of a sub-core's memory queue", "A memory instruction that has issued.")
 Q_WARP = QUEUE_TABLE.column("index", "that issued it")
@@ -118,7 +121,7 @@ E_CYCLE = EXIT_TABLE.column("cycle", "of its end")
 E_SM = EXIT_TABLE.column("index", "of the machine")
 E_SLOT = EXIT_TABLE.column("index", "block slot of the SM")
 E_BLOCK = EXIT_TABLE.column("index", "in the grid")
-E_KIND = EXIT_TABLE.column("code", "ENDED, ENDED_WRITING or GOES_ON")
+E_KIND = EXIT_TABLE.column("code", "ENDED, ENDED_WRITING, GOES_ON or FLUSHED")
 
 REPORT_TABLE = Table(__name__, "report", "", "What an advance of a group hands back.")
 R_REQUESTS = REPORT_TABLE.column("count", "requests in ``out``")

@@ -20,6 +20,7 @@ from gpusim.model import (
 from gpusim.model import sm_tables as sm
 from gpusim.model.compiled import inlined
 from gpusim.model.fetch import CodeState
+from gpusim.model.grid_writes import GRID_WRITES_TABLE
 from gpusim.model.known_widths import known_planes, known_rows
 from gpusim.model.line_cache import LINE_TABLE
 from gpusim.model.mshr import MshrState
@@ -35,6 +36,7 @@ _LINES, _SUBS, _QUEUE = coalescer.LINE_TABLE.row_width, sm.SUB_TABLE.row_width, 
 _STARTS, _EXITS, _PEERS = sm.START_TABLE.row_width, sm.EXIT_TABLE.row_width, sm.PEER_TABLE.row_width
 _STALLS, _WORK = stall_reasons.STALL_TABLE.row_width, counters.WORK_TABLE.row_width
 _MEMO, _TMA = lane_patterns.MEMO_TABLE.row_width, TMA_TABLE.row_width
+_GRID_WRITES = GRID_WRITES_TABLE.row_width
 _WARPS, _BLOCKS = residency.WARP_TABLE.row_width, residency.BLOCK_TABLE.row_width
 _SLOTS, _PORT, _SETS = scheduler.SLOT_TABLE.row_width, scheduler.PORT_TABLE.row_width, scheduler.SET_TABLE.row_width
 _ENTRIES, _TARGETS = mshr.ENTRY_TABLE.row_width, mshr.TARGET_TABLE.row_width
@@ -107,6 +109,7 @@ def known_state(of):
         known_rows(of.memo, _MEMO),
         of.written,
         known_rows(of.tma, _TMA),
+        known_rows(of.grid_writes, _GRID_WRITES),
         of.order,
         _resident(of.resident),
         _mshr(of.mshr),

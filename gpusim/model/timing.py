@@ -74,6 +74,9 @@ TMA_COMPLETION = TIMING_TABLE.column("cycles", "last data or acknowledgement to 
 TMA_FILL_TICKS = TIMING_TABLE.column("ticks", "of the input port from the crossbar, a sector of its data")
 CLUSTER_LATENCY = TIMING_TABLE.column("cycles", "issue to data of another SM's shared memory")
 CLUSTER_SPREAD = TIMING_TABLE.column("cycles", "by which the ways of SMs to each other's shared memory differ at most")
+CLUSTER_SECTOR_TICKS = TIMING_TABLE.column(
+    "ticks", "that 32 bytes take through an SM's port to the network between SMs"
+)
 CLUSTER_BARRIER_LATENCY = TIMING_TABLE.column("cycles", "last arrival to the opening of the barrier of a cluster")
 CLUSTER_SIZE = TIMING_TABLE.column("count", "blocks of a cluster, of the launch")
 TENSOR_COLUMN_TICKS = TIMING_TABLE.column(
@@ -142,6 +145,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[OPERAND_READ] = l1.operand_read_cycles
     timing[CLUSTER_LATENCY] = l1.cluster_shared_latency_cycles
     timing[CLUSTER_SPREAD] = l1.cluster_shared_spread_cycles
+    timing[CLUSTER_SECTOR_TICKS] = math.ceil(32 * TICKS_PER_CYCLE / l1.cluster_shared_bytes_per_cycle)
     timing[CLUSTER_BARRIER_LATENCY] = l1.cluster_barrier_latency_cycles
     timing[CLUSTER_SIZE] = 1
     timing[TAG_BANKS] = l1.tag_banks

@@ -16,11 +16,13 @@ from gpusim.model import mshr as table
 from gpusim.model import program as op
 from gpusim.model.arrivals import TAG_BITS, push
 from gpusim.model.cluster import write_to_peers
+from gpusim.model.cluster_port import SECTOR_BYTES, through_port
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
+from gpusim.model.grid_writes import OPEN, perform
 from gpusim.model.messages import NEVER
 from gpusim.model.phase_waits import resume
-from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, wake
+from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, GRID, wake
 from gpusim.model.scheduler import AGE, FREE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.send import send
@@ -29,6 +31,7 @@ from gpusim.model.sm_tables import (
     ARRIVALS,
     FILL_FREE_TICK,
     FREE_REQUEST,
+    PEER_OUT_TICK,
     SUSPENDED_WARPS,
     TMA_COUNT,
     TMA_FED,
@@ -39,6 +42,7 @@ from gpusim.model.sm_tables import (
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
 from gpusim.model.timing import (
+    CHAINED,
     SUB_CORES,
     TMA_COMPLETION,
     TMA_ENTRIES,
@@ -75,6 +79,7 @@ X_COUNTER = TMA_TABLE.column("index", "counter that falls when it is done, or NO
 X_CLOSES = TMA_TABLE.column("flag", "it closes a group: it waits for all older ones of its warp")
 X_OPEN = TMA_TABLE.column("count", "its unanswered requests")
 X_DONE = TMA_TABLE.column("tick", "at which its latest data were there")
+X_GRID = TMA_TABLE.column("index", "1 + grid of a chain for which it writes; 0: none")
 X_STATE = TMA_TABLE.column("code", "ASKS, WAITS for answers or older ones, ENDS at a known time, ENDED")
 ASKS, WAITS, ENDS, ENDED = 0, 1, 2, 3
 
@@ -104,6 +109,14 @@ def take_in(state, tables, sm, warp, pc, access, now):
     entry[X_PC], entry[X_BOX], entry[X_CLOSES] = pc, box, closes
     if box:
         state.work[pc, count.BULK_INSTRUCTIONS] += 1
+    if (
+        box
+        and timing[CHAINED]
+        and tables.bulks[box - 1, B_KIND] <= REDUCTION
+        and tables.bulks[box - 1, B_KIND] >= STORE
+    ):
+        entry[X_GRID] = 1 + state.resident.blocks[state.resident.warps[warp, BLOCK], GRID]
+        state.grid_writes[sm, entry[X_GRID] - 1, OPEN] += 1
     entry[X_SIGNAL] = 0 if closes else tables.accesses[access, A_SIGNAL]
     entry[X_COUNTER] = program[pc, op.WRITE_BARRIER] if closes else NO_BARRIER
     ready = now + timing[TMA_SETUP]
@@ -189,8 +202,9 @@ def feed(state, tables, sm, now):
 def _ask(state, sm, place, kind, address, moved, cycle):
     """Request, or write, ``moved`` bytes from ``address`` on, which lie in one line, in ``cycle``."""
     entry, sms = state.tma[sm, place], state.sms
-    if kind >= SHARED_COPY:  # between shared memories: as long as the requests would take to be made
-        entry[X_DONE] = max(entry[X_DONE], cycle * TICKS)
+    if kind >= SHARED_COPY:  # between shared memories: as long as the requests take to be made, and to leave the SM
+        sectors = (moved + SECTOR_BYTES - 1) // SECTOR_BYTES
+        entry[X_DONE] = max(entry[X_DONE], through_port(sms, state.timing, sm, PEER_OUT_TICK, sectors, cycle * TICKS))
         return
     first = (address & (LINE_BYTES - 1)) >> SECTOR_SHIFT
     last = ((address & (LINE_BYTES - 1)) + moved - 1) >> SECTOR_SHIFT
@@ -272,6 +286,8 @@ def end(state, tables, sm, place, now):
     timing, sms, entries, resident = state.timing, state.sms, state.tma, state.resident
     entry = entries[sm, place]
     entry[X_STATE] = ENDED
+    if entry[X_GRID]:
+        perform(state.grid_writes, state.exits, state.report, timing, sm, entry[X_GRID] - 1, now)
     warp = entry[X_WARP]
     if entry[X_SIGNAL]:
         write_words(state, tables, sm, warp, entry[X_SIGNAL], now)

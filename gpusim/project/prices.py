@@ -7,6 +7,7 @@ dictionary from plan to plan.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from gpusim.collective.node import Node
@@ -14,6 +15,7 @@ from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.operator import Shape
+from gpusim.tile.machine import has_products
 from gpusim.tile.operators import (
     AttentionOp,
     GemmOp,
@@ -40,9 +42,12 @@ class Prices:
     def __init__(self, spec: GpuSpec, node: Node | None = None, limit_watts: float | None = None) -> None:
         self.spec, self.node, self.limit_watts = spec, node, limit_watts
         self._known: dict[Shape, Projection] = {}
+        self._has_bf16 = has_products(spec, "bf16")
 
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
+        if not self._has_bf16 and not isinstance(op, Collective | MemoryOp) and op.dtype == "bf16":
+            op = replace(op, dtype="fp16")  # what a model keeps in 16 bits
         found = self._known.get(op)
         if found is None:
             if isinstance(op, Collective):

@@ -6,12 +6,13 @@ escaped by the template engine; no script, nothing from the network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from gpusim import __version__
 from gpusim.errors import ToolchainError
+from gpusim.gpus.load import Claim
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.limits import Remedy, limiters
 from gpusim.project.part import Interval
@@ -29,8 +30,12 @@ except ImportError as error:  # an extra: say how to get it
 MOST_OPERATORS = 20
 
 
-def render_model(found: ModelProjection | RequestProjection, remedies: Sequence[Remedy], spec: GpuSpec) -> str:
-    """The page of one projection; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them."""
+def render_model(
+    found: ModelProjection | RequestProjection, remedies: Sequence[Remedy], spec: GpuSpec,
+    changed: ModelProjection | RequestProjection | None = None, assumed: Mapping[str, Claim] | None = None,
+) -> str:  # fmt: skip
+    """The page of one projection; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them. ``changed``: the same with some of the GPU's values
+    changed, to stand beside it; ``assumed``: what the GPU's file states otherwise than the built-in GPU below it, by key."""
     request = isinstance(found, RequestProjection)
     shown = found.middle if request else found
     first = found.first if request else found
@@ -40,7 +45,7 @@ def render_model(found: ModelProjection | RequestProjection, remedies: Sequence[
     held = first.footprint
     return template.render(
         name=first.network, gpus=f"{first.plan.gpus} x {first.gpu}", title=spec.title if hasattr(spec, "title") else spec.name, version=__version__,
-        headline=headline(found), prompts=_prompts(found) if request else "", numbers=_numbers(found), facts=lines_of(found), what_is_listed="while generating" if request else STEP[shown.plan.phase],
+        headline=headline(found), prompts=_prompts(found) if request else "", numbers=_numbers(found), facts=_facts(found, changed), changed=changed is not None, assumed=sorted((assumed or {}).items()), what_is_listed="while generating" if request else STEP[shown.plan.phase],
         operators=operators[:MOST_OPERATORS], rest=_rest(operators[MOST_OPERATORS:]), parts=part_shares(shown), limits=limiters(shown),
         remedies=[(each.name, 100 * each.saved, ", ".join(each.settings)) for each in remedies], unknown=not_validated(shown),
         bases=sorted({row["basis"] for row in operators if row["validated"]}),
@@ -72,6 +77,16 @@ def headline(found: ModelProjection | RequestProjection) -> str:
     if isinstance(found, RequestProjection):
         said += " that a token takes"
     return said + (". " if first.footprint.fits else "; it does not fit into the memory. ")
+
+
+def _facts(
+    found: ModelProjection | RequestProjection, changed: ModelProjection | RequestProjection | None
+) -> list[tuple[str, str, str]]:
+    """Name, what is said, and what is said with values changed where that is another."""
+    other = dict(lines_of(changed)) if changed is not None else {}
+    lines = lines_of(found)
+    added = [(name, "", text) for name, text in other.items() if name not in dict(lines)]
+    return [(name, text, "" if other.get(name, text) == text else other[name]) for name, text in lines] + added
 
 
 def _prompts(found: RequestProjection) -> str:

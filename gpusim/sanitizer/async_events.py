@@ -9,6 +9,7 @@ from gpusim.isa import tensor_memory_ops as tensor
 from gpusim.isa import warp as at
 from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_clocks import acquire, fence, release, settle, step, tell, turn_over
+from gpusim.sanitizer.async_copies import begins_copy, close_copies, forget_copies, uses_copied, wait_copies
 from gpusim.sanitizer.async_ends import block_ends
 from gpusim.sanitizer.async_jit import compiled
 from gpusim.sanitizer.async_objects import complete, count_bytes, initialise, invalidate, operate, used
@@ -23,6 +24,7 @@ from gpusim.sanitizer.async_tables import (
     BYTES_TOO_FEW,
     CAME,
     CLOSE_BULK,
+    CLOSE_COPIES,
     CLOSES,
     CLUSTER_LANES,
     CLUSTER_ROW,
@@ -32,8 +34,10 @@ from gpusim.sanitizer.async_tables import (
     CLUSTER_Z,
     COMMIT,
     COPIES,
+    COPY_COPIED,
     COPY_GROUPS,
     COPY_READ,
+    COPY_WORDS,
     EXPECT_AGENT,
     EXPECT_CODE,
     FENCE,
@@ -45,6 +49,7 @@ from gpusim.sanitizer.async_tables import (
     GROUPS,
     INIT,
     INVALIDATE,
+    LANE_COPIES,
     LANES,
     LEFT,
     LEVEL,
@@ -55,6 +60,7 @@ from gpusim.sanitizer.async_tables import (
     PRODUCT_DONE,
     PRODUCT_GROUPS,
     PRODUCTS,
+    READ_COPIED,
     READ_OUT,
     READS,
     RELINQUISH,
@@ -73,6 +79,7 @@ from gpusim.sanitizer.async_tables import (
     WAIT_STORED,
     WAITING,
     WARPS,
+    WRITE_COPIED,
     WRITES,
 )  # fmt: skip
 from gpusim.sanitizer.async_tensor import product_columns, tensor_memory
@@ -112,6 +119,7 @@ def _slot(m, cluster):
         m.waits[free, :, :] = 0
         m.shared[free, :, :, :] = 0
         m.touched[free, :, :, :] = 0
+        m.copying[free, :, :, :] = 0
         m.tensor[free, :, :, :, :] = 0
         m.blocks[free, :, :] = 0
         for agent in range(m.facts[AGENTS]):
@@ -128,6 +136,7 @@ def _bulk(m, s, agent, code, place, size, blocks, barrier, told, source):
         return
     if barrier < 0:
         m.agents[s, agent, COPIES] += 1
+        uses_copied(m, s, agent, code, place, size, READ_COPIED)
         reads_async(m, s, agent, code, place, size, False)
         note_read(m, s, place, size, np.int64(COPY_READ), agent, m.agents[s, agent, COPIES], code)
         return
@@ -145,6 +154,8 @@ def _bulk(m, s, agent, code, place, size, blocks, barrier, told, source):
             if held >= 0:
                 if size >= GRANULE:  # stores of less do not fill a granule
                     to, phase = place & _OFFSET | np.int64(rank) << RANK_SHIFT, m.objects[s, held, PHASE]
+                    uses_copied(m, s, agent, code, to, size, WRITE_COPIED)
+                    forget_copies(m, s, to, size)
                     fills(m, s, agent, code, to, size, held, phase, m.code[code, READS] == 0)
                 count_bytes(m, s, held, agent, code, -told)
                 complete(m, s, held, agent, code)
@@ -159,7 +170,10 @@ def _step(m, s, agent, code, role, place):
     elif role == CLOSE_BULK:
         m.copy_ends[s, agent, a[COPY_GROUPS] % MOST_GROUPS] = a[COPIES]
         a[COPY_GROUPS] += 1
+    elif role == CLOSE_COPIES:
+        close_copies(m, s, agent)
     elif role == WAIT_BULK:
+        wait_copies(m, s, agent, level)  # one instruction for both
         if level < a[COPY_GROUPS] and level < MOST_GROUPS:
             done = m.copy_ends[s, agent, (a[COPY_GROUPS] - level - 1) % MOST_GROUPS]
             clock[f[READ_OUT] + agent] = max(clock[f[READ_OUT] + agent], done)
@@ -219,15 +233,22 @@ def _one(m, s, e, agent, rank):
             acquire(m, s, agent, f[FLAG_ROW])
         for lane in range(at.LANES):
             if mask >> lane & 1:
+                if f[COPY_WORDS]:
+                    uses_copied(m, s, agent, code, a + b * lane, size, WRITE_COPIED if writes else READ_COPIED)
                 generic(m, s, agent, code, a + b * lane, size, reads, writes)
-                touch(m, s, agent, code, a + b * lane, size, reads, writes)
+                touch(m, s, agent, code, a + b * lane, size, reads, writes, c, e[table.EVENT_D])
         if reads and writes:
             release(m, s, agent, f[FLAG_ROW])
     elif kind == table.WATCH_COPY:
+        m.agents[s, agent, LANE_COPIES] += 1
         for lane in range(at.LANES):
             if mask >> lane & 1:
+                uses_copied(m, s, agent, code, a + b * lane, m.code[code, SIZE], COPY_COPIED)
                 copied(m, s, agent, code, a + b * lane, m.code[code, SIZE])
-                touch(m, s, agent, code, a + b * lane, m.code[code, SIZE], False, True)
+                touch(m, s, agent, code, a + b * lane, m.code[code, SIZE], False, True, np.int64(0), np.int64(0))
+        for lane in range(at.LANES):  # lanes of one instruction do not meet each other
+            if mask >> lane & 1:
+                begins_copy(m, s, agent, code, a + b * lane, m.code[code, SIZE])
     elif kind == table.WATCH_ORDER:
         acquire(m, s, agent, f[FLAG_ROW])
         release(m, s, agent, f[FLAG_ROW])

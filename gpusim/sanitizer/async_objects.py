@@ -11,9 +11,11 @@ import numpy as np
 from gpusim.isa import system_ops as ops
 from gpusim.isa.jit import apart, inner
 from gpusim.sanitizer.async_clocks import acquire, release, tell
+from gpusim.sanitizer.async_copies import arrive_copied
 from gpusim.sanitizer.async_shared import granule_of
 from gpusim.sanitizer.async_tables import (
     ADDRESS,
+    ARRIVE_COPIED,
     BYTES_RANGE,
     BYTES_TOO_MANY,
     CAME,
@@ -36,6 +38,7 @@ from gpusim.sanitizer.async_tables import (
     PENDING_ROWS,
     PHASE,
     PHASES,
+    ROLE,
     SHARED_BASE,
     TOO_MANY,
     TOUCHED,
@@ -173,4 +176,6 @@ def operate(m, s, agent, code, address, operation, value):
             tell(m, s, TOO_MANY, agent, code, o[INIT_AGENT], o[INIT_CODE], place, o[COUNT], o[PHASE])
         o[MISSING] = max(o[MISSING] - threads, np.int64(0))
         release(m, s, agent, f[PENDING_ROWS] + held)
+    if m.code[code, ROLE] == ARRIVE_COPIED:
+        arrive_copied(m, s, agent, f[PENDING_ROWS] + held)
     complete(m, s, held, agent, code)

@@ -3,7 +3,9 @@
 Mental model: as :mod:`gpusim.sanitizer.racecheck`, but what orders two warps are the vector clocks of :mod:`gpusim.sanitizer.async_tables`: barriers of any
 number and count (``bar.sync``, ``bar.arrive``), those of the cluster, mbarriers and atomics. Two accesses of different warps to a byte, one of
 them a write and not both atomic, that no clock orders are a hazard. A byte remembers its last write and the last reads of two warps that nothing orders
-(Flanagan and Freund, "FastTrack", PLDI 2009: a read that is ordered before another one need not be kept). ``cp.async`` counts as a write of the issuing warp, made
+(Flanagan and Freund, "FastTrack", PLDI 2009: a read that is ordered before another one need not be kept). Two writes of the same
+value are none: they change no result, and compute-sanitizer shows hazards "that have no impact on program execution" (severity INFO) only where asked for
+(Compute Sanitizer User Manual, "Racecheck Severity Levels"); where a store gives its lanes different values they are taken to differ. ``cp.async`` counts as a write of the issuing warp, made
 at once: that it waits for it is not looked at, as it is not in racecheck.
 """
 
@@ -22,6 +24,7 @@ from gpusim.sanitizer.async_tables import (
     READ_UNWRITTEN,
     SHARED_BASE,
     TOUCH_READER,
+    TOUCH_VALUE,
     TOUCH_WRITER,
     UNWRITTEN_READS,
     WRITTEN,
@@ -63,8 +66,9 @@ def _reader_place(m, s, agent, b):
 
 
 @apart
-def touch(m, s, agent, code, address, size, reads, writes):
-    """An ordinary access of ``agent`` to ``size`` bytes at a cluster's shared address; an access tells of one hazard at most."""
+def touch(m, s, agent, code, address, size, reads, writes, known, value):
+    """An ordinary access of ``agent`` to ``size`` bytes at a cluster's shared address; an access tells of one hazard at most. ``known``: whether ``value`` is
+    what it stores."""
     f, rank, first = m.facts, address >> RANK_SHIFT, (address & _OFFSET) - m.facts[SHARED_BASE]
     if rank < 0 or rank >= f[BLOCKS] or first < 0 or first + size > m.touched.shape[2]:
         return
@@ -75,7 +79,9 @@ def touch(m, s, agent, code, address, size, reads, writes):
         if unwritten and not b[WRITTEN]:
             tell(m, s, READ_UNWRITTEN, agent, code, np.int64(-1), np.int64(-1), place, size, np.int64(0))
             unwritten = False
-        if not silent and _meets(m, s, agent, atomic, b, TOUCH_WRITER):
+        left = 1 + (value >> 8 * (place - first) & 255) if known else np.int64(0)
+        same = writes and left != 0 and left == b[TOUCH_VALUE]
+        if not silent and not same and _meets(m, s, agent, atomic, b, TOUCH_WRITER):
             _tell(m, s, RACE_WRITE_WRITE if writes else RACE_READ_WRITE, agent, code, b, TOUCH_WRITER, place)
             silent = True
         if writes:
@@ -85,7 +91,7 @@ def touch(m, s, agent, code, address, size, reads, writes):
                     silent = True
                 b[column] = 0
             _keep(b, TOUCH_WRITER, agent, now, atomic)
-            b[WRITTEN] = 1
+            b[WRITTEN], b[TOUCH_VALUE] = 1, left
         else:
             _keep(b, _reader_place(m, s, agent, b), agent, now, atomic)
 
@@ -96,4 +102,4 @@ def written(m, s, address, size):
     rank, first = address >> RANK_SHIFT, (address & _OFFSET) - m.facts[SHARED_BASE]
     if 0 <= rank < m.facts[BLOCKS]:
         for place in range(max(first, 0), min(first + size, m.touched.shape[2])):
-            m.touched[s, rank, place, WRITTEN] = 1
+            m.touched[s, rank, place, WRITTEN], m.touched[s, rank, place, TOUCH_VALUE] = 1, 0

@@ -2,7 +2,7 @@
 
 Mental model: *vector clocks*. Each warp of a cluster (an *agent*) counts its own steps; its clock says of every other agent up to which
 step that agent's work is ordered before the agent's own. Beside steps a clock counts what goes on by itself: bulk copies whose
-sources have been read, products of a warp group, work of tcgen05, phases of mbarriers. A barrier, or an mbarrier's phase, gathers
+sources have been read, copies of cp.async, products of a warp group, work of tcgen05, phases of mbarriers. A barrier, or an mbarrier's phase, gathers
 the clocks of those who arrive and gives them to those who wait. Two accesses that no clock orders could happen in either
 order on a GPU, whatever the emulator did.
 
@@ -40,12 +40,13 @@ CODE_MASK = (1 << CODE_BITS) - 1
     SHARED_BASE, SHARED_BYTES,
     GRID_X, GRID_Y, GRID_Z, CLUSTER_X, CLUSTER_Y, CLUSTER_Z,
     # where the parts of a clock begin, and how long it is
-    FENCED, READ_OUT, TENSOR_DONE, STORED, PRODUCT_DONE, PHASES, CLOCK_WIDTH,
+    FENCED, READ_OUT, TENSOR_DONE, STORED, COPIED, PRODUCT_DONE, PHASES, CLOCK_WIDTH,
     # rows of clocks: agents first, then these
     BARRIER_ROWS, CLUSTER_ROW, PENDING_ROWS, DONE_ROWS, FLAG_ROW, CLOCK_ROWS,
     RACES, UNWRITTEN_READS,  # whether ordinary accesses are laid beside each other, and whether what is read has to be written
+    COPY_WORDS,  # of a block's shared memory that are followed because of cp.async; 0: the kernel has none
     FACTS,
-) = range(29)  # fmt: skip
+) = range(31)  # fmt: skip
 
 # ---- code int64[n, CODE_COLUMNS]: an instruction as the check sees it -------------------------------
 (ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, TELLS, CODE_COLUMNS) = range(12)
@@ -53,7 +54,10 @@ TELLS_NAMED, TELLS_EACH, TELLS_PAIRS = range(
     3
 )  # whose mbarrier a copy tells: the address's, each receiver's, one of each receiver's pair
 # values of ROLE beside the event's kind
-(NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, WAIT_PRODUCTS, INVALIDATE, INIT, COMMIT, WAIT_STORED, RELINQUISH) = range(10)
+(
+    NO_ROLE, FENCE, CLOSE_BULK, WAIT_BULK, WAIT_PRODUCTS, INVALIDATE, INIT, COMMIT, WAIT_STORED, RELINQUISH, CLOSE_COPIES,
+    ARRIVE_COPIED,
+) = range(12)  # fmt: skip
 # bits of FORM of a warp group's product
 A_IN_SHARED, A_TURNED, B_TURNED, CLOSES = 1, 2, 4, 8
 
@@ -64,8 +68,9 @@ A_IN_SHARED, A_TURNED, B_TURNED, CLOSES = 1, 2, 4, 8
     COPIES, COPY_GROUPS,  # bulk copies from shared memory, and groups of them that it has closed
     PRODUCTS, PRODUCT_GROUPS, TENSOR_WORK,
     CLUSTER_LANES, CLUSTER_TURN,
+    LANE_COPIES, LANE_GROUPS,  # instructions cp.async, and groups of them that it has closed
     AGENT_COLUMNS,
-) = range(10)  # fmt: skip
+) = range(12)  # fmt: skip
 
 # ---- objects int64[slots, objects, OBJECT_COLUMNS]: mbarriers ---------------------------------------
 (
@@ -92,7 +97,10 @@ BLOCK_COLUMNS = ALLOCATION_STEPS + UNITS
 
 # ---- touched int64[slots, BLOCKS, bytes, TOUCH_COLUMNS]: of each byte, where ordinary accesses are looked at ------------
 # its last writer and readers of two warps (1 + agent, step and code, whether atomic)
-WRITTEN, TOUCH_WRITER, TOUCH_READER, TOUCH_COLUMNS = 0, 1, 4, 10
+# TOUCH_VALUE: 1 + what the last write left there, 0: not known
+WRITTEN, TOUCH_WRITER, TOUCH_READER, TOUCH_VALUE, TOUCH_COLUMNS = 0, 1, 4, 10, 11
+
+# ---- copying int64[slots, BLOCKS, COPY_WORDS, 3]: the last cp.async into each word (1 + agent, number, code) ------------
 
 # ---- tensor int64[slots, BLOCKS, halves of the lanes, MEMORY_COLUMNS, columns] -------------------------
 # the tensor core's last work that writes and that reads a column (1 + agent, number, code), then steps and codes of loads and of stores by warp
@@ -109,7 +117,8 @@ COLUMN_WRITER, COLUMN_READ, WARP_COLUMNS = 0, 3, 6
     TENSOR_UNFILLED, TENSOR_UNWRITTEN, TENSOR_OVER_WORK, TENSOR_OVER_READ, TENSOR_OVER_STORE, TENSOR_UNSTORED, TWO_PRODUCTS,
     ALLOCATED_LATE, FREED_BUSY, FREED_READ, ALLOCATION_UNSEEN,
     RACE_WRITE_WRITE, RACE_READ_WRITE, READ_UNWRITTEN,
-) = range(37)  # fmt: skip
+    READ_COPIED, WRITE_COPIED, COPY_COPIED,
+) = range(40)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -122,12 +131,14 @@ class Tables(NamedTuple):
     turns: np.ndarray  # int64[slots, CLOCK_ROWS]: turn of the barrier that a row gathers
     agents: np.ndarray
     copy_ends: np.ndarray  # int64[slots, AGENTS, MOST_GROUPS]: number of the last one of each group, a ring
+    lane_ends: np.ndarray  # the same of cp.async
     product_ends: np.ndarray
     objects: np.ndarray
     object_count: np.ndarray  # int64[slots]
     waits: np.ndarray  # int64[slots, AGENTS, objects]: 1 + phase in which a warp's last wait ended, and code; below 0: it learnt of a phase
     shared: np.ndarray
     touched: np.ndarray
+    copying: np.ndarray
     tensor: np.ndarray
     blocks: np.ndarray
     found: np.ndarray
@@ -145,8 +156,8 @@ def facts_of(launch: Launch, shared_base: int) -> np.ndarray:
     facts[GRID_X : GRID_X + 3], facts[CLUSTER_X : CLUSTER_X + 3] = launch.grid, launch.cluster
     objects = MOST_OBJECTS * blocks
     facts[FENCED], facts[READ_OUT], facts[TENSOR_DONE] = (agents * i for i in range(1, 4))
-    facts[STORED], facts[PRODUCT_DONE] = 4 * agents, 5 * agents
-    facts[PHASES] = 5 * agents + groups * blocks
+    facts[STORED], facts[COPIED], facts[PRODUCT_DONE] = 4 * agents, 5 * agents, 6 * agents
+    facts[PHASES] = 6 * agents + groups * blocks
     facts[CLOCK_WIDTH] = facts[PHASES] + objects
     facts[BARRIER_ROWS] = agents
     facts[CLUSTER_ROW] = agents + at.BLOCK_BARRIERS * blocks
@@ -171,12 +182,14 @@ def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int, tensor_c
         turns=np.full((slots, rows), -1, np.int64),
         agents=np.zeros((slots, agents, AGENT_COLUMNS), np.int64),
         copy_ends=np.zeros((slots, agents, MOST_GROUPS), np.int64),
+        lane_ends=np.zeros((slots, agents, MOST_GROUPS), np.int64),
         product_ends=np.zeros((slots, agents, MOST_GROUPS), np.int64),
         objects=np.zeros((slots, MOST_OBJECTS * blocks, OBJECT_COLUMNS), np.int64),
         object_count=np.zeros(slots, np.int64),
         waits=np.zeros((slots, agents, MOST_OBJECTS * blocks), np.int64),
         shared=np.zeros((slots, blocks, granules, PRODUCT_READ + groups + 2 * warps), np.int64),
         touched=np.zeros((slots, blocks, touched_bytes, TOUCH_COLUMNS), np.int64),
+        copying=np.zeros((slots, blocks, int(facts[COPY_WORDS]), 3), np.int64),
         tensor=np.zeros((slots, blocks, 2, tensor_columns, WARP_COLUMNS + 2 * warps), np.int64),
         blocks=np.zeros((slots, blocks, BLOCK_COLUMNS), np.int64),
         found=np.zeros((limit, FOUND_COLUMNS), np.int64),

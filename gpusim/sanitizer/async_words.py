@@ -10,11 +10,15 @@ from gpusim.sanitizer import async_tables as t
 from gpusim.sanitizer.group_registers import READ, UNFENCED, WRITTEN
 
 HAZARD, _OBJECT, _UNWRITTEN = "racecheck", "synccheck", "initcheck"
+_GROUP = "cp.async.wait_group of the copying warp, and a barrier after it, have to come first"
 _WAIT = "let it wait for the mbarrier's phase first"
 #: What is found: tool, title, detail ({place}: shared address in bytes, {value}, {extra}) with the remedy.
 SAID = {
     t.READ_UNFILLED: (HAZARD, "Shared memory read before the bulk load into it is complete", f"byte {{place}}: {_WAIT}"),
     t.WRITE_UNFILLED: (HAZARD, "Shared memory written while a bulk load fills it", f"byte {{place}}: {_WAIT}"),
+    t.READ_COPIED: (HAZARD, "Shared memory read before the cp.async into it is complete", f"byte {{place}}: {_GROUP}"),
+    t.WRITE_COPIED: (HAZARD, "Shared memory written while a cp.async fills it", f"byte {{place}}: {_GROUP}"),
+    t.COPY_COPIED: (HAZARD, "Two copies of cp.async fill the same shared memory", f"byte {{place}}: {_GROUP}"),
     t.LOAD_OVER_LOAD: (HAZARD, "Two bulk loads fill the same shared memory", f"byte {{place}}: {_WAIT}"),
     t.LOAD_OVER_READ: (
         HAZARD, "Bulk load overwrites shared memory that a warp may still read",

@@ -5,9 +5,8 @@ emulator does it at once, so a missing wait shows in no result. This listener ge
 clocks (:mod:`gpusim.sanitizer.async_tables`) what a GPU would be free to do in another one. Hazards are named as racecheck names
 them, misuse of mbarriers as synccheck does.
 
-Not seen: ``fence.mbarrier_init``, of which machine code keeps nothing; order between lanes of a warp; whether ``cp.async`` is waited for; blocks that wait
-for each other by polling shared memory without atomics; what is in tensor memory. ``cp.async`` is seen where it overwrites what asynchronous
-work still fills or reads.
+Not seen: ``fence.mbarrier_init``, of which machine code keeps nothing; order between lanes of a warp; blocks that wait
+for each other by polling shared memory without atomics; what is in tensor memory.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ _WRITES = (MemoryKind.STORE, MemoryKind.ATOMIC, MemoryKind.REDUCTION)
 _ORDINARY = (t.RACE_WRITE_WRITE, t.RACE_READ_WRITE, t.READ_UNWRITTEN)
 _ROLES = (
     ("FENCE.VIEW.ASYNC.T", t.WAIT_STORED), ("UVIRTCOUNT.DEALLOC", t.RELINQUISH), ("FENCE.VIEW.ASYNC", t.FENCE), ("UTMACMDFLUSH", t.CLOSE_BULK), ("DEPBAR.LE", t.WAIT_BULK),
+    ("LDGDEPBAR", t.CLOSE_COPIES), ("ARRIVES.LDGSTSBAR", t.ARRIVE_COPIED),
     ("WARPGROUP.DEPBAR", t.WAIT_PRODUCTS), ("SYNCS.CCTL", t.INVALIDATE), ("SYNCS.EXCH", t.INIT), ("UTCBAR", t.COMMIT),
 )  # fmt: skip
 
@@ -95,6 +95,8 @@ class AsyncCheck(Listener):
         self._facts, self._code = t.facts_of(launch, shared_base), _code_of(program, matrix)
         self._facts[t.RACES], self._facts[t.UNWRITTEN_READS] = "race" in checks, "memory" in checks
         self._asynchronous = "async" in checks
+        if self._asynchronous and (program.instructions["memory_kind"] == MemoryKind.ASYNC_COPY).any():
+            self._facts[t.COPY_WORDS] = -(-launch.shared_bytes // 4)
         columns = tensor.MEMORY_COLUMNS if (matrix[:, at.OP] == TENSOR_MEMORY).any() else 0
         self._tables = t.tables(self._facts, self._code, 1, MOST_FINDINGS, columns)
         threads = np.arange(launch.warps_per_block * at.LANES).reshape(-1, at.LANES) < launch.block_threads

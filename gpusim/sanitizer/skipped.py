@@ -40,14 +40,15 @@ class Skipped(NamedTuple):
 
 class SkippedBarriers:
     """Looks for barriers that are left out in the blocks of one kernel, whose code ``matrix`` has (CODE_TABLE); ``of_warps``:
-    instructions at which all lanes of a warp wait for each other; ``numbers``: of each instruction the barrier that it names. Threads may come to a
-    barrier other than 0 elsewhere."""
+    instructions at which all lanes of a warp wait for each other; ``numbers``: of each instruction the barrier that it names; ``aligned``: which are known to ask
+    for the same instruction of all threads. Threads may come to a barrier other than 0 elsewhere, and to barrier 0 where it is not known to be aligned."""
 
-    def __init__(self, matrix: np.ndarray, of_warps: Sequence[int], numbers: np.ndarray):
+    def __init__(self, matrix: np.ndarray, of_warps: Sequence[int], numbers: np.ndarray, aligned: np.ndarray):
         waits = (
             (matrix[:, at.OP] == ops.BARRIER_WAIT) & (matrix[:, at.F0] == 0) & (numbers == 0)
         )  # of all threads of the block
         self._of_warps = frozenset(of_warps)
+        self._anywhere = waits & ~aligned
         waits[list(of_warps)] = True
         self._behind: dict[int, np.ndarray] = {}
         if not waits.any():
@@ -85,6 +86,8 @@ class SkippedBarriers:
             here = (first <= barrier) & (barrier < first + count)
             if barrier not in self._of_warps:
                 here = first + count - 1 == barrier
+                if self._anywhere[barrier]:
+                    here = (self._anywhere & ~behind)[first + count - 1]
             np.add.at(times, path[here], _bits(mask[here]))
             counted = times[past > 0]
             if not len(counted) or counted.min() == counted.max():

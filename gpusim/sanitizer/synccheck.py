@@ -2,8 +2,8 @@
 
 Mental model: the emulator logs which lanes come to which barrier, and asks when a block is stuck at one. *Divergent
 thread(s) in warp* and *in block*: ``__syncthreads`` (``bar.sync`` without a count, and its reductions) is reached by a
-part of a warp or block, or its threads wait at different instructions (warps may meet at any other barrier from where they are: PTX asks for one instruction a warp alone,
-and warp-specialised code, Triton's for one, does so); a ``__syncwarp`` waits for lanes that do not come;
+part of a warp or block, or its threads wait at different instructions, of which one is known to be aligned (PTX: with ``.aligned``, as in ``bar.sync``, all threads of the
+block execute the same instruction; warps may meet at ``barrier.sync`` from where they are, as warp-specialised code does, Triton's for one); a ``__syncwarp`` waits for lanes that do not come;
 so does the barrier of a cluster for threads of its blocks (*in cluster*), a grid-wide barrier for blocks (*in grid*). *Invalid arguments*: a thread that is not in its own ``__syncwarp``
 mask, or whose mask names threads that name another; a named barrier with a number beyond 15, with a count that is not a
 multiple of 32 or more than the block has, or with counts that differ among those who meet.
@@ -27,7 +27,7 @@ from gpusim.isa import warp as at
 from gpusim.sanitizer.findings import Finding, Findings, block_index, thread_index
 from gpusim.sanitizer.skipped import SkippedBarriers
 from gpusim.trace.parts import WholeBlocks
-from gpusim.trace.record import Chunk, Launch, Program
+from gpusim.trace.record import Chunk, Launch, PipeClass, Program
 
 IN_WARP, IN_BLOCK, IN_CLUSTER, IN_GRID = (
     f"Divergent thread(s) in {where}" for where in ("warp", "block", "cluster", "grid")
@@ -43,10 +43,10 @@ class SyncCheck(Listener):
     def __init__(self, program: Program, launch: Launch, matrix: np.ndarray):
         self.program, self.launch = program, launch
         self._found = Findings()
-        self._skipped, self._joined = (
-            SkippedBarriers(matrix, _whole_warp_waits(program), program.instructions["barrier_id"]),
-            WholeBlocks(),
-        )
+        self._aligned = _aligned_barriers(program)
+        numbers = program.instructions["barrier_id"]
+        self._skipped = SkippedBarriers(matrix, _whole_warp_waits(program), numbers, self._aligned)
+        self._joined = WholeBlocks()
         self._diverged: set[int] = set()  # blocks of which it is known
         self._carried = np.zeros((0, at.SYNC_TABLE.width), np.int64)
 
@@ -151,7 +151,9 @@ class SyncCheck(Listener):
         first = np.maximum.accumulate(np.where(starts, np.arange(len(syncs)), 0))
         counted = syncs[:, at.SYNC_THREADS] != syncs[first, at.SYNC_THREADS]
         of_all = (syncs[:, at.SYNC_THREADS] == 0) & (syncs[:, at.SYNC_NUMBER] == 0)  # __syncthreads and its reductions
-        apart = of_all & (syncs[:, at.SYNC_INDEX] != syncs[first, at.SYNC_INDEX])
+        aligned = self._aligned[syncs[:, at.SYNC_INDEX]] | self._aligned[syncs[first, at.SYNC_INDEX]]
+        same_warp = syncs[:, at.SYNC_WARP] == syncs[first, at.SYNC_WARP]
+        apart = of_all & (aligned | same_warp) & (syncs[:, at.SYNC_INDEX] != syncs[first, at.SYNC_INDEX])
         for place in np.flatnonzero(counted | apart).tolist():
             self._unlike(syncs[first[place]].tolist(), syncs[place].tolist())
         # The last meeting of a barrier may not be over: only who comes first in it is needed.
@@ -255,6 +257,20 @@ class SyncCheck(Listener):
 def _whole_warp_waits(program: Program) -> list[int]:
     """Instructions at which all lanes of a warp wait for each other, whatever a predicate says."""
     return [index for index, text in enumerate(program.texts) if text in ("WARPSYNC.ALL", "WARPSYNC 0xffffffff")]
+
+
+def _aligned_barriers(program: Program) -> np.ndarray:
+    """Which barriers of a block are known to be aligned ones (``bar.sync``) in code that warps may come to divided, bool[instructions]: the compiler lets all lanes of the
+    warp meet directly before such a one (WARPSYNC.ALL), and asks whether they are divided before one that is not aligned (``barrier.sync``: BRA.DIV)."""
+    found, met = np.zeros(len(program.texts), bool), False
+    for index, text in enumerate(program.texts):
+        if text.endswith(("WARPSYNC.ALL", "WARPSYNC 0xffffffff")):
+            met = True
+        elif program.instructions["pipe"][index] == PipeClass.BARRIER:
+            found[index], met = met, False
+        elif program.instructions["pipe"][index] == PipeClass.BRANCH:
+            met = False
+    return found
 
 
 def _first(lanes: int) -> int:

@@ -48,7 +48,7 @@ def trace_hash(trace: Trace) -> str:
     program = trace.program
     code = program.instructions.copy()
     code["file"] = code["line"] = 0  # where the source lies does not change what the machine does
-    facts = {key: value for key, value in asdict(trace.launch).items() if key not in _PROVENANCE}
+    facts = {key: value for key, value in trace.launch.facts().items() if key not in _PROVENANCE}
     digest = hashlib.sha256(json.dumps([facts, program.texts], sort_keys=True).encode())
     digest.update(code.tobytes())
     for chunk in trace.chunk_list:

@@ -16,7 +16,6 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.gemm import grid_arguments, project_gemm
 from gpusim.tile.grid import ALONE, run_beside
-from gpusim.tile.library import kernels_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.product import GemmOp, library_for, shape_of
 
@@ -39,7 +38,7 @@ def shares_beside(spec: GpuSpec, op: GemmOp, channels: int, dram_bytes_per_secon
         raise SpecError(
             f"a collective of {channels} channels on {spec.sm_count} SMs of {spec.name} leaves the product none, or is none"
         )
-    library, shape, machine = library_for(kernels_of(spec), op), shape_of(op), tile_machine(spec, op.dtype)
+    library, shape, machine = library_for(spec, op), shape_of(op), tile_machine(spec, op.dtype)
     found = project_gemm(spec, shape, library)
     arguments = grid_arguments(machine, library, shape, found.tile, found.splits, shape.rows)
     alone_cycles = _run(*arguments, ALONE)[0]

@@ -40,11 +40,11 @@ FORMATS: dict[str, Format] = {
         Format("mxfp8", "mxfp8", 1 + 1 / 32, 1 + 1 / 32, "fp8"),
         Format("nvfp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, "nvfp4"),
         Format("mxfp4", "fp4", 0.5 + 1 / 32, 0.5 + 1 / 32, "nvfp4"),
-        # A scale for each column: less than a thousandth of the weights.
-        Format("int8_wo", "bf16", 2.0, 1.0, "int8_wo"),
+        # Of weights alone: products in 16 bits, of the kind that every tensor core has. A scale for each column: less than a thousandth of the weights.
+        Format("int8_wo", "fp16", 2.0, 1.0, "int8_wo"),
         # GPTQ and AWQ: 16 bits of scale for 128 elements of a column (Frantar et al. (2022), section 4; Lin et al. (2023), section 5).
-        Format("int4_wo", "bf16", 2.0, 0.5 + 2 / _BLOCK, "int4_wo"),
-        Format("mxfp4_wo", "bf16", 2.0, 0.5 + 1 / 32, "mxfp4_wo"),
+        Format("int4_wo", "fp16", 2.0, 0.5 + 2 / _BLOCK, "int4_wo"),
+        Format("mxfp4_wo", "fp16", 2.0, 0.5 + 1 / 32, "mxfp4_wo"),
     )
 }
 #: Formats with scales for blocks that a plain number format has if nothing else is said.

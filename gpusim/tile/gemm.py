@@ -17,8 +17,9 @@ import numpy as np
 from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.described import library_on
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
-from gpusim.tile.library import Library, Tile, kernels_of, library_of
+from gpusim.tile.library import SCALE_DEPTH, SCALE_ROWS, Library, Tile
 from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
 
 #: Parts that the depth may be split into.
@@ -34,6 +35,8 @@ _MOST_WAVES, _LEAST_PERIOD_WAVES, _MOST_PERIOD_WAVES = 24, 8, 32
 _LEAST_STEPS = 4
 _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
 _SHARED_OUTPUTS = 16384
+#: Of the tensor cores' peak that an inner loop reaches.
+_MOST_SHARE = 0.995
 _LARGEST = 1 << 31
 
 
@@ -115,7 +118,7 @@ def project_gemm(
     than the board's (``inf``: none). Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
     above what the GPU takes at rest."""
     machine = tile_machine(spec, shape.dtype)
-    library = library or library_of(kernels_of(spec), shape.dtype)
+    library = library or library_on(spec, shape.dtype)
     choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))
     choices = choices[: SIMULATED if len(shape.group_rows) < _MANY_PRODUCTS else _SIMULATED_OF_MANY]
     best: tuple[float, _Choice, tuple[float, float, float, float]] | None = None
@@ -130,7 +133,8 @@ def project_gemm(
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
     unlimited_seconds = cycles / machine.clock_hz
     seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
-    launch_seconds = library.launch_ns * 1e-9
+    ragged = shape.rows % SCALE_ROWS and shape.depth > SCALE_DEPTH
+    launch_seconds = 1e-9 * (library.launch_ns + library.ragged_ns * bool(ragged))
     busy = {
         "FMA pipes" if shape.dtype == "fp32" else "tensor cores": tensor_cycles / cycles,
         "L2": l2_bytes / (machine.l2_bytes_per_cycle * library.l2_rate_share) / cycles,
@@ -157,7 +161,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     for tile in library.tiles_for(shape.rows):
         tile_depth = tile.depth * deeper
         tiles = shape.tiles(tile.rows) * -(-shape.columns // tile.columns)
-        work = 2.0 * tile.outputs * tile_depth / (machine.flops_per_cycle * library.rate(tile.outputs))
+        work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
         for splits in SPLITS:
             if splits > 1 and (
                 library.rule
@@ -167,6 +171,8 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
                 break
             part = -(-shape.depth // splits)
             steps = -(-part // tile_depth)
+            if tile.one_wave and tiles * splits > machine.sm_count * tile.blocks:
+                break
             sharing = min(tile.blocks, -(-tiles * splits // machine.sm_count))
             waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
             tile_cycles = steps * max(work + library.cycles_a_step(tile), work * sharing)
@@ -183,6 +189,15 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
 def _deeper(shape: GemmShape) -> int:
     """How many times as many elements as of 16 bits a step of the same bytes has."""
     return max(1, round(2.0 / OPERANDS[shape.dtype][0]))
+
+
+def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, tile: Tile) -> float:
+    """Of one SM a cycle in a tile's inner loop. What feeds tensor cores (shared memory, registers, issue) is alike on GPUs of a generation: where these are slower than those that the
+    library's share was set on, it is a larger one. FMA pipes are alike."""
+    share, taken_bytes = library.rate(tile.outputs), machine.flops_per_cycle * OPERANDS[shape.dtype][0]
+    if shape.dtype != "fp32" and taken_bytes < library.fed_bytes_per_cycle:
+        share = max(share, min(_MOST_SHARE, share * library.fed_bytes_per_cycle / taken_bytes))
+    return machine.flops_per_cycle * share
 
 
 def _shared(library: Library, tile: Tile) -> float:
@@ -240,7 +255,7 @@ def grid_arguments(
     return (
         np.array(shape.group_rows or (rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
         tile.depth * _deeper(shape), tile.stages, tile.blocks, splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
-        machine.flops_per_cycle * library.rate(tile.outputs), library.fill_bytes_per_cycle,
+        _reached_flops(machine, library, shape, tile), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, shape.cold_a or warm_bytes > found_bytes, cold_b,

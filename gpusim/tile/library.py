@@ -24,22 +24,39 @@ _BLACKWELL_OF_WARPS = "blackwell_of_warps"
 LIKE = {"ada": _WARPS, "turing": _WARPS, "volta": _WARPS, _BLACKWELL_OF_WARPS: _WARPS, _TENSOR_MEMORY: _WARP_GROUPS}
 
 
+def newest_kernels(spec: GpuSpec) -> str:
+    """The generation whose kernels feed tensor cores as those of ``spec`` are fed: from tensor memory, by warp groups, by warps."""
+    if spec.tensor_memory.columns_per_cycle:
+        return _TENSOR_MEMORY
+    return _WARP_GROUPS if spec.tensor.warpgroup_f16_macs_per_cycle else _WARPS
+
+
+@functools.cache
+def is_known(generation: str) -> bool:
+    """Whether it is known whose kernels run on GPUs of ``generation``."""
+    return generation in LIKE or generation in tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
 def kernels_of(spec: GpuSpec) -> str:
     """Whose library kernels run on ``spec``: its generation's, but that what its tensor cores are fed by decides where a generation has both: Blackwell
     without tensor memory takes kernels for warps as Ampere does. A generation that no table has goes by the same features."""
-    if spec.tensor_memory.columns_per_cycle:
-        newest = _TENSOR_MEMORY
-    else:
-        newest = _WARP_GROUPS if spec.tensor.warpgroup_f16_macs_per_cycle else _WARPS
+    newest = newest_kernels(spec)
     if spec.generation == newest or LIKE.get(spec.generation) == newest:
         return spec.generation
     return _BLACKWELL_OF_WARPS if spec.generation == _TENSOR_MEMORY else newest
 
 
+#: A column of FP32 scales, one for each row, is aligned to 16 bytes where the rows are a multiple of this (CUDA driver API, cuTensorMapEncodeTiled: strides).
+SCALE_ROWS = 4
+#: A row has a scale for each so many elements (DeepSeek-V3, section 3.3.2); one column of scales needs no other order.
+SCALE_DEPTH = 128
+
+
 @dataclass(frozen=True)
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
-    ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0)."""
+    ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
+    all of its blocks run at once."""
 
     rows: int
     columns: int
@@ -47,6 +64,7 @@ class Tile:
     stages: int
     blocks: int
     step_cycles: float = 0.0
+    one_wave: bool = False
 
     @property
     def outputs(self) -> int:
@@ -57,7 +75,8 @@ class Tile:
 @dataclass(frozen=True)
 class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: (most rows of the result, tile), of which the first
-    that holds is taken; a library with a rule never splits the depth. Where none holds it chooses from ``tiles`` by the shape."""
+    that holds is taken; a library with a rule never splits the depth. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
+    :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. Where none holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -76,6 +95,9 @@ class Library:
     l2_rate_share: float
     l2_share: float
     launch_ns: float
+    fed_bytes_per_cycle: float
+    convert_rate: float
+    ragged_ns: float = 0.0
     rule: tuple[tuple[float, Tile], ...] = ()
 
     def tiles_for(self, rows: int) -> tuple[Tile, ...]:
@@ -110,9 +132,10 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
     rule = tuple((each.pop("most_rows", math.inf), Tile(**each)) for each in row.pop("rule", ()))
     expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule"}
+    row.setdefault("ragged_ns", 0.0)
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
     for key, value in row.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        if not (isinstance(value, int | float) and math.isfinite(value) and (value > 0 or key == "ragged_ns")):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
     return Library(generation=name, tiles=tiles, rule=rule, **row)

@@ -21,12 +21,18 @@ OPERANDS: dict[str, tuple[float, str]] = {
     "fp4": (0.5, "fp4_macs_per_cycle"),
 }
 
+#: The first capability whose tensor cores multiply such operands (PTX ISA, mma, target notes); an older GPU that inherits a newer one's rates has none.
+_FIRST_CAPABILITY = {"bf16": (8, 0), "tf32": (8, 0), "int8": (7, 2), "int4": (7, 5)}
 #: Bytes of a result, where libraries do not write 16 bits.
 RESULT_BYTES = {"fp32": 4, "tf32": 4}
 _WARP_LANES = 32
 #: Of a product on tensor memory: rows, and bytes of a row of A that a column takes (TensorMemorySpec).
 _TENSOR_ROWS = 128
 _TENSOR_ROW_BYTES = 32
+#: Where a product of 4-bit floats takes 96 of a row (PTX ISA, tcgen05.mma, kind::mxf4 with K = 96: sm_103a alone). HGX B300 datasheet: 13.1 PFLOPS of them where FP8 has 4.5.
+_DEEP_FP4, _DEEP_FP4_ROW_BYTES = (10, 3), 48
+#: Capabilities whose products on tensor memory are of floats alone: kind::i8 is not there on sm_103a (the same target notes).
+_FLOATS_ALONE = ((10, 3),)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,13 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
         raise SpecError(f"products of {dtype!r} are not known: known are {', '.join(OPERANDS)}")
     rate = _macs_per_cycle(spec, dtype)
     if not rate:
-        instead = "" if OPERANDS[dtype][0] >= 2 else "; weights alone may have few bits: int8_wo, int4_wo, mxfp4_wo"
+        instead = (
+            "; take fp16"
+            if dtype == "bf16"
+            else ""
+            if OPERANDS[dtype][0] >= 2
+            else "; weights alone may have few bits: int8_wo, int4_wo, mxfp4_wo"
+        )
         raise SpecError(f"the tensor cores of {spec.name} have no products of {dtype}{instead}")
     cycles_a_ns = spec.clock_hz / 1e9
     way_ns = spec.crossbar.request_latency_ns + spec.crossbar.response_latency_ns + spec.l2.hit_latency_ns
@@ -85,13 +97,16 @@ def has_products(spec: GpuSpec, dtype: str) -> bool:
 
 def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
     """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of each of 128 rows a
-    column), warp groups, warps. fp32: by its FMA pipes."""
+    column), warp groups, warps; 0 where it has none. fp32: by its FMA pipes."""
     element_bytes, field = OPERANDS[dtype]
     if dtype == "fp32":
         return spec.sm.sub_cores * _WARP_LANES / spec.pipes["fma"].interval_cycles
-    if (
-        spec.tensor_memory.columns_per_cycle and dtype != "int4"
-    ):  # tcgen05 has products of 4-bit floats, not of integers
-        return spec.tensor_memory.columns_per_cycle * _TENSOR_ROWS * _TENSOR_ROW_BYTES / element_bytes
-    rate = getattr(spec.tensor, f"warpgroup_{field}", 0.0) or getattr(spec.tensor, field, 0.0)
-    return spec.sm.sub_cores * rate
+    if spec.capability < _FIRST_CAPABILITY.get(dtype, (0, 0)):
+        return 0.0
+    # tcgen05 has products of 4-bit floats, not of integers
+    of_warps = dtype == "int4" or (dtype == "int8" and spec.capability in _FLOATS_ALONE)
+    if spec.tensor_memory.columns_per_cycle and not of_warps:
+        row_bytes = _DEEP_FP4_ROW_BYTES if dtype == "fp4" and spec.capability == _DEEP_FP4 else _TENSOR_ROW_BYTES
+        return spec.tensor_memory.columns_per_cycle * _TENSOR_ROWS * row_bytes / element_bytes
+    of_groups = getattr(spec.tensor, f"warpgroup_{field}", 0.0) if not spec.tensor_memory.columns_per_cycle else 0.0
+    return spec.sm.sub_cores * (of_groups or getattr(spec.tensor, field, 0.0))

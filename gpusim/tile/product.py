@@ -6,17 +6,18 @@ scales for blocks of elements beside them; what comes in 16 bits is converted by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import OPERATOR_REGIONS, Band, gemm_band, operator_band
+from gpusim.tile.described import library_on
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import Library, kernels_of, library_of
+from gpusim.tile.library import Library, is_known, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
-from gpusim.tile.memory import MemoryLibrary, MemoryOp, project_memory
+from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
 
 
@@ -54,9 +55,9 @@ def project_product(
     """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. ``library``,
     ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
     such products."""
-    shape = shape_of(op)
-    found = project_gemm(spec, shape, library or library_for(kernels_of(spec), op), limit_watts)
-    band = _band(kernels_of(spec), op)
+    shape, kernels = shape_of(op), library or library_for(spec, op)
+    found = project_gemm(spec, shape, kernels, limit_watts)
+    band = _band(kernels_of(spec) if is_known(spec.generation) else spec.generation, op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
@@ -73,10 +74,20 @@ def project_product(
     converting = project_memory(
         spec,
         MemoryOp("quantize", input_bytes * elements, op.format.a_bytes * elements, op.rows * op.batch),
-        memory,
+        converting_library(memory or memory_library_of(kernels_of(spec)), kernels.convert_rate),
         limit_watts,
     )
     return joined(title, [converting, product], band.factor, validated, reason)
+
+
+def converting_library(memory: MemoryLibrary, rate: float) -> MemoryLibrary:
+    """Kernels that move data at ``rate`` of what those of ``memory`` reach: a conversion that looks for the largest element first reads its input twice, others wait for their arithmetic."""
+    return replace(
+        memory,
+        dram_share=memory.dram_share * rate,
+        l2_rate_share=memory.l2_rate_share * rate,
+        block_bytes_per_cycle=memory.block_bytes_per_cycle * rate,
+    )
 
 
 def shape_of(op: GemmOp) -> GemmShape:
@@ -97,8 +108,8 @@ def _band(generation: str, op: GemmOp) -> Band:
     return gemm_band(generation, op.dtype, op.rows)
 
 
-def library_for(generation: str, op: GemmOp) -> Library:
+def library_for(spec: GpuSpec, op: GemmOp) -> Library:
     """What the table says of batches, of block scales, of the dtype, in this order."""
     if op.batch > 1 and op.dtype in ("bf16", "fp16"):
-        return library_of(generation, "batch")
-    return library_of(generation, op.format.library)
+        return library_of(kernels_of(spec), "batch")
+    return library_on(spec, op.format.library)

@@ -27,7 +27,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +95,7 @@ _LAUNCH_TYPES = {
     "allocations": [(int, 2)],
     "cooperative": bool,
     "cluster": (int, 3),
+    "dependent": bool,
 }
 
 
@@ -130,7 +131,7 @@ def write(path: str | os.PathLike[str], program: Program, launch: Launch, chunks
         header = {
             "magic": MAGIC,
             "version": TRACE_VERSION,
-            "launch": asdict(launch),
+            "launch": launch.facts(),
             "chunks": table,
             "members": members,
         }
@@ -149,7 +150,7 @@ def write_regular(path: str | os.PathLike[str], program: Program, launch: Launch
         for name, array in arrays_of(regular):
             _put_array(archive, members, name, array)
         header = {
-            "magic": MAGIC, "version": REGULAR_VERSIONS[-1], "launch": asdict(launch), "regular": header_of(regular),
+            "magic": MAGIC, "version": REGULAR_VERSIONS[-1], "launch": launch.facts(), "regular": header_of(regular),
             "members": members,
         }  # fmt: skip
         _put(archive, {}, HEADER, [json.dumps(header).encode()])
@@ -336,7 +337,7 @@ def _instructions(archive: zipfile.ZipFile, members: dict, version: int) -> np.n
 
 
 def _launch(entry: dict) -> Launch:
-    entry = {"cluster": [1, 1, 1], **entry}  # from before clusters
+    entry = {"cluster": [1, 1, 1], "dependent": False, **entry}  # from before clusters; most depend on none
     if set(entry) != {f.name for f in fields(Launch)}:
         raise refuse(f"launch has the keys {sorted(entry)}")
     return Launch(**{name: _typed(name, entry[name], kind) for name, kind in _LAUNCH_TYPES.items()})

@@ -32,8 +32,9 @@ contiguous bytes, evenly spaced along up to four dimensions, as far as they lie 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -292,6 +293,15 @@ class Launch:
     cooperative: bool = False
     #: blocks of a thread-block cluster along x, y, z
     cluster: tuple[int, int, int] = (1, 1, 1)
+    #: it depends programmatically on the launch before it (programmatic stream serialization), and may begin before that has ended
+    dependent: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """Its fields as data; without ``dependent`` where it is not, as before there was such a field."""
+        found = asdict(self)
+        if not self.dependent:
+            del found["dependent"]
+        return found
 
     @property
     def block_threads(self) -> int:

@@ -2,23 +2,26 @@
 
 Mental model: the model errs by a factor, whose size depends on what limits the run and on how the GPU is described. Validation knows the
 factors of measurements that set nothing; the interval is the predicted time over and times the factor within which the level's share of
-them lay, each set of measurements (one program, one author) counting as one. What sampling left out adds its own claimed error, as independent errors
-add. Where nothing alike was ever measured, the widest factor is taken, and ``outside`` says why.
+the next such measurements should lie, each set of measurements (one program, one author) counting as one. What sampling left out adds its own claimed error, as independent errors
+add: in the logarithm, both at the interval's level. Where nothing alike was ever measured, the widest factor is taken, and ``outside`` says why.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.uncertainty.limiters import Limiter
-from gpusim.uncertainty.table import DATASHEET, FITTED, row_of, table, widest
+from gpusim.uncertainty.limiters import TENSOR, Limiter
+from gpusim.uncertainty.table import DATASHEET, FITTED, Row, Table, row_of, table, widest
 
 _SETTING = re.compile(r"\[(\w[\w.]*)=")
 #: What a what-if may change without leaving what was validated: curves are of several clocks.
 _VALIDATED_SETTINGS = {"clock_hz"}
+#: Half-width at 80 % over that at 95 %, at which sampling claims its error, of a normal distribution: its quantiles at 0.9 and 0.975.
+_OF_THE_LEVEL = 1.2816 / 1.96
 
 
 @dataclass(frozen=True)
@@ -39,20 +42,26 @@ def kind_of(gpu: str) -> str:
 
 
 def interval_of(
-    time_us: float, spec: GpuSpec, limiter: Limiter, *, error_us: float = 0.0, tensor: bool = False, devices: int = 1
+    time_us: float,
+    spec: GpuSpec,
+    limiter: Limiter,
+    *,
+    error_us: float = 0.0,
+    formats: Collection[str] = (),
+    devices: int = 1,
+    chained: bool = False,
 ) -> Interval:
-    """The interval of ``time_us``, predicted on ``spec`` for a run that ``limiter`` limits. ``error_us``: half-width that sampling claims;
-    ``tensor``: it computes on tensor cores; ``devices``: GPUs that it runs on.
+    """The interval of ``time_us``, predicted on ``spec`` for a run that ``limiter`` limits. ``error_us``: half-width at 95 % that sampling claims;
+    ``formats``: of what it multiplies on tensor cores (names of :class:`gpusim.trace.layout.MatrixType`); ``devices``: GPUs that it runs on;
+    ``chained``: it is one of a chain of programmatic dependent launches, which overlap.
 
-    Source of the factors: ``intervals.json``, written by ``tools/write_intervals.py`` from ``traces/residuals``."""
+    Source of the factors: ``intervals.json``, written by ``tools/write_intervals.py`` from ``traces/residuals``."""  # fmt: skip
     known = table()
-    row = row_of(kind_of(spec.name), limiter)
-    reasons = tuple(_outside(spec, tensor, devices, known["architectures"]))
-    if row["coarser"]:
-        reasons += (f"too few {limiter}-bound launches were measured",)
+    row = row_of(kind_of(spec.name), TENSOR if formats else limiter)
+    reasons = tuple(_outside(spec, row, formats, devices, chained, known))
     if reasons:
         row = widest()
-    share = error_us / time_us if time_us > 0 else 0.0
+    share = _OF_THE_LEVEL * math.log1p(error_us / time_us) if time_us > 0 else 0.0
     factor = math.exp(math.hypot(math.log(row["factor"]), share))
     basis = (
         f"{row['basis']}: {row['sets']} sets, {row['kernels']} kernels, {row['series']} series, {row['points']} points"
@@ -60,17 +69,23 @@ def interval_of(
     return Interval(time_us / factor, time_us * factor, known["level_percent"], basis, reasons)
 
 
-def _outside(spec: GpuSpec, tensor: bool, devices: int, architectures: list[str]) -> list[str]:
+def _outside(
+    spec: GpuSpec, row: Row, formats: Collection[str], devices: int, chained: bool, known: Table
+) -> Iterator[str]:
     """Why nothing like this was ever measured."""
-    reasons = []
     capability = "{}.{}".format(*spec.capability)
-    if capability not in architectures:
-        reasons.append(f"nothing was measured on compute capability {capability}")
+    if capability not in known["architectures"]:
+        yield f"nothing was measured on compute capability {capability}"
     changed = [key for key in _SETTING.findall(spec.name) if key not in _VALIDATED_SETTINGS]
     if changed:
-        reasons.append(f"{', '.join(changed)} of the description changed")
-    if tensor:
-        reasons.append("no measured kernel used tensor cores")
+        yield f"{', '.join(changed)} of the description changed"
+    new = sorted(set(formats) - set(known["tensor"].get(capability, ())))
+    if new:
+        yield f"no measured kernel used tensor cores for {' and '.join(new)} on compute capability {capability}"
+    if row["coarser"]:
+        of = "few kernels on tensor cores" if formats else f"few {row['limiter']}-bound launches"
+        yield f"too {of} were measured"
     if devices > 1:
-        reasons.append("no measured run used several GPUs")
-    return reasons
+        yield "no measured run used several GPUs"
+    if chained:
+        yield "no measured run overlapped programmatic dependent launches"

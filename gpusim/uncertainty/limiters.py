@@ -1,4 +1,4 @@
-"""What limits a run, in the seven classes whose errors validation tells apart."""
+"""What limits a run, in the classes whose errors validation tells apart."""
 
 from __future__ import annotations
 
@@ -16,3 +16,9 @@ class Limiter(StrEnum):
     DRAM = "DRAM"
     LATENCY = "latency"
     LAUNCH = "launch"
+
+
+#: The class of runs that compute on tensor cores, whatever limits them: beside those of the limiters.
+TENSOR = "tensor"
+#: The classes whose errors validation tells apart.
+CLASSES = (*map(str, Limiter), TENSOR)

@@ -1,6 +1,6 @@
 """The factors of the prediction intervals, as ``tools/write_intervals.py`` computed them from what was held out.
 
-Mental model: ``intervals.json`` says for a kind of description and a limiter within which factor of the predicted time the held-out
+Mental model: ``intervals.json`` says for a kind of description and a limiter, or tensor cores, within which factor of the predicted time the held-out
 measurements lay, and from how many kernels that is known. It is small, and read when the first interval is asked for.
 """
 
@@ -33,16 +33,16 @@ class Row(TypedDict):
 
 
 class Table(TypedDict):
-    """``level_percent``: the share of new measurements that should lie within; ``quantile_percent``: that of known errors at which sets and GPUs that
-    were left out do so; ``least_sets``: from which a limiter counts as validated. ``fitted_gpus``: descriptions that were set from curves of that
-    very GPU; ``architectures``: compute capabilities of which anything was measured."""
+    """``level_percent``: the share of new measurements that should lie within; ``least_sets``: from which a limiter counts as validated.
+    ``fitted_gpus``: descriptions that were set from curves of that very GPU; ``architectures``: compute capabilities of which anything was
+    measured; ``tensor``: of which anything on tensor cores was, and the formats of it (:class:`gpusim.trace.layout.MatrixType`)."""
 
     about: str
     level_percent: PositiveFinite
     least_sets: int
-    quantile_percent: PositiveFinite
     fitted_gpus: list[str]
     architectures: list[str]
+    tensor: dict[str, list[str]]
     rows: list[Row]
 
 

@@ -1,7 +1,8 @@
 // C = A B^T of E4M3 with a scale for each 128 of a row of A and for each 128 x 128 of B; C is bfloat16. A is m x k, B n x k, k a multiple of 128.
 // The tensor core sums 128 products, then its sums times both scales are added in registers in single precision. A persistent kernel: a producer
 // thread runs ahead through STAGES buffers of 128 bytes of each row of A (BM) and B (BN) and the scales of A; a warp group for each 64 rows
-// multiplies, and while one adds up, the other's products run. CLUSTER blocks beside each other share the rows of A, that the first one fetches.
+// multiplies, and while one adds up, the other's products run. Both store a tile as one copy, which a thread waits for before the next tile's sums begin.
+// CLUSTER blocks beside each other share the rows of A, that the first one fetches.
 #include <cuda_bf16.h>
 #include "wgmma.cuh"
 
@@ -85,8 +86,8 @@ fp8_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
             int row, column;
             place_of(tile, rows, columns, row, column);
             const int first = column * BN / 128, switches = TWO_SCALES ? (first + 1) * 128 - column * BN : BN;  // columns of the first scale
-            named_barrier(1, GROUPS * GROUP);  // the scales of the tile before have been read
-            for (int i = threadIdx.x; i < (TWO_SCALES ? 2 : 1) * steps; i += GROUPS * GROUP) {
+            // All but the warp that waits for the store of the tile before; everybody has read that tile's scales (barrier in front of the store).
+            for (int i = threadIdx.x - 32; i >= 0 && i < (TWO_SCALES ? 2 : 1) * steps; i += GROUPS * GROUP - 32) {
                 const int step = i % steps, at = min(first + i / steps, scale_columns - 1);
                 b_scales[i] = __ldg(scales_b + (size_t)at * steps + step);
             }
@@ -123,21 +124,28 @@ fp8_gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
                     }
                 }
             }
-            if (thread == 0) tma_wait_read<0>();  // what was stored before has been read
-            named_barrier(2 + group, GROUP);
             #pragma unroll
-            for (int i = 0; i < BN / 8; ++i) {
+            for (int i = 0; i < BN / 8; i += 2) {
                 const __nv_bfloat162 over = __floats2bfloat162_rn(sum[4 * i], sum[4 * i + 1]), under = __floats2bfloat162_rn(sum[4 * i + 2], sum[4 * i + 3]);
                 const unsigned to = c_at + (line + lane % 16) * BN * 2 + 16 * i;
-                asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to),
-                             "r"(*reinterpret_cast<const unsigned *>(&over)), "r"(*reinterpret_cast<const unsigned *>(&under)) : "memory");
+                if (i + 1 < BN / 8) {
+                    const __nv_bfloat162 next_over = __floats2bfloat162_rn(sum[4 * i + 4], sum[4 * i + 5]), next_under = __floats2bfloat162_rn(sum[4 * i + 6], sum[4 * i + 7]);
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to + lane / 16 * 16),
+                                 "r"(*reinterpret_cast<const unsigned *>(&over)), "r"(*reinterpret_cast<const unsigned *>(&under)),
+                                 "r"(*reinterpret_cast<const unsigned *>(&next_over)), "r"(*reinterpret_cast<const unsigned *>(&next_under)) : "memory");
+                } else {
+                    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to),
+                                 "r"(*reinterpret_cast<const unsigned *>(&over)), "r"(*reinterpret_cast<const unsigned *>(&under)) : "memory");
+                }
             }
             fence_async();
-            named_barrier(2 + group, GROUP);
-            if (thread == 0) {
-                tma_store(map_c, c_at + group * ROWS * BN * 2, column * BN, row * BM + group * ROWS);
+            named_barrier(1, GROUPS * GROUP);
+            if (threadIdx.x == 0) {
+                tma_store(map_c, c_at, column * BN, row * BM);
                 tma_commit();
+                tma_wait<0>();
             }
+            __syncwarp();
         }
     }
     if constexpr (CLUSTER > 1) cluster_barrier();  // no block ends while another one writes or tells it something

@@ -89,6 +89,9 @@ __device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commi
 // Until all groups but `LEFT` have read shared memory.
 template <int LEFT>
 __device__ __forceinline__ void tma_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory"); }
+// Until all groups but `LEFT` have written global memory.
+template <int LEFT>
+__device__ __forceinline__ void tma_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(LEFT) : "memory"); }
 // What was written by ordinary stores is seen by the asynchronous units.
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void prefetch_map(const TensorMap &map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }

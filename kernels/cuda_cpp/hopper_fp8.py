@@ -81,7 +81,7 @@ def make_fp8_gemm(
         TensorMap(a, (rows, _BLOCK)),
         TensorMap(b, (columns, _BLOCK)),
         TensorMap(of_a, (1, rows), "none"),
-        TensorMap(c, (_ROWS, columns), "none"),
+        TensorMap(c, (rows, columns), "none"),
     )
     kernel = CudaSource("fp8_gemm.cu", f"fp8_gemm<{rows}, {columns}, {stages}, {cluster}>")
     tiles = m // rows * -(-n // columns)

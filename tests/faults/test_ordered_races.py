@@ -48,6 +48,14 @@ extern "C" __global__ void copies(const float* in, float* out) {
   sync(1);
   out[t] = s[127 - t];
 }
+extern "C" __global__ void alike(float* out) {  // all threads of two warps store the same word, once at two instructions
+  __shared__ float s[128]; int t = threadIdx.x;
+  if (t < 64) s[5] = out[3];
+  sync(1);
+  if (t < 64) s[9] = 1; else s[9] = 1;
+  if (t < 64) asm volatile("barrier.sync 0;" ::: "memory"); else asm volatile("barrier.sync 0;" ::: "memory");
+  out[t] = s[5] + s[9];
+}
 extern "C" __global__ void part(float* out) {
   __shared__ float s[128]; int t = threadIdx.x;
   if (t < 64) s[t] = t;
@@ -92,3 +100,22 @@ def test_a_read_of_what_nobody_has_written_is_told_behind_a_named_barrier() -> N
     (found,) = findings("part")
     assert (found.tool, found.what) == ("initcheck", "Uninitialized __shared__ memory read of size 4 bytes")
     assert found.detail == "byte 380 was never written"
+
+
+def test_writes_of_the_same_value_are_no_hazard_and_of_another_one_are() -> None:
+    assert not findings("alike")
+    (found,) = findings("alike", ("else s[9] = 1;", "else s[9] = 2;"))
+    assert found.what == "Write-write hazard on __shared__ memory"
+    (found,) = findings("alike", ("s[5] = out[3];", "s[5] = t / 32;"))
+    assert found.what == "Write-write hazard on __shared__ memory"
+
+
+def test_warps_may_meet_at_barrier_sync_from_where_they_are_and_not_at_bar_sync() -> None:
+    aligned = findings(
+        "alike",
+        (
+            'barrier.sync 0;" ::: "memory"); else asm volatile("barrier.sync 0;',
+            'bar.sync 0;" ::: "memory"); else asm volatile("bar.sync 0;',
+        ),
+    )
+    assert [found.what for found in aligned] == ["Divergent thread(s) in block"]

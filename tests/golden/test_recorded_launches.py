@@ -23,10 +23,10 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 2517,
+    "saxpy-a100_80gb.trace": 2513,
     "softmax-a100_80gb.trace": 8179,
-    "histogram-a100_80gb.trace": 7111,
-    "matmul_tiled-a100_80gb.trace": 6151,
+    "histogram-a100_80gb.trace": 7286,
+    "matmul_tiled-a100_80gb.trace": 6154,
     "saxpy-h200.trace": 3352,
     "softmax-h200.trace": 10190,
     "histogram-h200.trace": 8625,

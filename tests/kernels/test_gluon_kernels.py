@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import gpusim
+from gpusim.sanitizer.checks import CHECKS
 
 pytest.importorskip("triton.experimental.gluon.language.nvidia.blackwell.clc", reason="needs a Triton with Gluon")
 pytest.importorskip("ml_dtypes")
@@ -16,8 +17,6 @@ CASES: dict[str, Any] = importlib.import_module("gluon_cases").CASES
 #: Each on one GPU by day.
 BY_DAY = [(name, gpus[place % len(gpus)]) for place, (name, (_, gpus)) in enumerate(CASES.items())]
 NIGHTLY = [(name, gpu) for name, (_, gpus) in CASES.items() for gpu in gpus if (name, gpu) not in BY_DAY]
-#: Triton lets specialised warps meet at barrier 0 from several instructions, and all warps write the same word.
-UNLIKE = {"specialised_warps": {"memory", "async"}}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,6 @@ UNLIKE = {"specialised_warps": {"memory", "async"}}
 )
 def test_what_it_leaves_is_right_and_nothing_is_found(name: str, gpu: str) -> None:
     made = CASES[name][0]()
-    checks = UNLIKE.get(name, {"memory", "race", "sync", "async"})
-    trace = gpusim.capture(made.kernel, made.grid, None, made.args, gpu=gpu, check=sorted(checks))
+    trace = gpusim.capture(made.kernel, made.grid, None, made.args, gpu=gpu, check=CHECKS)
     made.check()
     assert not trace.findings

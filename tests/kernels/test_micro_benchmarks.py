@@ -14,6 +14,7 @@ from gpusim.cases.suite import capture_case, find_kernel, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
 from gpusim.isa.architectures import SURVEYED
+from gpusim.model.timing import fence_cycles
 from gpusim.trace.record import PipeClass
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
@@ -187,6 +188,15 @@ def test_barriers_are_all_there_and_slower_for_more_warps():
         for threads in (32, 1024)
     )
     assert few >= 32 * H200.l1.barrier_latency_cycles and many > few
+
+
+def test_fences_are_all_there_and_each_waits_for_the_way_to_l2():
+    trace, _ = measured("fence", rounds=2, block_threads=64, fencing=1, lines=0, blocks=1)
+    assert executions(trace, "MEMBAR") == 2 * 4
+    few, many = (
+        measured("fence", rounds=rounds, block_threads=128, fencing=4, lines=0, blocks=1)[1].cycles for rounds in (2, 4)
+    )
+    assert (many - few) / 8 >= fence_cycles(H200)
 
 
 def test_a_register_limit_spills_and_no_limit_does_not():

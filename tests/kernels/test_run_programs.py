@@ -188,6 +188,29 @@ def test_an_interrupted_program_leaves_its_launches_so_far(program, number, word
     assert word in said and "combine" in said
 
 
+@pytest.fixture(scope="module")
+def dependent(libraries, tmp_path_factory) -> Path:
+    return compiled("dependent_program.cu", libraries, tmp_path_factory.mktemp("dependent"), "-lcuda")
+
+
+def test_launches_that_depend_programmatically_overlap_by_whatever_call_they_are_made(dependent) -> None:
+    """By the runtime, by the driver, and as an edge of a graph, captured and made by hand."""
+    done = gpusim("--simulate", "-o", "out.json", "--format", "json", dependent, cwd=dependent.parent)
+    assert done.stdout.split() == ["runtime", "1", "runtime", "1", "driver", "1", "captured", "1", "edge", "1"], (
+        done.stderr
+    )
+    rows = json.loads((dependent.parent / "out.json").read_text())
+    assert [row["kernel"].startswith("first") for row in rows] == [True, False] * 5
+    assert [row["overlap_cycles"] > 0 for row in rows] == [False, True] * 5
+
+
+def test_a_program_that_leaves_by_exit_without_clean_up_has_all_that_it_waited_for_in_its_account(dependent) -> None:
+    done = gpusim("--simulate", "-o", "left.json", "--format", "json", dependent, "leave", cwd=dependent.parent)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((dependent.parent / "left.json").read_text())
+    assert sum(row["launches"] for row in rows) == 6
+
+
 def test_what_leads_a_program_to_the_libraries() -> None:
     found = environment_for(Path("/folder"), None, {"LD_PRELOAD": "own.so", "LD_LIBRARY_PATH": "/own"})
     assert found["LD_PRELOAD"] == "/folder/libcudart.so.12 /folder/libcudart.so.13 own.so"

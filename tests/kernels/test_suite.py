@@ -82,6 +82,7 @@ ODD_SHAPES = {
     "pipe_throughput": {"op": "hfma2", "rounds": 1},
     "shuffle": {"mode": "down", "amount": 16, "chains": 4, "rounds": 1},
     "barrier": {"rounds": 1, "block_threads": 33, "blocks": 1},
+    "fence": {"rounds": 1, "block_threads": 96, "fencing": 2, "lines": 0, "blocks": 2},
     "bank_conflicts": {"access": "store", "stride": 3, "width_bytes": 16, "block_threads": 40},
     "shared_chase": {"step": 32, "rounds": 1, "block_threads": 33},
     "tensor_pipe": {"shape": "m8n8k16_s8", "chains": 1, "rounds": 3, "block_threads": 32},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -47,9 +48,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("programs")
 
 
-def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess:
+def run(folder: Path, text: str, *options: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
     (folder / "program.py").write_text(text)
-    command = [sys.executable, "-m", "gpusim.cli", "run", "--gpu", "a100_80gb", *options, "program.py"]
+    command = [sys.executable, "-m", "gpusim.cli", "run", "--gpu", "a100_80gb", *options, "program.py", *arguments]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "TRITON_HOME": str(folder)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
@@ -86,3 +87,54 @@ print(device, 0 < time_ms < 1)
     ran = run(folder, HEAD + text, "--pageable-memory", "--simulate")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["cpu", "True"]
+
+
+DEPENDENT = """
+import sys
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+# As Triton's tutorial 11 (programmatic dependent launch): wait for the grid before, load, let the next one begin, compute and store.
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr, USE_GDC: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if USE_GDC:
+        gdc_wait()
+    x, y = tl.load(x_ptr + at, mask=at < n), tl.load(y_ptr + at, mask=at < n)
+    if USE_GDC:
+        gdc_launch_dependents()
+    tl.store(out_ptr + at, x + y, mask=at < n)
+
+n, pdl = 20000, sys.argv[1] == "pdl"
+x, y, out, again = (np.arange(n, dtype=np.float32) * k for k in (1, 2, 0, 0))
+for a, b, to in ((x, y, out), (out, y, again), (x, y, out), (out, y, again)):
+    add[(20,)](Tensor(a), Tensor(b), Tensor(to), n, BLOCK=1024, USE_GDC=pdl, launch_pdl=pdl)
+print(np.array_equal(again, x + 2 * y))
+"""
+
+
+@needs_compiler
+def test_triton_s_dependent_launches_overlap(folder: Path) -> None:
+    """With ``launch_pdl`` and the two instructions each launch but the first begins before the one before it has ended; the next takes fewer cycles."""
+    cycles = {}
+    for how in ("pdl", "plain"):
+        options = (
+            "--gpu",
+            "h200",
+            "--pageable-memory",
+            "--simulate",
+            "--check",
+            "race",
+            "--format",
+            "json",
+            "-o",
+            "rows.json",
+        )
+        ran = run(folder, HEAD + DEPENDENT, *options, arguments=(how,))
+        assert ran.stdout.splitlines()[0] == "True", ran.stderr
+        rows = json.loads((folder / "rows.json").read_text())
+        assert not any(row["findings"] for row in rows)
+        assert [row.get("overlap_cycles", 0) > 0 for row in rows] == (
+            [False, *[True] * (len(rows) - 1)] if how == "pdl" else [False] * len(rows)
+        )
+        cycles[how] = sum(row["cycles"] * row["launches"] for row in rows)
+    assert cycles["pdl"] < cycles["plain"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -118,3 +119,15 @@ def test_the_command_says_what_was_chosen(capsys: pytest.CaptureFixture[str]) ->
     assert record["algorithm"] == "NVLS" and record["message_bytes"] == 64 << 20 and record["validated"]
     assert run(["project", "collective", "all_reduce", "--bytes", "12 parsecs"]) == 2
     assert "is no number of bytes" in capsys.readouterr().err
+
+
+def test_a_gpu_that_inherits_another_has_its_links_and_a_faster_link_is_a_value_of_it(tmp_path: Path) -> None:
+    own = tmp_path / "next.toml"
+    own.write_text('inherits = "h100"\nsm_count = { value = 160, kind = "guess", source = "a plan" }\n')
+    sums = Collective("all_reduce", 8, 1 << 28)
+    times = [project_collective(load_gpu(gpu), sums) for gpu in ("h100", own)]
+    assert times[0].seconds == times[1].seconds
+    own.write_text(own.read_text() + '[node]\nlink_bytes_per_ns = { value = 900, kind = "guess", source = "a plan" }\n')
+    faster = project_collective(load_gpu(own), sums)
+    assert faster.seconds < 0.6 * times[0].seconds
+    assert times[1].validated and not faster.validated

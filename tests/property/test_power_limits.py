@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from gpusim.commands.project import project
-from gpusim.energy.figures import limit_watts_of
 from gpusim.energy.operator import energy_of
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.override import override_gpu
@@ -47,7 +46,7 @@ def test_what_waits_for_dram_keeps_its_time_until_its_clock_is_far_down() -> Non
 
 @pytest.mark.parametrize("gpu", list_gpus())
 def test_every_gpu_has_a_limit_above_what_it_takes_at_rest(gpu: str) -> None:
-    assert limit_watts_of(gpu)
+    assert load_gpu(gpu).board.power_limit_watts > 0
     assert Prices(load_gpu(gpu)).of(MemoryOp("norm", 1e8, 1e8)).seconds > 0
 
 
@@ -85,6 +84,6 @@ def test_a_limit_below_what_idles_is_refused_in_one_line() -> None:
 
 def test_a_gpu_of_which_a_value_is_changed_keeps_its_boards_limit() -> None:
     changed = override_gpu(H100, ("l2.slice_bytes_per_ns=105",))
-    assert limit_watts_of(changed.name) == 700.0
+    assert changed.board.power_limit_watts == 700.0
     op = OPERATORS["product"]
     assert Prices(changed).of(op).seconds > 1.05 * Prices(changed, limit_watts=math.inf).of(op).seconds

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
-from gpusim.tile.machine import OPERANDS, tile_machine
+from gpusim.tile.machine import OPERANDS, has_products, tile_machine
 from gpusim.tile.memory import KINDS, MemoryOp
 from gpusim.tile.operators import AttentionOp, GemmOp, project_gemm_op, project_memory_op
 
@@ -54,6 +54,25 @@ def test_no_memory_bound_operator_beats_dram(gpu, kind, power, rows):
     if 2 * half > 4 * spec.l2.total_bytes:  # what L2 held before it is not read again
         assert found.seconds >= half / (spec.dram.peak_bytes_per_ns * 1e9)
     assert project_memory_op(spec, MemoryOp(kind, 4 * half, 4 * half, rows)).seconds >= found.seconds
+
+
+def test_tensor_cores_multiply_what_their_capability_has() -> None:
+    has = {
+        gpu: {dtype for dtype in OPERANDS if has_products(load_gpu(gpu), dtype)} for gpu in ("v100", "t4", "a100_80gb")
+    }
+    assert has["v100"] == {"fp16", "fp32"}
+    assert has["t4"] == {"fp16", "fp32", "int8", "int4"}
+    assert has["a100_80gb"] == {"fp16", "bf16", "fp32", "tf32", "int8", "int4"}
+    with pytest.raises(SpecError, match="v100 have no products of bf16; take fp16"):
+        tile_machine(load_gpu("v100"), "bf16")
+
+
+def test_4_bit_floats_are_three_times_as_fast_as_8_bit_ones_on_a_b300_which_has_no_fast_integers() -> None:
+    def rate(gpu: str, dtype: str) -> float:
+        return tile_machine(load_gpu(gpu), dtype).flops_per_cycle
+
+    assert rate("b200", "fp4") == 2 * rate("b200", "fp8") and rate("b300", "fp4") == 3 * rate("b300", "fp8")
+    assert rate("b200", "int8") == rate("b200", "fp8") and rate("b300", "int8") < rate("b300", "bf16")
 
 
 def test_products_of_fp32_run_on_fma_pipes_and_write_words():

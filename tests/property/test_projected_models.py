@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpusim.cli import run
 from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
-from gpusim.gpus.load import load_gpu
+from gpusim.gpus.load import load_gpu, own_claims
 from gpusim.project.bands import factor_of, region_of
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.decoder import Decoder
@@ -428,6 +428,29 @@ def test_the_page_of_a_request_says_what_its_prompts_take_and_that_shares_are_of
     assert "What limits it, while generating" in page
     step = render_model(found.first, [], spec)
     assert "reads the prompts" not in step and "while generating" not in step
+
+
+def test_the_page_shows_what_if_beside_and_what_a_users_gpu_states(tmp_path: Path) -> None:
+    own = tmp_path / "next.toml"
+    own.write_text(
+        'inherits = "h100"\n[dram]\npeak_bytes_per_ns = { value = 5000, kind = "guess", source = "a plan of <2027>" }\n'
+    )
+    page = tmp_path / "page.html"
+    words = ["llama3_8b", "--phase", "decode", "--gpu", str(own), "--what-if", "clock_hz=2.2e9", "-o", str(page)]
+    said = run(["project", *words])
+    assert said == 0
+    text = page.read_text()
+    assert "dram.peak_bytes_per_ns" in text and "a plan of &lt;2027&gt;" in text
+    assert "next[clock_hz=" in text
+    assert own_claims("h100") == {} and list(own_claims(own)) == ["dram.peak_bytes_per_ns"]
+
+
+@pytest.mark.parametrize("gpu", ["v100", "t4"])
+def test_a_gpu_without_bf16_runs_models_in_fp16_and_refuses_bf16(gpu: str, capfd: pytest.CaptureFixture) -> None:
+    model = ["project", "llama3_8b", "--gpu", f"{gpu}:4", "--phase", "decode"]
+    assert run([*model, "--dtype", "fp16"]) == 0
+    assert run([*model, "--dtype", "int4_wo"]) == 0
+    assert run(model) != 0 and "take fp16" in capfd.readouterr().err
 
 
 def test_a_short_prompt_waits_for_a_host_that_launches_one_by_one_and_a_long_one_does_not():

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.bands import gemm_band
+from gpusim.tile.described import described_library, library_on
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.library import kernels_of, library_of
 from gpusim.tile.machine import tile_machine
+from gpusim.tile.product import GemmOp, project_product
 
 SIZES = st.sampled_from([1, 7, 16, 33, 128, 257, 1024, 2049])
 GPUS = ["a100_80gb", "h100", "b200", "l40", "t4"]
@@ -96,6 +98,42 @@ def test_what_feeds_the_tensor_cores_decides_whose_kernels_run(gpu, figures):
 def test_a_generation_that_no_table_has_goes_by_its_tensor_cores():
     for gpu, family in (("b200", "blackwell"), ("h100", "hopper"), ("a100_80gb", "ampere")):
         assert kernels_of(replace(load_gpu(gpu), generation="later")) == family
+
+
+def test_a_generation_that_no_table_has_takes_what_its_description_says_and_says_so():
+    for gpu in ("b200", "h100", "a100_80gb"):
+        spec = load_gpu(gpu)
+        later = replace(spec, name="later", generation="later")
+        assert library_on(later) == described_library(later) != library_on(spec) == library_of(spec.generation)
+        # Constants that are alike for all GPUs, beside those that this one's rows set.
+        seconds = project_gemm(spec, GemmShape(512, 8192, 8192), limit_watts=math.inf).seconds
+        assert 0.75 < project_gemm(later, GemmShape(512, 8192, 8192)).seconds / seconds < 1.33
+        assert not project_product(later, GemmOp(64, 8192, 8192)).validated
+        assert project_product(spec, GemmOp(64, 8192, 8192)).validated
+
+
+def test_what_feeds_tensor_cores_holds_slow_ones_back_less():
+    """An H100 of a seventh of the tensor cores' rate, as boards for some markets are: tiles of few rows reach the same operations a cycle, which is most of what these have."""
+    spec = load_gpu("h100")
+    slow = replace(
+        spec, tensor=replace(spec.tensor, warpgroup_f16_macs_per_cycle=spec.tensor.warpgroup_f16_macs_per_cycle / 7)
+    )
+    shape = GemmShape(64, 16384, 512, cold_b=False)
+    least = shape.flops / (tile_machine(slow, "bf16").flops_per_cycle * slow.sm_count * slow.clock_hz)
+    taken = project_gemm(slow, shape, limit_watts=math.inf)
+    assert taken.tile.outputs < 8192 and library_of("hopper").rate_small < 0.5
+    assert taken.seconds - 1e-9 * library_of("hopper").launch_ns < least / 0.5
+    assert project_gemm(spec, shape).seconds < taken.seconds
+
+
+def test_a_tile_of_one_wave_is_not_taken_for_two():
+    """Rows of results that tiles of 64 x 256 cut with less left over, but not in one wave."""
+    spec, library = load_gpu("a100_80gb"), library_of("ampere")
+    free = replace(library, tiles=tuple(replace(tile, one_wave=False) for tile in library.tiles))
+    shape = GemmShape(257, 10240, 1536)
+    assert (project_gemm(spec, shape, free).tile.rows, project_gemm(spec, shape, free).tile.columns) == (64, 256)
+    assert project_gemm(spec, shape).tile.outputs != 16384 or project_gemm(spec, shape).tile.rows == 128
+    assert project_gemm(spec, GemmShape(192, 8192, 3072)).tile in library.tiles
 
 
 def test_reads_take_their_own_share_of_the_rate_where_one_is_known():

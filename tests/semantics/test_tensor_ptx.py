@@ -169,6 +169,52 @@ def test_matrices_move_between_shared_memory_and_registers(monkeypatch, capabili
         assert (out[15, 16:] == out[11, 16:]).all()
 
 
+BYTE_MOVES = """
+.shared .align 16 .b8 tile[512];
+{ .reg .b32 %row, %d<4>, %e<4>, %f<4>, %g<2>, %h<4>, %v<4>;
+mov.u32 %row, tile; mad.lo.u32 %row, %thread, 16, %row;
+ld.global.b32 %v0, [%in]; ld.global.b32 %v1, [%in+256]; ld.global.b32 %v2, [%in+512]; ld.global.b32 %v3, [%in+768];
+st.shared.v4.b32 [%row], {%v0, %v1, %v2, %v3}; bar.sync 0;
+ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {%d0, %d1, %d2, %d3}, [%row];
+ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b6x16_p32 {%e0, %e1, %e2, %e3}, [%row];
+ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 {%f0, %f1, %f2, %f3}, [%row];
+ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b4x16_p64 {%g0, %g1}, [%row];
+bar.sync 0;
+stmatrix.sync.aligned.m16n8.x4.trans.shared.b8 [%row], {%v0, %v1, %v2, %v3}; bar.sync 0;
+ld.shared.v4.b32 {%h0, %h1, %h2, %h3}, [%row];
+STORES
+}
+"""
+
+
+@pytest.mark.parametrize("capability", [(10, 0), (12, 0)])
+def test_matrices_of_bytes_move_as_mma_wants_them(monkeypatch, capability):
+    """Fragments of ldmatrix.m16n16 as CUTLASS reads them (copy_sm100.hpp): four rows of one column a register; of stmatrix.m16n8, two rows of two."""
+    names = [f"{letter}{i}" for letter, count in zip("defgh", (4, 4, 4, 2, 4), strict=True) for i in range(count)]
+    stores = " ".join(f"st.global.b32 [%out+{256 * i}], %{name};" for i, name in enumerate(names))
+    text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), BYTE_MOVES.replace("STORES", stores))
+    words = np.random.default_rng(6).integers(0, 2**32, (4, LANES), dtype=np.uint64)
+    out = ptx_harness.run_text(monkeypatch, text, len(names), words, capability).astype(np.uint32)
+    got = np.ascontiguousarray(out).view(np.uint8).reshape(len(names), 8, 4, 4)  # register, g, t, byte
+    rows = np.ascontiguousarray(words.T.astype(np.uint32)).view(np.uint8).reshape(32, 16)
+    bits = np.unpackbits(rows, axis=1, bitorder="little")
+    six = (bits[:, :96].reshape(32, 16, 6) << np.arange(6, dtype=np.uint8)).sum(2)
+    four = (bits[:, :64].reshape(32, 16, 4) << np.arange(4, dtype=np.uint8)).sum(2)
+    for g in range(8):
+        for t in range(4):
+            for i in range(4):
+                turned = (slice(16 * (i >> 1) + 4 * t, 16 * (i >> 1) + 4 * t + 4), g + 8 * (i & 1))
+                assert (got[i, g, t] == rows[turned]).all()
+                assert (got[4 + i, g, t] == six[turned]).all()
+                assert (got[8 + i, g, t] == four[8 * i + g, 4 * t : 4 * t + 4]).all()
+                if i < 2:
+                    assert (got[12 + i, g, t] == four[turned]).all()
+    # Lane 8 i + r gave the address of row r of matrix i, whose registers are the words of lane 4 g + t.
+    held = np.ascontiguousarray(words.astype(np.uint32)).view(np.uint8).reshape(4, 8, 4, 2, 2)  # i, g, t, column, row
+    stored = held.transpose(0, 2, 4, 3, 1).reshape(32, 16)
+    assert (np.ascontiguousarray(out[14:18].T).view(np.uint8) == stored).all()
+
+
 WMMA = """
 {{ .reg .b64 %first, %last; .reg .b32 %a<8>, %b<8>, %stride; .reg .f32 %c<8>;
 mul.wide.u32 %step, %thread, 8; sub.u64 %first, %in, %step; sub.u64 %last, %out, %step; mov.u32 %stride, 16;

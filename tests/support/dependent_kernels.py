@@ -33,9 +33,9 @@ KERNELS = """
 """
 
 
-def launch(api: Api, kernel: int, values: int, programmatic: int) -> None:
+def launch(api: Api, kernel: int, values: int, programmatic: int, stream: int = 0) -> None:
     attributes = (ctypes.c_uint64 * 9)(SERIALIZATION, programmatic)
-    raw = (ctypes.c_uint64 * 7)(1 | 1 << 32, 1 | 128 << 32, 1 | 1 << 32, 0, 0, ctypes.addressof(attributes), 1)
+    raw = (ctypes.c_uint64 * 7)(1 | 1 << 32, 1 | 128 << 32, 1 | 1 << 32, 0, stream, ctypes.addressof(attributes), 1)
     api.cuLaunchKernelEx(ctypes.addressof(raw), kernel, values, 0)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,10 @@ class CallError(Exception):
 
 
 class Api:
-    """One emulated GPU and its driver. ``launches``: the account of what ran."""
+    """One emulated GPU and its driver. ``launches``: the account of what ran; ``folder``: their traces are kept there."""
 
-    def __init__(self, gpu: str = "h200"):
-        self.ledger = Ledger()
+    def __init__(self, gpu: str = "h200", folder: Path | None = None):
+        self.ledger = Ledger(folder=folder)
         self.driver = Driver(make_device(gpu), self.ledger, Interrupts(lambda: None))
         self._calls: dict[str, tuple[int, Any]] = {}
         self._versions: dict[str, dict[int, Any]] = {}

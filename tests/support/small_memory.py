@@ -50,6 +50,7 @@ def small_gpu(**changes) -> GpuSpec:
             "write_queue_entries": 8,
             "write_hold_ns": 40.0,
             "scattered_rows": 1,
+            "refresh_ns": 0.0,  # off unless a test asks for it
         },
     }
     for key, value in changes.items():

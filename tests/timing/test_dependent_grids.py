@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hand_traces import Asm, build, small_gpu
 
 from gpusim.engine.chain import ChainResult
+from gpusim.engine.chain_supply import MOST_GRIDS
+from gpusim.engine.gpu import simulate
 from gpusim.engine.graph import gpu_graph
 from gpusim.engine.machine import Machine
 from gpusim.errors import UsageError
@@ -136,8 +139,92 @@ def test_windows_order_and_threads_do_not_show() -> None:
             assert one.stalls == same.stalls and (one.block_times == same.block_times).all()
 
 
-def test_what_cannot_be_simulated_at_once_is_refused() -> None:
-    trace = grid()
-    clustered = replace(trace, launch=replace(trace.launch, cluster=(3, 1, 1)))
-    with pytest.raises(UsageError, match="by_hand has clusters; simulate them one by one"):
-        chain(grid(go=0), clustered)
+def storing(blocks: int = 20, **marks: int) -> Trace:
+    """Warps that store a line each at their end, ``marks`` as for :func:`grid`."""
+    asm = Asm()
+    for step in range(8):
+        for name, flag in (("go", Flag.LAUNCH_DEPENDENTS), ("wait", Flag.GRID_WAIT)):
+            if marks.get(name) == step:
+                asm.op(PipeClass.NONE, flags=int(flag))
+        asm.op(PipeClass.FMA, STALL)
+    for line in range(6):
+        asm.store(lambda block, warp, line=line: ((1 << 30) + (line << 20) + 512 * block + 128 * warp, 4))
+    return build(asm.exit(), blocks=blocks, threads=128)
+
+
+def test_a_grid_completes_when_its_last_store_has_been_acknowledged() -> None:
+    for trace in (storing(go=0), storing(blocks=3)):
+        both = chain(trace, grid(wait=0))
+        assert both.grids[0].end_cycle == alone(trace)
+        assert both.grids[0].block_times[:, 1].max() + END < alone(trace)  # its blocks have ended before
+
+
+def clustered(trace: Trace, size: int) -> Trace:
+    return replace(trace, launch=replace(trace.launch, cluster=(size, 1, 1)))
+
+
+def cluster_barrier(**options: Any) -> Trace:
+    """Warps that meet at the barrier of their cluster of two."""
+    asm = Asm().op(PipeClass.NONE, flags=int(Flag.LAUNCH_DEPENDENTS))
+    for _ in range(200):
+        asm.op(PipeClass.FMA, STALL)
+    asm.op(PipeClass.NONE, flags=int(Flag.CLUSTER_ARRIVE)).op(PipeClass.NONE, flags=int(Flag.CLUSTER_WAIT))
+    return clustered(build(asm.exit(), **{"blocks": 12, "threads": 96, **options}), 2)
+
+
+def test_clusters_in_a_chain_lie_together_and_meet() -> None:
+    primary, dependent = cluster_barrier(), cluster_barrier(threads=64, blocks=30)
+    assert chain(primary).cycles == alone(primary)
+    first, second = chain(primary, dependent).grids
+    assert second.overlap_cycles > 0 and second.start_cycle < first.end_cycle
+    for each in (first, second):
+        pairs = each.block_times.reshape(-1, 2, each.block_times.shape[1])
+        assert (pairs[:, 0, 0] == pairs[:, 1, 0]).all() and (pairs[:, 0, 2] != pairs[:, 1, 2]).all()
+
+
+def test_a_chain_may_be_longer_than_sixteen_and_has_an_end() -> None:
+    result = chain(*[grid(go=0, wait=0, steps=150)] * 40)
+    assert [one.overlap_cycles > 0 for one in result.grids] == [False, *[True] * 39]
+    with pytest.raises(UsageError, match=f"a chain of {MOST_GRIDS + 1} launches, {MOST_GRIDS} are simulated at once"):
+        chain(*[grid(steps=1)] * (MOST_GRIDS + 1))
+
+
+def test_a_recorded_launch_keeps_that_it_is_dependent_and_overlaps_when_simulated(tmp_path: Path) -> None:
+    primary, second = grid(go=0), grid(wait=100)
+    second = replace(second, program=replace(second.program, files=("by hand",)))
+    dependent = replace(second, launch=replace(second.launch, dependent=True))
+    dependent.save(tmp_path / "second.trace")
+    read = Trace.load(tmp_path / "second.trace")
+    assert read.launch.dependent
+    second.save(tmp_path / "plain.trace")
+    assert b"dependent" not in (tmp_path / "plain.trace").read_bytes()
+    result, apart = simulate([primary, read], SPEC), simulate([primary, second], SPEC)
+    assert [launch.overlap_cycles for launch in apart.launches] == [None, None]
+    at_once = chain(primary, second)
+    assert result.cycles == at_once.cycles < apart.cycles
+    assert [one.overlap_cycles for one in result.launches] == [one.overlap_cycles for one in at_once.grids]
+    assert simulate([primary, read], SPEC, sample=True).cycles == result.cycles  # nothing could be left out
+
+
+def test_the_interval_of_an_overlapped_launch_says_that_none_was_measured() -> None:
+    first, second = (one.result for one in chain(grid(go=0), grid(wait=0)).grids)
+    assert first.interval and "no measured launches overlapped" not in first.interval.outside
+    assert second.interval and "no measured launches overlapped" in second.interval.outside
+    assert second.interval.low_us < second.time_us < second.interval.high_us
+
+
+def test_counters_of_a_chain_are_shared_out_by_what_each_grid_asks_for() -> None:
+    result = chain(storing(go=0), storing(blocks=60, wait=0))
+    name = "lts__t_sectors_op_write.sum"
+    one, other = (grid.result.counters[name] for grid in result.grids)
+    assert one + other == result.counters[name] and other == 3 * one > 0
+
+
+def test_a_launch_with_others_work_is_not_simulated_at_once() -> None:
+    trace = grid(go=0)
+    (chunk,) = trace.chunk_list
+    chunk.path_start.resize(3, refcheck=False)
+    chunk.path_start[2] = chunk.path_start[1]
+    chunk.warps["path"][8:] = 1
+    with pytest.raises(UsageError, match="has blocks whose work others have taken over; simulate them one by one"):
+        chain(grid(go=0), trace)

@@ -1,5 +1,6 @@
 // A chain of products of a warp (mma.sync), as lookup1980/microbench-blackwell describes its latencies, written anew. The host sets NAME (of the
-// instruction), A_WORDS and B_WORDS (registers of a lane), D_WORDS, OF_D ("f" or "r"), and where it is sparse SPARSE.
+// instruction), A_WORDS and B_WORDS (registers of a lane), D_WORDS, OF_D ("f" or "r"), and where it is sparse SPARSE. A round has PRODUCTS of them; with ANEW each begins with accumulators of zero and
+// ends when its last product has, as the same source's workloads do.
 typedef unsigned u32;
 #if D_WORDS == 4
 #define LIST_D "{%0,%1,%2,%3}"
@@ -26,14 +27,20 @@ typedef unsigned u32;
 #endif
 #endif
 
+#ifndef PRODUCTS
+#define PRODUCTS 4
+#define ANEW 0
+#endif
+
 extern "C" __global__ void chain(TYPE_D *out, int rounds) {
     u32 a = threadIdx.x * 3, b = threadIdx.x * 5, meta = 0x44444444;
-    TYPE_D d[D_WORDS] = {};
+    TYPE_D d[D_WORDS] = {}, sum = 0;
 #pragma unroll 1
     for (int i = 0; i < rounds; i++) {
 #pragma unroll
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < PRODUCTS; k++)
             asm volatile(NAME " " LIST_D ", " LIST_A ", " LIST_B ";" : BOTH_D : "r"(a), "r"(a + 1), "r"(a + 2), "r"(a + 3), INPUT_B);
+        for (int k = 0; ANEW && k < D_WORDS; k++) sum += d[k], d[k] = 0;
     }
-    out[threadIdx.x] = d[0];
+    out[threadIdx.x] = d[0] + sum;
 }

@@ -35,7 +35,7 @@ class Kind:
 _GEMM = (
     "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
     "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
-    "shared_loads", "l2_share", "l2_rate_share",
+    "shared_loads", "l2_share", "l2_rate_share", "convert_rate", "ragged_ns",
 )  # fmt: skip
 _MOE = (
     "routing_ns", "token_ns", "launch_ns", "rate_largest", "rate_large", "rate_medium", "rate_small", "dram_share",
@@ -65,9 +65,10 @@ _WITHOUT_GATE = ((2048, 5120, 22, 512), (2688, 1856, 6, 128), (4096, 2688, 22, 5
 _BMM = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
 
 
-def _gemm(dtype: str, block_scaled: bool) -> Callable[[GpuSpec, Any, Any], float]:
+def _gemm(dtype: str, block_scaled: bool, converted: bool = False) -> Callable[[GpuSpec, Any, Any], float]:
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
-        op = GemmOp(int(row.m), int(row.n), int(row.k), dtype, block_scaled=block_scaled)
+        input_dtype = dtype if converted else "bf16"
+        op = GemmOp(int(row.m), int(row.n), int(row.k), dtype, block_scaled=block_scaled, input_dtype=input_dtype)
         return project_product(spec, op, library).seconds
 
     return seconds
@@ -164,7 +165,7 @@ KINDS = {
         lambda generation: library_of(generation, "nvfp4"), _GEMM,
     ),
     "gemm_int8": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("sq",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8", False),
+        ("m", "n", "k"), {"gemm_dtype": ("sq",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8", False, converted=True),
         lambda generation: library_of(generation, "int8"), _GEMM,
     ),
     "gemm_int8_wo": Kind(

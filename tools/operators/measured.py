@@ -17,3 +17,15 @@ def read_rows(path: Path) -> pd.DataFrame:
     """The file's rows; those of power runs, which are one GPU's and mark none as suspect, with both columns."""
     table = pd.read_csv(path)
     return table if "gpu" in table else table.assign(gpu=_POWER_RUNS, suspect=0)
+
+
+def gemm_file(folder: Path, gpu: str) -> Path:
+    """The measured products of ``gpu`` in ``folder``, which has gemm.csv.gz and, within or beside it, power/ with those of a B200."""
+    return find_file(folder, "gemm.csv.gz", gpu)
+
+
+def find_file(folder: Path, name: str, gpu: str) -> Path:
+    """The file of ``gpu``'s rows that A100's and H100's are in ``name`` of."""
+    if gpu == FITTED_GPUS["blackwell"]:
+        name = f"power/b200_{name.replace('.csv', '_power.csv')}"
+    return next(path for path in (folder / name, folder.parent / name) if path.exists())

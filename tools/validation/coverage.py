@@ -1,8 +1,8 @@
-"""How often intervals hold for what they were not made from, and the quantile at which they hold as often as they say.
+"""How often intervals hold for what they were not made from, and how wide they are.
 
-Mental model: each part of the calibration rows (a set, a GPU) is judged by the table that all other parts make, as a user's kernel is: where a class has too few
-sets left it is told the widest factor. The quantile of the errors at which each factor is read is the least, from the level's own upwards, at which both kinds of
-parts, each part counting as one, lie within as often as the level says.
+Mental model: each part of the calibration rows (a set, a GPU, a set on a GPU with both left out) is judged by the table that all other parts make, as a user's kernel is: where a class has too few
+sets left it is told the widest factor. Beside the share inside stands what it is paid with: the median half-width, and the interval score (Gneiting and Raftery 2007, eq. 43) of the
+logarithms, which adds to an interval's width what a row outside lies beyond it, 2 / (1 - level) times: of two rules the lower score is the better.
 """
 
 from __future__ import annotations
@@ -12,21 +12,41 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpusim.uncertainty.limiters import Limiter
+import numpy as np
+
+from gpusim.uncertainty.limiters import CLASSES
 from gpusim.uncertainty.table import DATASHEET, FITTED, Row
 
-from .intervals import LEVEL, POOL_SETS, calibration, gpu_of, rows_at, set_of
+from .intervals import LEVEL, class_of, gpu_of, rows_at, set_of
 from .residuals import Residual
 
 Part = Callable[[Residual], str]
-Judged = tuple[Residual, bool]
-#: Quantiles that are tried, in percent.
-_STEP_PERCENT, _MOST = 1, 0.99
+Rule = Callable[[Sequence[Residual]], Sequence[Row]]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A row, and the ``factor`` of the interval that it is judged by."""
+
+    row: Residual
+    factor: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measurement lies within."""
+        return self.row.size <= math.log(self.factor)
+
+    @property
+    def score(self) -> float:
+        """The interval score of its logarithm."""
+        half = math.log(self.factor)
+        return 2 * half + 2 / (1 - LEVEL) * max(0.0, self.row.size - half)
 
 
 @dataclass(frozen=True)
 class Held:
-    """How often intervals held for rows of a class; percents over ``points``, and with each of ``parts`` (sets or GPUs) as one."""
+    """How often intervals held for rows of a class; percents over ``points``, and with each of ``parts`` (sets, GPUs, cells of both) as one; ``half_width_percent``: the median over
+    points of what the interval allows upwards; ``score``: the interval score, each part as one, in percent of the time."""
 
     kind: str
     limiter: str
@@ -34,48 +54,60 @@ class Held:
     points: int
     inside_percent: float
     inside_parts_percent: float
+    half_width_percent: float
+    score: float
 
 
 def judged_by(rows: Sequence[Row], residuals: Iterable[Residual]) -> Iterator[Judged]:
-    """Each residual, and whether the interval that the table has for it holds it: the widest, where its class has too few sets."""
+    """Each residual by the interval that the table has for its class; the widest, where it has none."""
     widest = max((row["factor"] for row in rows), default=math.inf)
-    factors = {(row["kind"], row["limiter"]): row["factor"] for row in rows if not row["coarser"]}
+    factors = {(row["kind"], row["limiter"]): row["factor"] for row in rows}
     for each in residuals:
-        yield each, each.size <= math.log(factors.get((each.kind, each.limiter), widest))
+        yield Judged(each, factors.get((each.kind, class_of(each)), widest))
 
 
-def left_out(known: Sequence[Residual], part: Part, quantile: float, pool_sets: float = POOL_SETS) -> list[Judged]:
-    """Each calibration row, and whether it lies within the interval that would be said with all rows but those of its ``part``."""
+def cell_of(row: Residual) -> str:
+    """A set on a GPU."""
+    return f"{set_of(row)} on {gpu_of(row)}"
+
+
+def left_out(known: Sequence[Residual], *parts: Part, rule: Rule | None = None) -> list[Judged]:
+    """Each calibration row, by the interval that would be said with all rows but those of its part; of several ``parts``, without all rows that share any one with it."""
+    rule = rule or rows_at
+    cells: dict[tuple[str, ...], list[Residual]] = defaultdict(list)
+    for row in known:
+        cells[tuple(part(row) for part in parts)].append(row)
     found = []
-    for name in sorted({part(row) for row in known}):
-        rest = [row for row in known if part(row) != name]
-        found += judged_by(rows_at(rest, quantile, pool_sets), [row for row in known if part(row) == name])
+    for names, own in sorted(cells.items()):
+        rest = [row for row in known if all(part(row) != name for part, name in zip(parts, names, strict=True))]
+        found += judged_by(rule(rest), own)
     return found
+
+
+def _mean_of_parts(judged: Iterable[Judged], part: Part, value: Callable[[Judged], float]) -> float:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for each in judged:
+        groups[part(each.row)].append(value(each))
+    return 100 * float(np.mean([np.mean(own) for own in groups.values()]))
 
 
 def share_percent(judged: Iterable[Judged], part: Part) -> float:
     """The share of rows inside, each part counting as one."""
-    groups: dict[str, list[bool]] = defaultdict(list)
-    for row, inside in judged:
-        groups[part(row)].append(inside)
-    return 100 * sum(sum(each) / len(each) for each in groups.values()) / len(groups)
+    return _mean_of_parts(judged, part, lambda each: each.inside)
 
 
-def calibrated_quantile(known: Sequence[Residual], pool_sets: float = POOL_SETS) -> float:
-    """The least quantile, from LEVEL upwards, at which left-out sets and left-out GPUs lie within at LEVEL; the highest tried, where none does."""
-    for percent in range(round(100 * LEVEL), round(100 * _MOST), _STEP_PERCENT):
-        quantile = percent / 100
-        if all(
-            share_percent(left_out(known, part, quantile, pool_sets), part) >= 100 * LEVEL for part in (set_of, gpu_of)
-        ):
-            return quantile
-    return _MOST
+def rule_of(pool_sets: float) -> Rule:
+    """The table's rule with another weight of all launches."""
+    return lambda known: rows_at(known, pool_sets)
 
 
-def rows_of(residuals: Sequence[Residual]) -> list[Row]:
-    """The table's rows, of all residuals."""
-    known = calibration(residuals)
-    return rows_at(known, calibrated_quantile(known))
+#: What is left out -> the parts, and what counts as one.
+LEFT_OUT: dict[str, tuple[tuple[Part, ...], Part]] = {
+    "set": ((set_of,), set_of),
+    "GPU": ((gpu_of,), gpu_of),
+    "set and GPU": ((set_of, gpu_of), cell_of),
+    "limiter": ((class_of,), class_of),
+}
 
 
 @dataclass(frozen=True)
@@ -94,13 +126,13 @@ class HeldPart:
 def by_part(judged: Iterable[Judged], part: Part) -> list[HeldPart]:
     """A line a part and kind of description."""
     groups: dict[tuple[str, str], list[Judged]] = defaultdict(list)
-    for row, inside in judged:
-        groups[part(row), row.kind].append((row, inside))
+    for each in judged:
+        groups[part(each.row), each.row.kind].append(each)
     found = []
     for (name, kind), own in sorted(groups.items()):
-        size_at = quantile_of(row.size for row, _ in own)
+        size_at = quantile_of(each.row.size for each in own)
         half, most = (100 * math.expm1(size_at(share)) for share in (0.5, LEVEL))
-        found.append(HeldPart(name, kind, len(own), half, most, 100 * sum(ok for _, ok in own) / len(own)))
+        found.append(HeldPart(name, kind, len(own), half, most, 100 * sum(each.inside for each in own) / len(own)))
     return found
 
 
@@ -111,18 +143,18 @@ def quantile_of(values: Iterable[float]) -> Callable[[float], float]:
 
 
 def held(judged: Iterable[Judged], part: Part) -> list[Held]:
-    """The shares by kind and limiter, of each kind, and of all."""
+    """The shares by kind and limiter, of each kind, of each limiter, and of all."""
     every = list(judged)
     found = []
     for kind in (FITTED, DATASHEET, "all"):
-        for limiter in (*map(str, Limiter), "all"):
-            own = [(row, ok) for row, ok in every if kind in ("all", row.kind) and limiter in ("all", row.limiter)]
-            if not own or (kind == "all" and limiter != "all"):
+        for name in (*CLASSES, "all"):
+            own = [each for each in every if kind in ("all", each.row.kind) and name in ("all", class_of(each.row))]
+            if not own:
                 continue
             found.append(
                 Held(
-                    kind, limiter, len({part(row) for row, _ in own}), len(own), 100 * sum(ok for _, ok in own) / len(own),
-                    share_percent(own, part),
+                    kind, name, len({part(each.row) for each in own}), len(own), 100 * sum(each.inside for each in own) / len(own),
+                    share_percent(own, part), 100 * (float(np.median([each.factor for each in own])) - 1), _mean_of_parts(own, part, lambda each: each.score),
                 )
             )  # fmt: skip
     return found

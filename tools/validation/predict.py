@@ -23,7 +23,7 @@ import numpy as np
 
 import gpusim
 from gpusim.cases.run_case import run_case
-from gpusim.engine.result import LaunchResult, Result
+from gpusim.engine.result import LaunchResult, Result, tensor_formats
 from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
@@ -52,13 +52,14 @@ DEPTH_BUDGET, LEAST_SMS_OF_A_PRODUCT = 5, 8
 @dataclass(frozen=True)
 class Prediction:
     """``time_us`` of the whole launch; ``error_us`` that sampling claims, None where nothing was left out by it; ``scaled``: what stands for
-    what, in words; the rest is what the model says of the part that ran."""
+    what, in words; ``tensor``: formats that it multiplies on tensor cores, joined by ``+``; the rest is what the model says of the part that ran."""
 
     time_us: float
     error_us: float | None
     scaled: str
     bound_by: str
     limiter: str
+    tensor: str
     roof: str
     roof_percent: float
     stalls: dict[str, float]
@@ -259,6 +260,7 @@ def _described(
         scaled=scaled,
         bound_by=found.bound_by,
         limiter=str(found.limiter),
+        tensor="+".join(sorted({name for each in result.launches for name in tensor_formats(each)})),
         roof=found.roof,
         roof_percent=found.roof_percent,
         stalls={name: round(100 * cycles / total, 1) for name, cycles in result.stalls.items() if cycles > total / 200},

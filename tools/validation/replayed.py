@@ -15,6 +15,7 @@ from pathlib import Path
 from gpusim.compare.error import higher_is_faster
 from gpusim.compare.replay import REPLAYS
 from gpusim.compare.run import WatchedBench
+from gpusim.engine.result import tensor_formats
 from gpusim.errors import GpusimError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import say
@@ -28,12 +29,13 @@ _REPLAYS = sorted((Path(__file__).parents[2] / "gpusim" / "compare").glob("repla
 @dataclass(frozen=True)
 class Replayed:
     """``simulated`` in the point's unit; ``limiter``: what bound the run that it came from (:class:`gpusim.uncertainty.limiters.Limiter`);
-    ``cpu_s``: processor seconds that it took when it was simulated."""
+    ``cpu_s``: processor seconds that it took when it was simulated; ``tensor``: formats of its products on tensor cores, joined by ``+``."""
 
     point: PublishedPoint
     simulated: float
     limiter: str
     cpu_s: float
+    tensor: str
 
     @property
     def time_ratio(self) -> float:
@@ -58,6 +60,9 @@ def replayed(spec: GpuSpec, points: Sequence[PublishedPoint], keeps_clock: bool 
                 say(f"{spec.name} {point.series} {point.point}: {error}")
                 continue
             found = {"simulated": simulated, "limiter": str(bench.last[0].bound.limiter)}
+            found["tensor"] = "+".join(
+                sorted({name for each in bench.last[0].launches for name in tensor_formats(each)})
+            )
             found[kept.CPU_S] = round(time.process_time() - begun, 2)
             kept.write_values(key, found)
-        yield Replayed(point, found["simulated"], found["limiter"], found.get(kept.CPU_S, 0.0))
+        yield Replayed(point, found["simulated"], found["limiter"], found.get(kept.CPU_S, 0.0), found.get("tensor", ""))

@@ -26,7 +26,7 @@ FILE = Path(__file__).parents[2] / "traces" / "residuals" / "residuals.csv"
 @dataclass(frozen=True)
 class Residual:
     """``time_ratio``: predicted over measured time; ``source``: ``published`` or an external set; ``cpu_s``: processor seconds that the
-    prediction took, 0 where that was not recorded."""
+    prediction took, 0 where that was not recorded; ``tensor``: formats that it multiplied on tensor cores, joined by ``+``, empty where it did not use them."""
 
     source: str
     kind: str
@@ -38,6 +38,7 @@ class Residual:
     half: str
     time_ratio: float
     cpu_s: float = 0.0
+    tensor: str = ""
 
     @property
     def group(self) -> tuple[str, str]:
@@ -66,11 +67,12 @@ def _row(values: dict[str, str]) -> Residual:
         **{
             each.name: values[each.name]
             for each in fields(Residual)
-            if each.name not in ("held_out", "time_ratio", "cpu_s")
+            if each.name not in ("held_out", "time_ratio", "cpu_s", "tensor")
         },
         held_out=int(values["held_out"]),
         time_ratio=float(values["time_ratio"]),
         cpu_s=float(values.get("cpu_s") or 0),
+        tensor=values.get("tensor") or "",
     )
     if row.kind not in (FITTED, DATASHEET) or row.time_ratio <= 0:
         raise ValueError(f"{values}")

@@ -1,0 +1,143 @@
+"""Figures of library kernels on a GPU of a generation that no table names: worked out from its description.
+
+Mental model: what a library's kernels cost beside their arithmetic is either a time (a launch, a block's start, an epilogue, adding up parts), which GPUs have alike, a share of a
+described rate, or follows from how the tensor cores are fed: how much a tile's operands take of shared memory's port, how long a warp waits between steps. ``described.toml`` has
+the few constants and what they were set from; the tiles are those of the newest generation whose tensor cores are fed alike (``library.toml``).
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.library import Library, Tile, is_known, kernels_of, library_of, newest_kernels
+from gpusim.tile.machine import tile_machine
+
+_FILE = Path(__file__).with_name("described.toml")
+_ELEMENT_BYTES = 2
+#: Operands of products that rows have been measured of on GPUs of several generations.
+_DTYPES = ("bf16", "fp16")
+#: What shared memory reads or writes a cycle: 32 banks of 4 bytes.
+_SHARED_BYTES_PER_CYCLE = 128
+#: Results of a warp of mma.sync (64 x 64), and of warps that a block has at least.
+_WARP_OUTPUTS, _LEAST_WARPS = 4096, 4
+#: Rows of a product of a warp group (wgmma).
+_GROUP_ROWS = 64
+#: Rows of a product on tensor memory.
+_MEMORY_ROWS = 128
+#: Of the tiles of a library: the least outputs of each figure's, and one beyond the most.
+_RATES = {
+    "rate_small": (0, 8192),
+    "rate_medium": (8192, 16384),
+    "rate_large": (16384, 24576),
+    "rate_largest": (24576, 1 << 31),
+}
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Of ``described.toml``; units in the names, shares are of 1. ``fill_share``: of the described rate at which an SM takes lines from L2 by loads;
+    ``step_cycles``, ``epilogue_elements_per_cycle`` and ``shared_loads``: of kernels whose operands the tensor cores read from shared memory themselves;
+    ``warps_l2_rate_share``, ``warps_epilogue_elements_per_cycle``: of kernels of warps, whose lanes load and store themselves."""
+
+    launch_ns: float
+    block_start_ns: float
+    epilogue_ns: float
+    split_k_ns: float
+    dram_share: float
+    l2_rate_share: float
+    l2_share: float
+    fill_share: float
+    rate: float
+    step_cycles: float
+    epilogue_elements_per_cycle: float
+    shared_loads: float
+    warps_l2_rate_share: float
+    warps_epilogue_elements_per_cycle: float
+
+
+@functools.cache
+def constants_of(table: str = "all") -> Constants:
+    """A table of the file: "all", or "without_hopper" and so on, which rows of that generation did not set. Raises SpecError for one that it has not."""
+    tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    if table not in tables:
+        raise SpecError(f"{_FILE.name} has no table {table!r}: it has {', '.join(sorted(tables))}")
+    row = tables[table]
+    if set(row) != {each.name for each in fields(Constants)}:
+        raise SpecError(
+            f"{_FILE.name}, {table}: its figures are not {', '.join(each.name for each in fields(Constants))}"
+        )
+    return Constants(**row)
+
+
+def library_on(spec: GpuSpec, dtype: str = "bf16") -> Library:
+    """Whose kernels multiply operands of ``dtype`` (a row of ``library.toml``) on ``spec``: those that its generation is known to run, or, of 16-bit operands on
+    a generation that no table names, what its description says."""
+    if dtype in _DTYPES and not is_known(spec.generation):
+        return described_library(spec)
+    return library_of(kernels_of(spec), dtype)
+
+
+def described_library(spec: GpuSpec, constants: Constants | None = None) -> Library:
+    """The kernels of 16-bit products on ``spec``, as its description and ``constants`` (those of all measured rows) have them."""
+    used = constants or constants_of()
+    feed = library_of(newest_kernels(spec))
+    ghz = spec.clock_hz / 1e9
+    of_warps = not (spec.tensor_memory.columns_per_cycle or spec.tensor.warpgroup_f16_macs_per_cycle)
+    flops_per_cycle = tile_machine(spec, "fp16").flops_per_cycle
+    tiles = feed.tiles
+    if of_warps:
+        # Between steps a warp passes a barrier, loads its operands and waits for its first product.
+        waited = spec.l1.barrier_latency_cycles + spec.l1.shared_latency_cycles + spec.pipes["tensor"].latency_cycles
+        tiles = tuple(replace(tile, step_cycles=float(waited)) for tile in tiles)
+    rates = {}
+    for name, (least, beyond) in _RATES.items():
+        found = [_fed_share(spec, tile, flops_per_cycle, of_warps) for tile in tiles if least <= tile.outputs < beyond]
+        rates[name] = min(used.rate, sum(found) / len(found)) if found else used.rate
+    return replace(
+        feed,
+        generation=f"described {spec.name}",
+        tiles=tiles,
+        launch_ns=used.launch_ns,
+        block_start_cycles=used.block_start_ns * ghz,
+        epilogue_cycles=used.epilogue_ns * ghz,
+        split_k_cycles=used.split_k_ns * ghz,
+        dram_share=used.dram_share,
+        l2_rate_share=used.warps_l2_rate_share if of_warps else used.l2_rate_share,
+        l2_share=used.l2_share,
+        fill_bytes_per_cycle=used.fill_share * spec.l1.fill_bytes_per_cycle,
+        step_cycles=used.step_cycles,
+        epilogue_elements_per_cycle=(
+            used.warps_epilogue_elements_per_cycle if of_warps else used.epilogue_elements_per_cycle
+        ),
+        fed_bytes_per_cycle=_ELEMENT_BYTES * flops_per_cycle,
+        shared_loads=1.0 if of_warps else used.shared_loads,
+        **rates,
+    )
+
+
+def _fed_share(spec: GpuSpec, tile: Tile, flops_per_cycle: float, of_warps: bool) -> float:
+    """Of the tensor cores' peak, what a tile's inner loop can reach: shared memory's port writes each operand once, and reads it for each warp of the same rows or columns, or for each
+    warp group's product; products on tensor memory read their operands beside it, and have 128 rows whatever the tile's."""
+    # Results of few rows are worked out with operands exchanged.
+    long, short = (tile.columns, tile.rows) if tile.rows < _GROUP_ROWS else (tile.rows, tile.columns)
+    row_bytes = tile.depth * _ELEMENT_BYTES
+    work_cycles = 2.0 * tile.outputs * tile.depth / flops_per_cycle
+    if spec.tensor_memory.columns_per_cycle:
+        products = -(-long // _MEMORY_ROWS)
+        operand_cycles = (
+            products * (min(long, _MEMORY_ROWS) + short) * row_bytes / spec.tensor_memory.shared_bytes_per_cycle
+        )
+        return min(1.0, work_cycles / max(operand_cycles, work_cycles * products * _MEMORY_ROWS / long))
+    if of_warps:
+        warps = max(_LEAST_WARPS, tile.outputs // _WARP_OUTPUTS)
+        down = min(warps, max(1, round((warps * tile.rows / tile.columns) ** 0.5)))
+        read = tile.rows * (warps // down) + tile.columns * down
+    else:
+        read = long + short * max(1, long // _GROUP_ROWS)
+    moved_cycles = (read + tile.rows + tile.columns) * row_bytes / _SHARED_BYTES_PER_CYCLE
+    return min(1.0, work_cycles / moved_cycles)
