@@ -36,7 +36,7 @@ from operators.measured import find_file
 from gpusim.gpus.load import load_gpu
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.tile.attention import attention_library_of
+from gpusim.tile.attention import AttentionShape, attention_library_of, one_head_a_block
 from gpusim.tile.attention_context import context_library_of
 from gpusim.tile.described import constants_of, described_library
 from gpusim.tile.library import library_of
@@ -100,6 +100,22 @@ def by_figure(operator: str, folder: Path, gpu: str, count: int) -> list[dict[st
     return [ends[0], *(row for _, row in single), ends[1]]
 
 
+def framework_rows(folder: Path, gpu: str, final: bool, count: int) -> list[dict[str, object]]:
+    """Of TensorRT-LLM's two kinds of generation kernels, which follow rules of their source: a row for the other generation's figures of each."""
+    generation, other = HELD_OUT[gpu]
+    file, spec, rows = folder / OPERATORS["generation"][1], load_gpu(gpu), []
+    shapes = tile_attention.measured_shapes(file, gpu, "trtllm", final, count)
+    known = attention_library_of(generation, "trtllm")
+    alone = np.array([
+        one_head_a_block(spec, AttentionShape(batch, step + 1, *heads, framework="trtllm"), known)
+        for batch, step, *heads in shapes[list(tile_attention.SHAPE["generation"])].astype(int).itertuples(index=False)
+    ])  # fmt: skip
+    for kind, inside, of in (("shared heads", ~alone, ()), ("one head a block", alone, ("each_head",))):
+        off = tile_attention.errors(gpu, shapes[inside], attention_library_of(other, "trtllm", of), "trtllm")
+        rows.append(_row(f"generation, trtllm, {kind}", gpu, other, off))
+    return rows
+
+
 def bands(
     operators: tuple[str, ...], folder: Path, final: bool, count: int
 ) -> tuple[dict[str, dict[str, dict[str, float]]], list[dict[str, object]]]:
@@ -124,6 +140,9 @@ def bands(
             is_gemm = operator == "gemm"
             found = tile_gemm.band_rows(shapes, off) if is_gemm else tile_attention.band_rows(operator, shapes, off)
             _widen(kept[operator], found)
+    if "generation" in operators:
+        for gpu in ("a100_80gb", "h100"):
+            printed += framework_rows(folder, gpu, final, count)
     return {operator: regions for operator, regions in kept.items() if regions}, printed
 
 

@@ -8,7 +8,7 @@ import click
 
 from gpusim.collective.shape import LIBRARIES
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, set_option
+from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
 
 _PATHS = click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))  # fmt: skip
 
@@ -49,8 +49,11 @@ def replay(
 @click.option("-o", "--output", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write into.")  # fmt: skip
 @gpu_option("h100")
 @set_option()
+@power_limit_option
 @done_by("replaying")
-def durations(paths: tuple[Path, ...], output: Path, gpu: str, settings: tuple[str, ...]) -> None:
+def durations(
+    paths: tuple[Path, ...], output: Path, gpu: str, settings: tuple[str, ...], power_limit_watts: float | None
+) -> None:
     """Fill Chakra execution traces (.et) with durations of their computations on a GPU, projected from shapes, operations and bytes.
 
     All else of a trace stays as it is, and so do durations of nodes of which nothing is known; those are named. What is written simulators like ASTRA-sim read.

@@ -45,14 +45,16 @@ def replay(
         )
 
 
-def durations(paths: tuple[Path, ...], output: Path, gpu: str, settings: tuple[str, ...]) -> None:
+def durations(
+    paths: tuple[Path, ...], output: Path, gpu: str, settings: tuple[str, ...], power_limit_watts: float | None
+) -> None:
     spec = override_gpu(load_gpu(gpu), settings)
     written: list[tuple[Path, bytes]] = []
     ways: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     with shown():
         for rank, path in _files(paths).items():
-            found = projected_durations(spec, read_trace(path, rank))
+            found = projected_durations(spec, read_trace(path, rank), power_limit_watts)
             ways += found.ways
             unknown += found.unknown
             written.append((output / path.name, b"".join(with_durations(path, found.seconds))))

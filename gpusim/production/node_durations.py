@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpusim.energy.power import power_limit
 from gpusim.errors import SpecError
 from gpusim.execution.trace import ExecutionTrace, Node
 from gpusim.gpus.spec import GpuSpec
@@ -34,9 +35,11 @@ class Durations:
     unknown: Counter[str]
 
 
-def projected_durations(spec: GpuSpec, trace: ExecutionTrace) -> Durations:
-    """Of the trace's computations on the GPU."""
-    prices, nodes = Prices(spec), {node.id: node for node in trace.nodes}
+def projected_durations(spec: GpuSpec, trace: ExecutionTrace, limit_watts: float | None = None) -> Durations:
+    """Of the trace's computations on the GPU; ``limit_watts``: another power limit than the board's. Raises SpecError for a limit below what idles."""
+    if limit_watts is not None:
+        power_limit(spec, limit_watts)  # refused here, where one node's refusal would pass for an unknown product
+    prices, nodes = Prices(spec, limit_watts=limit_watts), {node.id: node for node in trace.nodes}
     kernels: Counter[int] = Counter()
     above: dict[int, int] = {}
     for node in trace.nodes:
@@ -66,7 +69,7 @@ def _projected(spec: GpuSpec, prices: Prices, shaped: Node, node: Node) -> tuple
         except SpecError:
             continue  # the GPU has no such product
     if node.operations or node.moved_bytes:
-        return "operations and bytes", _bound(spec, node)
+        return "operations and bytes", _bound(spec, prices, node)
     return "", None
 
 
@@ -86,9 +89,9 @@ def _operators(node: Node) -> Iterable[tuple[str, Shape]]:
         return  # sizes that no operator has
 
 
-def _bound(spec: GpuSpec, node: Node) -> float:
+def _bound(spec: GpuSpec, prices: Prices, node: Node) -> float:
     """The slower of its bytes and its operations, at the rate that large products reach."""
     library, machine = library_of(kernels_of(spec)), tile_machine(spec, "bf16")
     rate = machine.sm_count * machine.flops_per_cycle * library.rate_largest * machine.clock_hz
-    moved = Prices(spec).of(MemoryOp("copy", node.moved_bytes, 0.0, cold=True)).seconds
+    moved = prices.of(MemoryOp("copy", node.moved_bytes, 0.0, cold=True)).seconds
     return max(moved, 1e-9 * library.launch_ns + node.operations / rate)

@@ -97,6 +97,7 @@ class AttentionLibrary:
 
     rule: str
     query_rows: int
+    least_rows: int
     kv_columns: int
     blocks_per_sm: int
     splits_single_heads: int
@@ -215,7 +216,7 @@ def project_attention(
     step_flops = 4.0 * used.query_rows * split.columns * shape.head_dim
     arithmetic = step_flops * split.blocks_per_sm / machine.flops_per_cycle if used.rule != "mmha" else 0.0
     step = max(step_bytes / used.block_bytes_per_cycle, used.step_cycles, arithmetic)
-    start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
+    start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz) if used.clock_mhz else used.start_cycles
     if shape.keys < shape.kv_length and shape.head_dim <= _NARROW_HEAD:
         step = max(step, used.narrow_window_step_cycles)
     steps = split.first_step if all_steps == 1 else -(-all_steps // parts)
@@ -247,7 +248,8 @@ def project_attention(
     l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
     # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a single head works lane by lane on what there is.
     tiles = blocks * max(parts, all_steps) * split.columns
-    executed = 0.0 if each_head else 4.0 * used.query_rows * tiles * shape.head_dim
+    rows = min(used.query_rows, -(-group // used.least_rows) * used.least_rows)
+    executed = 0.0 if each_head else 4.0 * rows * tiles * shape.head_dim
     vector_flops = SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim)
 
     def seconds_at(clock_share: float) -> float:

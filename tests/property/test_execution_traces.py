@@ -17,7 +17,7 @@ from gpusim.collective.figures import figures_of
 from gpusim.collective.node import node_of
 from gpusim.collective.project import time_of
 from gpusim.collective.shape import Collective
-from gpusim.errors import ExecutionTraceError, GpusimError, UsageError
+from gpusim.errors import ExecutionTraceError, GpusimError, SpecError, UsageError
 from gpusim.execution.chakra_file import read_groups, read_trace, with_durations, written
 from gpusim.execution.interference import Beside, beside_of, rates_by_figures
 from gpusim.execution.replay import replayed
@@ -414,6 +414,10 @@ def test_durations_follow_shapes_operations_and_bytes(tmp_path: Path) -> None:
     _, _, kernel, _, unknown = decoded(b"".join(with_durations(path, found.seconds)))
     assert kernel.duration_micros == round(1e6 * gemm) and unknown.duration_micros == 6
     assert {each.name for each in unknown.attr} == {"is_cpu_op", "extra"}
+    held = projected_durations(H100, read_trace(path, 0), 300.0)
+    assert held.seconds[2] > 1.1 * gemm and held.seconds[3] == pytest.approx(found.seconds[3], rel=0.1)
+    with pytest.raises(SpecError, match="limit"):
+        projected_durations(H100, read_trace(path, 0), 10.0)
 
 
 @pytest.fixture

@@ -103,9 +103,9 @@ def test_keys_that_heads_share_come_once_from_memory_and_once_for_each_from_l2_w
 
 def test_keys_that_a_model_generates_with_come_from_dram_even_where_they_would_fit_into_l2():
     warm, cold = (
-        project_attention_op(H100, AttentionOp("generation", 8, 1, 2048, 32, 8, 128, cold=cold)) for cold in (False, True)
+        project_attention_op(H100, AttentionOp("generation", 1, 1, 2048, 32, 8, 128, cold=cold)) for cold in (False, True)
     )  # fmt: skip
-    assert warm.dram_bytes < cold.dram_bytes == 2 * 2 * 8 * 8 * 2048 * 128
+    assert warm.dram_bytes < cold.dram_bytes == 2 * 2 * 8 * 2048 * 128
     plan = Plan("decode", batch=4, sequence=256)
     found = layer_operators(decoder_of("llama3_8b"), plan, steps_of(plan)[0], Kind(False, 0))
     assert [each.op.cold for each in found if each.name == "attention"] == [True]
