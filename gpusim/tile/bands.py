@@ -74,7 +74,7 @@ def _other_figures() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
-    """Of a generation that takes another's figures: no narrower than ``least``; of operators measured on one generation alone, as the widest of all with another's figures."""
+    """Of a generation that takes another's figures: no narrower than ``least``; of operators measured on one generation alone, what holds four of five of all factors with another's figures."""
     known = _other_figures()
     every = [row["factor"] for regions in known.values() for row in regions.values()]
     rows = known.get(operator, {})
@@ -83,7 +83,7 @@ def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
         factor = rows.get(region, {"factor": max(row["factor"] for row in rows.values())})["factor"]
     else:
         whose, factor = (
-            "the operator that is farthest off with each other's figures",
+            "four of five operators and sizes at most are with each other's figures",
             float(np.quantile(every, LEVEL_PERCENT / 100)),
         )
     return Band(
