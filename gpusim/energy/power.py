@@ -6,10 +6,11 @@ goes with a power of the clock, as the voltage follows it. The limit acts on lau
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpusim.energy.figures import figures_for
+from gpusim.energy.figures import figures_for, knows_energy
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
@@ -51,9 +52,9 @@ class PowerLimit:
 
 def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit | None:
     """The limit of the GPU's board, or ``limit_watts``; None where none is known. Raises SpecError for a limit that is not above what the GPU takes at
-    rest, or a generation of which nothing is known."""
+    rest, or one asked for where nothing is known of the generation's energy."""
     watts = spec.board.power_limit_watts if limit_watts is None else limit_watts
-    if not watts:
+    if not watts or math.isinf(watts) or (limit_watts is None and not knows_energy(spec)):
         return None
     figures = figures_for(spec)
     static_watts = figures.constant_watts + figures.leakage_watts
