@@ -12,8 +12,7 @@ import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from statistics import quantiles
 
 _FILE = Path(__file__).with_name("gemm_errors.json")
 _ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
@@ -84,7 +83,7 @@ def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
     else:
         whose, factor = (
             "four of five operators and sizes at most are with each other's figures",
-            float(np.quantile(every, LEVEL_PERCENT / 100)),
+            quantiles(every, n=100, method="inclusive")[LEVEL_PERCENT - 1],
         )
     return Band(
         max(least, factor), 0, False, f"not validated, outside of what was measured: no measured {what}; as {whose}"

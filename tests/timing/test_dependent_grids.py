@@ -208,8 +208,8 @@ def test_a_recorded_launch_keeps_that_it_is_dependent_and_overlaps_when_simulate
 
 def test_the_interval_of_an_overlapped_launch_says_that_none_was_measured() -> None:
     first, second = (one.result for one in chain(grid(go=0), grid(wait=0)).grids)
-    assert first.interval and "no measured launches overlapped" not in first.interval.outside
-    assert second.interval and "no measured launches overlapped" in second.interval.outside
+    assert first.interval and "no measured run overlapped programmatic dependent launches" not in first.interval.outside
+    assert second.interval and "no measured run overlapped programmatic dependent launches" in second.interval.outside
     assert second.interval.low_us < second.time_us < second.interval.high_us
 
 
