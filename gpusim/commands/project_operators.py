@@ -7,6 +7,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
+from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.formats import FORMATS
 
 _COUNT = click.IntRange(1, (1 << 31) - 1)
@@ -50,8 +51,8 @@ _COUNT = click.IntRange(1, (1 << 31) - 1)
 @click.option("--kv-dtype", type=click.Choice(("bf16", "fp16", "fp8")), help="Of the cache; as --dtype if not given.")
 @click.option(
     "--framework",
-    type=click.Choice(("vllm", "sglang", "trtllm")),
-    default="vllm",
+    type=click.Choice(FRAMEWORKS),
+    default=FRAMEWORKS[0],
     show_default=True,
     help="Whose kernels; not with --kind mla.",
 )

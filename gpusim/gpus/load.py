@@ -84,7 +84,8 @@ def own_claims(name_or_path: str | Path) -> dict[str, Claim]:
     path = locate(name_or_path)
     if path.parent == _FOLDER:
         return {}
-    below = claims_of(locate(built_in_of(name_or_path))) if built_in_of(name_or_path) in list_gpus() else {}
+    base = built_in_of(name_or_path)
+    below = claims_of(locate(base)) if base in list_gpus() else {}
     return {key: claim for key, claim in claims_of(path).items() if claim != below.get(key)}
 
 

@@ -84,9 +84,9 @@ def _facts(
 ) -> list[tuple[str, str, str]]:
     """Name, what is said, and what is said with values changed where that is another."""
     other = dict(lines_of(changed)) if changed is not None else {}
-    lines = lines_of(found)
-    added = [(name, "", text) for name, text in other.items() if name not in dict(lines)]
-    return [(name, text, "" if other.get(name, text) == text else other[name]) for name, text in lines] + added
+    own = dict(lines_of(found))
+    added = [(name, "", text) for name, text in other.items() if name not in own]
+    return [(name, text, "" if other.get(name, text) == text else other[name]) for name, text in own.items()] + added
 
 
 def _prompts(found: RequestProjection) -> str:

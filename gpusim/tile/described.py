@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.library import Library, Tile, is_known, kernels_of, library_of, newest_kernels
+from gpusim.tile.library import RATES, Library, Tile, is_known, kernels_of, library_of, newest_kernels
 from gpusim.tile.machine import tile_machine
 
 _FILE = Path(__file__).with_name("described.toml")
@@ -29,13 +29,6 @@ _WARP_OUTPUTS, _LEAST_WARPS = 4096, 4
 _GROUP_ROWS = 64
 #: Rows of a product on tensor memory.
 _MEMORY_ROWS = 128
-#: Of the tiles of a library: the least outputs of each figure's, and one beyond the most.
-_RATES = {
-    "rate_small": (0, 8192),
-    "rate_medium": (8192, 16384),
-    "rate_large": (16384, 24576),
-    "rate_largest": (24576, 1 << 31),
-}
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,7 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
         waited = spec.l1.barrier_latency_cycles + spec.l1.shared_latency_cycles + spec.pipes["tensor"].latency_cycles
         tiles = tuple(replace(tile, step_cycles=float(waited)) for tile in tiles)
     rates = {}
-    for name, (least, beyond) in _RATES.items():
+    for name, (least, beyond) in RATES.items():
         found = [_fed_share(spec, tile, flops_per_cycle, of_warps) for tile in tiles if least <= tile.outputs < beyond]
         rates[name] = min(used.rate, sum(found) / len(found)) if found else used.rate
     return replace(

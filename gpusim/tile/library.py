@@ -52,6 +52,15 @@ SCALE_ROWS = 4
 SCALE_DEPTH = 128
 
 
+#: Share of the peak -> the least outputs of the tiles that it is of, and one beyond the most.
+RATES = {
+    "rate_small": (0, 8192),
+    "rate_medium": (8192, 16384),
+    "rate_large": (16384, 24576),
+    "rate_largest": (24576, 1 << 31),
+}
+
+
 @dataclass(frozen=True)
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
@@ -110,11 +119,7 @@ class Library:
 
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""
-        if outputs < 8192:
-            return self.rate_small
-        if outputs < 16384:
-            return self.rate_medium
-        return self.rate_large if outputs < 24576 else self.rate_largest
+        return next(getattr(self, name) for name, (_, beyond) in RATES.items() if outputs < beyond)
 
 
 @functools.cache
