@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gpusim.collective.node import Node
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
 from gpusim.gpus.spec import GpuSpec
@@ -37,10 +36,10 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
 
 
 class Prices:
-    """Projections on ``spec``, by shape. ``node``: other links than the GPU's own; ``limit_watts``: another power limit than the board's, of each GPU."""
+    """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU."""
 
-    def __init__(self, spec: GpuSpec, node: Node | None = None, limit_watts: float | None = None) -> None:
-        self.spec, self.node, self.limit_watts = spec, node, limit_watts
+    def __init__(self, spec: GpuSpec, limit_watts: float | None = None) -> None:
+        self.spec, self.limit_watts = spec, limit_watts
         self._known: dict[Shape, Projection] = {}
         self._has_bf16 = has_products(spec, "bf16")
 
@@ -51,7 +50,7 @@ class Prices:
         found = self._known.get(op)
         if found is None:
             if isinstance(op, Collective):
-                found = project_collective(self.spec, op, self.node)
+                found = project_collective(self.spec, op)
             else:
                 found = _PROJECT[type(op)](self.spec, op, self.limit_watts)
             self._known[op] = found
