@@ -23,7 +23,7 @@ from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.regress.rerun import REQUEST, simulation_request
 from gpusim.report.attribution import by_instruction, by_line
-from gpusim.report.power import within_power
+from gpusim.report.power import over_the_boards_limit, within_power
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.simulation import simulation_text
 from gpusim.report.timeline import write_timeline
@@ -121,6 +121,7 @@ def simulate(
         explanation=explanation,
         advice=advice,
         details=details,
+        power=over_the_boards_limit(result) if power_limit_watts is None else "",
     )
     with open_output(output) as write:
         write(text)

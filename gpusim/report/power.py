@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpusim.energy.figures import knows_energy
 from gpusim.energy.power import PowerLimit, power_limit
 from gpusim.engine.result import Result
 from gpusim.gpus.clock import at_clock
@@ -57,6 +58,23 @@ def within_power(simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_wat
         result = simulate(at_clock(spec, share * spec.clock_hz))
         watts = _watts(result, spec, limit, share)
     return Held(result, share, watts, described, limit.limit_watts)
+
+
+def over_the_boards_limit(result: Result) -> str:
+    """That the launches take more at the described clock than the board may, and about which clock it would hold if they were repeated without pauses; empty where they do
+    not, or nothing is known of it. A launch alone is over before the board's control acts."""
+    limit = power_limit(result.spec) if knows_energy(result.spec) else None
+    if limit is None:
+        return ""
+    watts = _watts(result, result.spec, limit, 1.0)
+    share = limit.clock_share(watts - limit.static_watts)
+    if share > 1.0 - _NEAR:
+        return ""
+    megahertz = result.clock_hz / 1e6
+    return (
+        f"{watts:.0f} W at {megahertz:.0f} MHz, over the board's {limit.limit_watts:.0f} W: repeated without pauses about {share * megahertz:.0f} MHz would be held"
+        " (--power-limit-watts board simulates it; guessed energies)"
+    )
 
 
 def _watts(result: Result, spec: GpuSpec, limit: PowerLimit, share: float) -> float:

@@ -10,8 +10,10 @@ import gpusim
 from gpusim.engine.result import Result
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.report.power import within_power
+from gpusim.report.power import over_the_boards_limit, within_power
+from gpusim.report.simulation import simulation_text
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 #: Of a whole GPU, of which four of 132 SMs are busy.
@@ -55,6 +57,20 @@ def test_a_limit_that_is_reached_is_held_at_a_lower_clock(trace: gpusim.Trace) -
     # Power goes with the clock to the power 2.5 where SMs bound the launch.
     assert held.clock_share == pytest.approx(0.6**0.4, rel=0.05)
     assert held.result.time_us > free.result.time_us
+
+
+def test_what_a_board_may_not_take_for_long_is_said_with_the_clock_that_it_would_hold(trace: gpusim.Trace) -> None:
+    spec = load_gpu("h200")
+    free = within_power(lambda at: gpusim.simulate(trace, at), spec)
+    assert over_the_boards_limit(free.result) == ""
+    watts = STATIC_WATTS + 0.6 * (free.watts - STATIC_WATTS)
+    small = gpusim.simulate(trace, override_gpu(spec, [f"board.power_limit_watts={watts}"]))
+    said = over_the_boards_limit(small)
+    assert f"over the board's {watts:.0f} W" in said
+    megahertz = float(said.partition("about ")[2].split()[0])
+    assert megahertz == pytest.approx(0.6**0.4 * spec.clock_hz / 1e6, rel=0.01)
+    assert f"power     {said}" in simulation_text(small, "table", power=said)
+    assert "over the board" not in simulation_text(free.result, "table")
 
 
 def test_a_limit_below_what_idles_is_refused(trace: gpusim.Trace) -> None:
