@@ -6,7 +6,7 @@ Mental model: every token goes to ``top_k`` experts; its row is taken once for e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
@@ -20,7 +20,7 @@ from gpusim.tile.machine import tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.moe_library import MoeLibrary, kind_of, moe_library_of
 from gpusim.tile.projection import Projection
-from gpusim.tile.routing import all_expert_rows, dispatched_tokens
+from gpusim.tile.routing import all_expert_rows, dispatched_tokens, even_expert_rows
 
 #: Elements of a row that vector loads want a multiple of.
 _VECTOR_ELEMENTS = 16
@@ -96,9 +96,10 @@ def project_moe(
     )  # fmt: skip
     activation = MemoryOp("activation", 2.0 * held * widths * inside, known.a_bytes * held * inside, held)
     summing = MemoryOp("copy", 2.0 * held * op.hidden, 2.0 * tokens * op.hidden, tokens)
+    even = even_expert_rows(op.tokens, op.experts, op.top_k, op.ep) if used.tuned_evenly else groups
     parts = [
-        _product(spec, up, product, limit_watts), project_memory(spec, activation, limit_watts=limit_watts),
-        _product(spec, down, product, limit_watts), project_memory(spec, summing, limit_watts=limit_watts),
+        _product(spec, up, _tuned(spec, up, product, even), limit_watts), project_memory(spec, activation, limit_watts=limit_watts),
+        _product(spec, down, _tuned(spec, down, product, even), limit_watts), project_memory(spec, summing, limit_watts=limit_watts),
     ]  # fmt: skip
     zeros_bytes = 2.0 * (held - rows) * (widths * inside + op.hidden)
     zeros_seconds = zeros_bytes / (machine.dram_bytes_per_cycle * machine.clock_hz)
@@ -150,6 +151,14 @@ def _loaded_elements(shape: GemmShape, tile: Tile) -> float:
     """Of both operands by all blocks, those beyond the product's end included, which are masked."""
     tiles = shape.tiles(tile.rows) * -(-shape.columns // tile.columns)
     return float(tiles * -(-shape.depth // tile.depth) * (tile.rows + tile.columns) * tile.depth)
+
+
+def _tuned(spec: GpuSpec, shape: GemmShape, library: Library, even: tuple[int, ...]) -> Library:
+    """``library`` with the one tile that is fastest where experts have the rows ``even``, or as it is where these are the shape's own."""
+    if even == shape.group_rows or len(library.tiles) == 1:
+        return library
+    found = project_gemm(spec, replace(shape, rows=sum(even), group_rows=even), library)
+    return replace(library, tiles=(replace(found.tile, one_wave=False),))
 
 
 def _product(spec: GpuSpec, shape: GemmShape, library: Library, limit_watts: float | None) -> Projection:

@@ -26,7 +26,7 @@ _FILE = Path(__file__).with_name("moe.toml")
 _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 #: Figures of moe.toml that are not the products'.
 _OWN = (
-    "routing_ns", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps",
+    "routing_ns", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
 )  # fmt: skip
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
@@ -60,7 +60,8 @@ class MoeLibrary:
     if its rows are another GPU's. ``element_cycles``: of an SM for each element of a tile's operands where rows that are no multiple of 16 elements make lanes load them one by one
     (Triton's specialisation of arguments; 0: they never do). ``rule``: of which the first that holds is taken, whatever the shape; without any the tile is chosen as for dense products. ``searched``: 1
     where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at which cycles of a block's start, its epilogue and blocks without work are counted: they keep their
-    time on others (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and shares of the peak are of theirs."""
+    time on others (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and shares of the peak are of theirs. ``tuned_evenly``: 1
+    where the tile is the one that is fastest if all experts have as many rows, as a tuner tries them, whatever they have then."""
 
     kind: str
     product: Library
@@ -74,6 +75,7 @@ class MoeLibrary:
     searched: int = 0
     clock_mhz: float = 0.0
     of_warps: int = 0
+    tuned_evenly: int = 0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""

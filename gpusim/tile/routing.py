@@ -72,6 +72,11 @@ def dispatched_tokens(tokens: int, top_k: int, ep: int, distribution: str, rows:
     return max(1, math.ceil(tokens * (1.0 - none)))
 
 
+def even_expert_rows(tokens: int, experts: int, top_k: int, ep: int) -> tuple[int, ...]:
+    """Rows of each expert of a GPU that has any, if all have as many choices."""
+    return _balanced(tokens, experts, top_k, ep)[0]
+
+
 def _with_rows(rows: np.ndarray) -> tuple[int, ...]:
     return tuple(int(each) for each in rows if each)
 
