@@ -116,7 +116,7 @@ def project_moe(
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     band = _band(spec, op, asked, used)
     return joined(
-        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens) + zeros_seconds + extra_seconds,
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
     )  # fmt: skip
 
 

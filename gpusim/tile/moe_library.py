@@ -26,8 +26,10 @@ _FILE = Path(__file__).with_name("moe.toml")
 _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 #: Figures of moe.toml that are not the products'.
 _OWN = (
-    "routing_ns", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
+    "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
 )  # fmt: skip
+#: What a row says of its framework's software, which its measured times did not set.
+_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly")
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
 _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles")
@@ -54,7 +56,7 @@ class TileRule:
 
 @dataclass(frozen=True)
 class MoeLibrary:
-    """``kind``: format and framework whose rows these are, as errors are recorded by. ``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, and ``token_ns`` more of it for each
+    """``kind``: format and framework whose rows these are, as errors are recorded by. ``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, ``routing_cycles``: of them, that wait for their own instructions, and ``token_ns`` more for each
     token. ``choices``: which rows kernels go over: "own", those of this GPU's experts; "all", those of other GPUs' experts too, which hold zeros; "dispatched", all of the tokens that chose one of this
     GPU's experts; "clamped", the same, of which those for other GPUs' experts are worked on as this GPU's first expert's. Of "all" and "dispatched" the grid has room for every expert's last tile, needed or not: a block without work takes a place for ``empty_block_cycles``, and ``zero_block_cycles``
     if its rows are another GPU's. ``element_cycles``: of an SM for each element of a tile's operands where rows that are no multiple of 16 elements make lanes load them one by one
@@ -65,8 +67,8 @@ class MoeLibrary:
 
     kind: str
     product: Library
-    routing_ns: float
     token_ns: float
+    routing_ns: float = 0.0
     choices: str = "own"
     empty_block_cycles: float = 0.0
     zero_block_cycles: float = 0.0
@@ -76,6 +78,7 @@ class MoeLibrary:
     clock_mhz: float = 0.0
     of_warps: int = 0
     tuned_evenly: int = 0
+    routing_cycles: float = 0.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -116,7 +119,7 @@ def kind_of(dtype: str, framework: str = "") -> str:
 @functools.cache
 def moe_library_of(generation: str, dtype: str = "bf16", framework: str = "", without: str = "") -> MoeLibrary:
     """The kernels of experts of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`); ``dtype``: a row of the table; ``framework``: "" for the one that is
-    followed; ``without``: a generation whose rows did not set a family's figures. Raises SpecError for a generation of which nothing is known."""
+    followed; ``without``: a generation whose rows set none of the figures, of a family that has such a table. Raises SpecError for a generation of which nothing is known."""
     table = _table()
     generations = sorted(set(table) - {_FOLLOWED, _ALIKE, _FAMILIES})
     name = generation if generation in generations else LIKE.get(generation, "")
@@ -138,9 +141,12 @@ def _library(generation: str, dtype: str, framework: str, without: str) -> MoeLi
     table = _table()
     row = dict(table[generation][framework][dtype])
     family = row.pop("kernels", "")
-    if family:
-        held_out = f"{family}_without_{without}"
-        row = dict(table[_FAMILIES][held_out if held_out in table[_FAMILIES] else family]) | row
+    if family and without:
+        row = table[_FAMILIES][family] | row
+        software = {key: row[key] for key in _SOFTWARE if key in row}
+        row = table[_FAMILIES][f"{family}_without_{without}"] | software
+    elif family:
+        row = table[_FAMILIES][family] | row
     own = {key: row.pop(key) for key in _OWN if key in row}
     rule = tuple(
         TileRule(

@@ -148,12 +148,13 @@ def _rows(table: pd.DataFrame) -> Any:
     return table["m"] if "m" in table else table["num_tokens"]
 
 
-def _experts(dtype: str, of_rows: str, sources: dict[str, str], framework: str = "") -> Kind:
-    """Experts of a format (``of_rows``: what the rows call it) by a framework's kernels ("": those that are followed)."""
+def _experts(dtype: str, of_rows: str, sources: dict[str, str], framework: str = "", shared: bool = False) -> Kind:
+    """Experts of a format (``of_rows``: what the rows call it) by a framework's kernels ("": those that are followed); ``shared``: whose
+    figures there are without either generation's rows, too."""
     return Kind(
         _MOE_SHAPE, {"moe_dtype": (of_rows,)}, sources, _rows, _moe(dtype, framework),
         lambda generation: moe_library_of(generation, dtype, framework), _MOE,
-        lambda generation: moe_library_of(generation, dtype, framework, generation),
+        (lambda generation: moe_library_of(generation, dtype, framework, generation)) if shared else None,
     )  # fmt: skip
 
 
@@ -186,15 +187,15 @@ KINDS = {
         ("op_name", "num_tokens", "num_heads"), {"bmm_dtype": ("bfloat16",)}, {"a100_80gb": "", "h100": ""}, _rows,
         _bmm("bf16"), lambda generation: library_of(generation, "batch"), _GEMM,
     ),
-    "moe_bf16": _experts("bf16", "bfloat16", {"a100_80gb": "vllm_fused_moe", "h100": "vllm_unquantizedfusedmoe_triton_tritonexperts"}),
-    "moe_bf16_sglang": _experts("bf16", "bfloat16", {"a100_80gb": "sglang_fused_moe_triton", "h100": "sglang_fused_moe_triton"}, "sglang"),
+    "moe_bf16": _experts("bf16", "bfloat16", {"a100_80gb": "vllm_fused_moe", "h100": "vllm_unquantizedfusedmoe_triton_tritonexperts"}, shared=True),
+    "moe_bf16_sglang": _experts("bf16", "bfloat16", {"a100_80gb": "sglang_fused_moe_triton", "h100": "sglang_fused_moe_triton"}, "sglang", shared=True),
     "moe_bf16_trtllm": _experts("bf16", "bfloat16", {"a100_80gb": "moe_torch_flow", "h100": "moe_torch_flow_cutlass"}, "trtllm"),
     "moe_fp8": _experts("fp8", "fp8", {"h100": "moe_torch_flow_cutlass"}),
     "moe_fp8_vllm": _experts("fp8", "fp8", {"h100": "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts"}, "vllm"),
     "moe_fp8_block": _experts("fp8_block", "fp8_block", {"h100": "sglang_fused_moe_triton"}),
     "moe_fp8_block_vllm": _experts("fp8_block", "fp8_block", {"h100": "vllm_fp8moe_triton_tritonexperts"}, "vllm"),
     "moe_fp8_block_trtllm": _experts("fp8_block", "fp8_block", {"h100": "moe_torch_flow_cutlass"}, "trtllm"),
-    "moe_int4_wo": _experts("int4_wo", "int4_wo", {"a100_80gb": "sglang_marlin_moe", "h100": "sglang_marlin_moe"}),
+    "moe_int4_wo": _experts("int4_wo", "int4_wo", {"a100_80gb": "sglang_marlin_moe", "h100": "sglang_marlin_moe"}, shared=True),
     "moe_int4_wo_vllm": _experts("int4_wo", "int4_wo", {"h100": "vllm_marlin_int4_moe"}, "vllm"),
     "moe_mxfp4_wo": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"}),
     "moe_mxfp4_wo_sglang": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "sglang_fused_moe_triton"}, "sglang"),
