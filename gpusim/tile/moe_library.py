@@ -132,14 +132,17 @@ def moe_library_of(generation: str, dtype: str = "bf16", framework: str = "", wi
     for known in dict.fromkeys((dtype, table[_ALIKE].get(dtype, "bf16"), "bf16")):
         for whose in dict.fromkeys((framework_of(known, framework), framework_of(known))):
             if known in table[name].get(whose, {}):
-                return _library(name, known, whose, without)
+                return _library(name, known, whose, without, of_its_own=generation == name)
     raise AssertionError(f"{_FILE.name} has no bf16 of {name}")
 
 
-def _library(generation: str, dtype: str, framework: str, without: str) -> MoeLibrary:
-    """Of a row that there is, with what its family says."""
+def _library(generation: str, dtype: str, framework: str, without: str, of_its_own: bool) -> MoeLibrary:
+    """Of a row that there is, with what its family says, and with what is true ``of_its_own`` generation alone."""
     table = _table()
     row = dict(table[generation][framework][dtype])
+    of_generation = row.pop("own", {})
+    if of_its_own and not without:
+        row |= of_generation
     family = row.pop("kernels", "")
     if family and without:
         row = table[_FAMILIES][family] | row
