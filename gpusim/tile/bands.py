@@ -156,6 +156,9 @@ OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "mla_generation_fp8": (" of latents", KV_REGIONS),
     "mla_context": (" queries a sequence", QUERY_REGIONS), "mla_context_fp8": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
     "quantize": (" moved", BYTE_REGIONS),
+} | {
+    f"{kind}_{phase}{of}": (" tokens a sequence", QUERY_REGIONS) if phase == "context" else (" of states in FP32", KV_REGIONS)
+    for kind in ("conv", "delta") for phase in ("context", "generation") for of in ("", "_sglang", "_trtllm")
 }  # fmt: skip
 #: Of an operator without any measured rows: a guess, wider than most that are known.
 _UNKNOWN_FACTOR = 1.5

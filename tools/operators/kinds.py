@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -15,22 +14,8 @@ from gpusim.tile.memory import MemoryOp, memory_library_of, project_memory
 from gpusim.tile.mla import MlaShape, mla_context_library_of, mla_library_of, project_mla
 from gpusim.tile.moe import MoeOp, moe_library_of, project_moe
 from gpusim.tile.product import GemmOp, project_product
-
-
-@dataclass(frozen=True)
-class Kind:
-    """``columns``: of the rows, that make a shape; ``select``: column -> the values that count; ``sources``: the framework or kernel that is
-    followed, by GPU ("": all, their median); ``size``: what regions go by; ``seconds``: of a shape, with other figures than the generation's own
-    (None: with those); ``library``: the generation's own; ``fitted``: names of figures that may be searched."""
-
-    columns: tuple[str, ...]
-    select: dict[str, tuple[Any, ...]]
-    sources: dict[str, str]
-    size: Callable[[pd.DataFrame], Any]
-    seconds: Callable[[GpuSpec, Any, Any], float]
-    library: Callable[[str], Any]
-    fitted: tuple[str, ...]
-
+from operators.kind import Kind
+from operators.recurrent_kinds import RECURRENT_FILES, RECURRENT_KINDS
 
 _GEMM = (
     "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
@@ -222,11 +207,11 @@ KINDS = {
         ("m", "k"), {"quant_dtype": ("fp8",)}, {"h100": "vllm"}, lambda table: 3.0 * table.m * table.k, _quantize,
         memory_library_of, _MEMORY,
     ),
-}  # fmt: skip
+} | RECURRENT_KINDS  # fmt: skip
 #: File of each kind's rows.
 FILES = {
     "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
     "moe_bf16": "moe", "moe_fp8": "moe", "moe_int4_wo": "moe", "moe_mxfp4_wo": "moe",
     "mla_generation": "mla_generation", "mla_context": "mla_context", "mla_generation_fp8": "mla_generation", "mla_context_fp8": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
-}  # fmt: skip
+} | RECURRENT_FILES  # fmt: skip
