@@ -20,10 +20,12 @@ from gpusim.tile.operators import (
     GemmOp,
     MemoryOp,
     MoeOp,
+    RecurrentOp,
     project_attention_op,
     project_gemm_op,
     project_memory_op,
     project_moe_op,
+    project_recurrent_op,
 )
 from gpusim.tile.projection import Projection
 
@@ -32,6 +34,7 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
     AttentionOp: project_attention_op,
     MoeOp: project_moe_op,
     MemoryOp: project_memory_op,
+    RecurrentOp: project_recurrent_op,
 }
 
 
@@ -45,7 +48,7 @@ class Prices:
 
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
-        if not self._has_bf16 and not isinstance(op, Collective | MemoryOp) and op.dtype == "bf16":
+        if not self._has_bf16 and not isinstance(op, Collective | MemoryOp | RecurrentOp) and op.dtype == "bf16":
             op = replace(op, dtype="fp16")  # what a model keeps in 16 bits
         found = self._known.get(op)
         if found is None:

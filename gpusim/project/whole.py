@@ -13,6 +13,7 @@ from gpusim.project.bands import factor_of, region_of, widened
 from gpusim.project.decoder import Decoder
 from gpusim.project.energy import step_energy
 from gpusim.project.footprint import Footprint, footprint_of, parameters_of, parameters_of_stages
+from gpusim.project.layers import kinds_of
 from gpusim.project.load import steps_of
 from gpusim.project.part import Interval, Priced, interval_of, merged, priced, seconds_of
 from gpusim.project.peak import peak_flops
@@ -117,12 +118,17 @@ def _model_flops(config: Decoder, plan: Plan, active: float) -> float:
         if config.latent is None
         else (config.latent.plain_dim + config.latent.rotary_dim + config.latent.value_dim) / 2
     )
-    table = config.vocabulary * config.hidden
+    table, linear = config.vocabulary * config.hidden, config.linear
+    attending = sum(not kind.linear for kind in kinds_of(config))
     for load in steps_of(plan):
         rows = load.tokens if plan.phase == "train" else load.ends
         flops += 2.0 * (active - table) * load.tokens + 2.0 * table * rows
         for group in load.groups:
             # Under a causal mask a query meets the keys before it.
             met = group.queries * (group.keys - (group.queries - 1) / 2)
-            flops += 4.0 * group.sequences * met * config.heads * dims * config.layers
+            flops += 4.0 * group.sequences * met * config.heads * dims * attending
+            if linear is not None:
+                # A token reads its state, changes it and reads it again (Yang et al., Gated Delta Networks (2024), equation 10).
+                state = linear.value_heads * linear.key_dim * linear.value_dim
+                flops += 6.0 * group.sequences * group.queries * state * (config.layers - attending)
     return flops * plan.micro_batches * plan.data_parallel * (3.0 if plan.phase == "train" else 1.0)

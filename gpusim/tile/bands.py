@@ -172,7 +172,8 @@ def _operators() -> dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]
 def operator_band(kind: str, generation: str, size: float) -> Band:
     """The band of an operator of a ``kind`` of :data:`OPERATOR_REGIONS` and its size as they count it; a guess for any other."""
     known = _operators().get(kind, {}).get("generations", {})
-    if not known:
+    every = [row["factor"] for each in known.values() for row in each.values() if isinstance(row, dict)]
+    if not every:  # none, or too few of any region
         return Band(
             _UNKNOWN_FACTOR, 0, False, "not validated: no measured operators of the kind; the interval is a guess"
         )
@@ -183,7 +184,6 @@ def operator_band(kind: str, generation: str, size: float) -> Band:
         gpu = known[generation]["gpu"]
         reason = f"{int(own['shapes'])} measured shapes, {region}{of}, on {gpu}, none of them used for fitting"
         return Band(own["factor"], int(own["shapes"]), True, reason)
-    every = [row["factor"] for each in known.values() for row in each.values() if isinstance(row, dict)]
     if generation not in known:
         return _borrowed(kind, region, max(every), f"{kind} of the {generation} generation")
     reason = f"not validated: none measured of the {generation} generation in {region}{of}; the widest of {', '.join(sorted(known))}"
