@@ -141,7 +141,7 @@ def _strip_of(width):
             product, own = np.int32(top[n]), _biased_exponent(code, form)
             largest = np.int32(product + np.int32(_BIAS))
             largest = largest if largest > own else own
-            care |= np.int32(1) if _needs_care(code, product, largest) else np.int32(0)
+            care = np.int32(care | np.int32(1 if _needs_care(code, product, largest) else 0))
             largest = largest if largest > np.int32(_LOWEST + _BIAS) else np.int32(_LOWEST + _BIAS)
             largest = largest if largest < np.int32(_HIGHEST + _BIAS) else np.int32(_HIGHEST + _BIAS)
             factor = float_of(np.int32(np.int32(bits + np.int32(2 * _BIAS) - largest) << np.int32(23)))

@@ -179,7 +179,7 @@ def decode(work, first, count, style, negated):
     below = np.int32((np.int64(1) << (width - 1)) - 1)
     up, down = np.int32(23 - mantissa_bits), np.int32(mantissa_bits)
     away = np.int32(32 - width)
-    factor = float_of(np.int32((254 - bias) << 23))
+    rebias, small = np.int32((127 - bias) << 23), float_of(np.int32((128 - bias) << 23))
     least, base = np.int32(1), np.int32(bias)
     limit, infinite = np.int32(largest), np.int32(infinity)
     flip = np.int32(-0x80000000) if negated else np.int32(0)
@@ -187,8 +187,12 @@ def decode(work, first, count, style, negated):
         code = np.int32(np.uint32(raw[i]) >> np.uint32(drop))
         magnitude = np.int32(code & below)
         sign = np.int32(np.int32(np.int32(code << away) & np.int32(-0x80000000)) ^ flip)
-        value = float_of(np.int32(magnitude << up)) * factor
         exponent = np.int32(magnitude >> down)
+        # Of a denormal the hidden bit is put there and subtracted: the host is slow where a factor is a denormal.
+        denormal = exponent == 0
+        placed = np.int32(np.int32(magnitude << up) + rebias)
+        placed = np.int32(placed + np.int32(1 << 23)) if denormal else placed
+        value = float_of(placed) - (small if denormal else np.float32(0.0))
         exponent = np.int32((exponent if exponent > least else least) - base)
         exponent = np.int32(NOTHING) if magnitude == 0 else exponent
         beyond = magnitude > limit
