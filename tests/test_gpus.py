@@ -105,6 +105,31 @@ def test_pipes_clock_and_sm_count_give_the_peak_rates_of_the_datasheet(name):
         assert peak == pytest.approx(tflops, rel=0.015), pipe
 
 
+#: Results a clock and SM by the CUDA C++ Programming Guide's table of native arithmetic instructions, of the pipes for which a row
+#: of it stands by itself. Two measurements differ, and count: reductions of a B300, and integer arithmetic of GB20x (GB202WP).
+RATE_PIPES = ("half", "bfloat", "mufu", "convert", "convert_wide", "reduce", "alu", "imad")
+RATES = {
+    (7, 0): (128, None, 16, 16, 16, None, 64, 64),
+    (7, 5): (128, None, 16, 16, 2, None, 64, 64),
+    (8, 0): (256, 128, 16, 16, 16, 16, 64, 64),
+    (8, 6): (128, 128, 16, 16, 2, 16, 64, 64),
+    (8, 9): (128, 128, 16, 16, 2, 16, 64, 64),
+    (9, 0): (256, 256, 16, 16, 16, 16, 64, 64),
+    (10, 0): (256, 256, 16, 16, 16, 32, 64, 64),
+    (10, 3): (256, 256, 16, 16, 16, 32, 64, 64),
+    (12, 0): (128, 128, 16, 16, 2, 16, 128, 128),
+}
+
+
+@pytest.mark.parametrize("name", list_gpus())
+def test_pipes_have_the_rates_of_the_programming_guide(name):
+    gpu = load_gpu(name)
+    for pipe, published in zip(RATE_PIPES, RATES[tuple(gpu.capability)], strict=True):
+        spec = gpu.pipes[pipe]
+        lanes = 32 / spec.interval_cycles * (1 if spec.shared_by_sm else gpu.sm.sub_cores)
+        assert published in (None, lanes * (2 if pipe in ("half", "bfloat") else 1)), pipe
+
+
 #: What the CUDA C++ Programming Guide's tables by capability say: warps and blocks an SM, shared memory an
 #: SM and a block (KB), and what an L1 with all of it holds.
 LIMITS = {

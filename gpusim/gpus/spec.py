@@ -32,6 +32,9 @@ PIPE_NAMES = (
     "barrier",
     "tma",
     "tensor_memory",
+    "reduce",
+    "convert_wide",
+    "bfloat",
 )
 
 

@@ -70,11 +70,13 @@ QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
 
 #: Classes that share one unit: integer multiply-add runs on the FMA pipe, conversions on the
-#: transcendental unit.
+#: transcendental unit; those of 64-bit types on the FP64 unit where that is one an SM.
 _PORT_OF = {
     PipeClass.IMAD: PipeClass.FMA,
     PipeClass.IMAD_WIDE: PipeClass.FMA,
     PipeClass.CONVERT: PipeClass.MUFU,
+    PipeClass.CONVERT_WIDE: PipeClass.MUFU,
+    PipeClass.BFLOAT: PipeClass.HALF,
 }
 _QUEUED = (PipeClass.LSU, PipeClass.SHUFFLE)
 _L1TEX_SPACES = (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
@@ -159,7 +161,10 @@ def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: Gpu
     if name not in spec.pipes:
         raise SpecError(f"{spec.name}: no pipe {name!r}; the program needs it")
     pipe = spec.pipes[name]
-    table[rows, PORT] = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
+    port = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
+    if pipe_class == PipeClass.CONVERT_WIDE and pipe.shared_by_sm:
+        port = PipeClass.FP64
+    table[rows, PORT] = port
     table[rows, INTERVAL] = pipe.interval_cycles
     table[rows, LATENCY] = pipe.latency_cycles
     table[rows, SHARED_BY_SM] = pipe.shared_by_sm
