@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from turing import BEYOND_TURING, BEYOND_VOLTA
 
+from gpusim import gpus
 from gpusim.cases.names import general_names
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.errors import CompileError, SpecError, UnknownGpuError
 from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load_gpu, override_gpu
 from gpusim.gpus.clock import at_clock
-from gpusim.gpus.load import KINDS
+from gpusim.gpus.load import FORMERLY, KINDS
 from gpusim.gpus.spec import PIPE_NAMES
 from gpusim.trace.record import PipeClass
 
@@ -204,6 +206,16 @@ def test_a_users_file_overrides_a_built_in_singly(tmp_path):
     differing = {ours.key: (ours.value, theirs.value) for ours, theirs in diff_gpus("h200", path)}
     assert differing == {"sm_count": (132, 4), "l1.ways": (4, 8)}
     assert diff_gpus(path, path) == []
+
+
+def test_a_file_from_before_pipes_were_told_apart_has_them_as_they_were(tmp_path):
+    whole = (Path(gpus.__file__).parent / "gh200.toml").read_text()
+    lines = [line for line in whole.splitlines() if line.partition(" ")[0] not in FORMERLY]
+    assert len(lines) == len(whole.splitlines()) - len(FORMERLY)
+    old = load_gpu(write(tmp_path, "\n".join(lines)))
+    assert all(old.pipes[pipe] == old.pipes[former] for pipe, former in FORMERLY.items())
+    with pytest.raises(SpecError, match=r"pipes\.vote\.interval_cycles"):
+        load_gpu(write(tmp_path, "\n".join(line for line in lines if not line.startswith("vote = "))))
 
 
 def test_a_pipes_row_may_be_overridden_in_part(tmp_path):
