@@ -113,6 +113,7 @@ class AttentionLibrary:
     combine_cycles: float
     combine_rows: float
     narrow_window_step_cycles: float
+    window_page_keys: int
     dram_share: float
     l2_rate_share: float
     l2_share: float
@@ -203,11 +204,14 @@ def project_attention(
             used.kv_columns,
         )
     )  # fmt: skip
-    all_steps, places = -(-shape.kv_length // split.columns), machine.sm_count * split.blocks_per_sm
+    all_steps: float = -(-shape.kv_length // split.columns)
+    places = machine.sm_count * split.blocks_per_sm
     if shape.keys < shape.kv_length:
-        # Tiles of keys lie at multiples of their width, a window begins in the midst of one, which is loaded whole.
-        all_steps = min(all_steps, -(-(shape.keys - 1) // split.columns) + 1)
-        kv_bytes *= min(shape.kv_length, all_steps * split.columns) / shape.keys
+        # A window begins one key early, in the midst of a tile or page of keys, which is loaded whole.
+        first = (shape.kv_length - shape.keys - 1) // (used.window_page_keys or split.columns)
+        first *= used.window_page_keys or split.columns
+        kv_bytes *= (shape.kv_length - first) / shape.keys
+        all_steps -= first / split.columns
     whole = group == 1 and not used.splits_single_heads
     if each_head and used.rule != "mmha":
         whole = True
@@ -219,7 +223,7 @@ def project_attention(
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz) if used.clock_mhz else used.start_cycles
     if shape.keys < shape.kv_length and shape.head_dim <= _NARROW_HEAD:
         step = max(step, used.narrow_window_step_cycles)
-    steps = split.first_step if all_steps == 1 else -(-all_steps // parts)
+    steps = split.first_step if all_steps == 1 else all_steps if parts == 1 else -(-all_steps // parts)
     block_cycles = start_cycles + steps * step
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
