@@ -32,6 +32,9 @@ _EACH_HEAD = "each_head"
 SCORE_OPERATIONS = 6.0
 #: Whose kernels are known: what the table says of a generation is the first one's.
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
+#: Of a block's start, what one without keys takes (TensorRT-LLM's shared heads on an H100 within a window of 128 keys: 4, 8, 11 and 16 parts of 64 heads, which are 2 to 8 waves, take 15.9 to 31.2 us;
+#: 2.5 us a wave where the start is 3.85).
+_IDLE_START = 0.65
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 _PART_BYTES = 2.0  # where the last block of a head adds parts up alone they have 16 bits
 
@@ -103,6 +106,7 @@ class AttentionLibrary:
     splits_single_heads: int
     most_shared: int
     launch_ns: float
+    odd_width_ns: float
     regroup_ns: float
     regroup_head_cycles: float
     start_cycles: float
@@ -114,6 +118,7 @@ class AttentionLibrary:
     combine_rows: float
     narrow_window_step_cycles: float
     window_page_keys: int
+    window_early_keys: int
     dram_share: float
     l2_rate_share: float
     l2_share: float
@@ -128,6 +133,11 @@ def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
     if element_bytes >= 2:
         return ()
     return ("fp8_cache", "fp8_cache_wide") if head_dim > WIDE_HEAD else ("fp8_cache",)
+
+
+def odd_width(head_dim: int) -> bool:
+    """Whether a head's elements are no power of two."""
+    return head_dim & (head_dim - 1) != 0
 
 
 def framework_known(framework: str) -> str:
@@ -182,7 +192,7 @@ def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLib
     if shape.each_head or library.rule == "mmha" or 0 < library.most_shared < group:
         return True
     return library.rule == "xqa" and (
-        group == 1 or not takes_xqa(spec.sm_count, shape.batch, shape.kv_heads, shape.keys)
+        group == 1 or not takes_xqa(spec.sm_count, shape.batch, shape.kv_heads, shape.kv_length)
     )
 
 
@@ -200,16 +210,16 @@ def project_attention(
     kv_bytes = shape.kv_bytes
     split = RULES[used.rule](
         Keys(
-            blocks, shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
+            blocks, shape.kv_length if used.rule in ("xqa", "mmha") else shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
             used.kv_columns,
         )
     )  # fmt: skip
     all_steps: float = -(-shape.kv_length // split.columns)
     places = machine.sm_count * split.blocks_per_sm
     if shape.keys < shape.kv_length:
-        # A window begins one key early, in the midst of a tile or page of keys, which is loaded whole.
-        first = (shape.kv_length - shape.keys - 1) // (used.window_page_keys or split.columns)
-        first *= used.window_page_keys or split.columns
+        # A tile or page of keys in whose midst a window begins is loaded whole.
+        page_keys = used.window_page_keys or split.columns
+        first = (shape.kv_length - shape.keys - used.window_early_keys) // page_keys * page_keys
         kv_bytes *= (shape.kv_length - first) / shape.keys
         all_steps -= first / split.columns
     whole = group == 1 and not used.splits_single_heads
@@ -225,6 +235,10 @@ def project_attention(
         step = max(step, used.narrow_window_step_cycles)
     steps = split.first_step if all_steps == 1 else all_steps if parts == 1 else -(-all_steps // parts)
     block_cycles = start_cycles + steps * step
+    waves = -(-blocks * parts // places)
+    # Parts that lie before a window: their blocks start, and have no step.
+    worked = min(1.0, all_steps / parts)
+    later_cycles = worked * block_cycles + (1.0 - worked) * _IDLE_START * start_cycles
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
     missed = 1.0 if shape.cold else min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
@@ -236,7 +250,7 @@ def project_attention(
         "DRAM": start_cycles
         + missed * kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
         "L2": start_cycles + rereads * kv_bytes / l2_rate,
-        "latency": -(-blocks * parts // places) * block_cycles,
+        "latency": block_cycles + (waves - 1) * later_cycles,
     }  # fmt: skip
     limiter = max(bounds, key=lambda unit: bounds[unit])
     after_cycles = used.head_cycles * shape.batch * shape.heads / machine.sm_count
@@ -248,7 +262,9 @@ def project_attention(
     # Heads that share keys are put side by side, by copies, where that is not how they lie.
     regrouped = group > 1 and not each_head and shape.batch > 1 and shape.kv_heads > 1
     after_cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
-    launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
+    launch_seconds = 1e-9 * (
+        used.launch_ns + regrouped * used.regroup_ns + odd_width(shape.head_dim) * used.odd_width_ns
+    )
     l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
     # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a single head works lane by lane on what there is.
     tiles = blocks * max(parts, all_steps) * split.columns

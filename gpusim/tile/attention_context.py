@@ -24,6 +24,7 @@ from gpusim.tile.attention import (
     AttentionShape,
     cache_rows,
     framework_known,
+    odd_width,
     project_attention,
 )
 from gpusim.tile.bands import context_band, operator_band
@@ -129,6 +130,7 @@ class ContextLibrary:
     kv_passes: float
     head_passes: float
     padding_ns: float
+    odd_width_ns: float
 
 
 @functools.cache
@@ -200,7 +202,8 @@ def project_context(
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
     if dram_cycles > cycles:
         limiter = "DRAM"
-    launch_seconds = (used.launch_ns + used.padding_ns * (width != shape.head_dim)) * 1e-9
+    beside_ns = used.padding_ns * (width != shape.head_dim) + used.odd_width_ns * odd_width(shape.head_dim)
+    launch_seconds = (used.launch_ns + beside_ns) * 1e-9
     if launch_seconds > seconds:
         limiter = "launch"
     elif limited_by_power(seconds, unlimited_seconds):
