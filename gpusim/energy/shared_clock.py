@@ -22,7 +22,7 @@ from gpusim.gpus.spec import GpuSpec
 #: Launches that follow each other within so long have one clock: from 30 launches of 1.5 ms on the clock falls (above).
 CONTROL_SECONDS = 0.045
 #: The least clock over the described one that boards fall to (210 of 1,980 MHz among an H100's supported clocks).
-_SLOWEST = 0.106
+SLOWEST = 0.106
 _HALVINGS = 14
 
 
@@ -83,7 +83,7 @@ def shared_clock(spec: GpuSpec, works: Sequence[Work], limit_watts: float | None
     described = mean_watts(spec, works)
     if described <= limit.limit_watts:
         return SharedClock(1.0, described, described, limit.limit_watts, seconds(1.0))
-    low, high = _SLOWEST, 1.0
+    low, high = SLOWEST, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         low, high = (middle, high) if mean_watts(spec, works, middle) <= limit.limit_watts else (low, middle)

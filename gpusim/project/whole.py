@@ -15,6 +15,7 @@ from gpusim.project.energy import step_energy
 from gpusim.project.footprint import Footprint, footprint_of, parameters_of, parameters_of_stages
 from gpusim.project.layers import kinds_of
 from gpusim.project.load import steps_of
+from gpusim.project.one_clock import at_one_clock
 from gpusim.project.part import Interval, Priced, interval_of, merged, priced, seconds_of
 from gpusim.project.peak import peak_flops
 from gpusim.project.plan import Plan
@@ -69,6 +70,8 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
     """A step of ``config`` by ``plan`` on GPUs of ``prices``. Raises UsageError for a plan that the network cannot be shared out by, SpecError where the GPU
     has no such operation."""
     plan.check(config)
+    if prices.one_clock:
+        return at_one_clock(prices, lambda at: project_model(at, config, plan))
     stages = stages_priced(config, plan, prices)
     micro = plan.micro_batches
     passing, slowest = sum(stage.seconds for stage in stages), max(stage.seconds for stage in stages)
@@ -87,7 +90,7 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         hidden_seconds = min(gradients * (layers - 1) / layers, slowest * 2 / 3)
     seconds = passing + (micro - 1) * slowest + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
-    energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts)
+    energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts, prices.share)
     waited = sum(item.seconds for item in once if item.operator.communicates)
     waited += sum(stage.exposed_seconds for stage in stages)
     waited += (micro - 1) * max(stage.exposed_seconds for stage in stages)

@@ -10,12 +10,12 @@ their mean power counts, gaps between them at what the GPU takes at rest.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpusim.energy.figures import knows_energy
 from gpusim.energy.power import power_limit
-from gpusim.energy.shared_clock import idle, mean_watts
+from gpusim.energy.shared_clock import Work, idle, mean_watts
 from gpusim.engine.result import Result
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
@@ -46,22 +46,24 @@ class Held:
 
 
 def within_power(
-    simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None, gap_seconds: float = 0.0
-) -> Held:
-    """``simulate``'s launches at the highest clock, the described one at most, at which their mean power, with a gap of ``gap_seconds`` behind each, stays within ``limit_watts``, or the
+    simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None, gap_seconds: float = 0.0,
+    beside: Sequence[Work] = (),
+) -> Held:  # fmt: skip
+    """``simulate``'s launches at the highest clock, the described one at most, at which their mean power, with a gap of ``gap_seconds`` behind each and with ``beside``, that runs in turn with them, stays within ``limit_watts``, or the
     board's limit. Raises SpecError for a limit that is not above what the GPU takes at rest, or a generation of which no energy is known."""
     result, share = simulate(spec), 1.0
     limit = power_limit(spec, limit_watts)
     if limit is None:
         return Held(result, 1.0, 0.0, 0.0, None)
-    described = watts = _watts(result, spec, share, gap_seconds)
+    around = [*beside, idle(gap_seconds * len(result.launches))]
+    described = watts = _watts(result, spec, share, around)
     for _ in range(_TRIES):
         left = (limit.limit_watts - limit.static_watts) / (watts - limit.static_watts)
         if abs(left - 1.0) <= _NEAR or (share == 1.0 and left > 1.0):
             break
         share = min(1.0, share * left ** (1.0 / limit.exponent))
         result = simulate(at_clock(spec, share * spec.clock_hz))
-        watts = _watts(result, spec, share, gap_seconds)
+        watts = _watts(result, spec, share, around)
     return Held(result, share, watts, described, limit.limit_watts)
 
 
@@ -103,7 +105,7 @@ def _only(result: Result, place: int) -> Result:
     )  # fmt: skip
 
 
-def _watts(result: Result, spec: GpuSpec, share: float, gap_seconds: float) -> float:
-    """Mean power of launches that were simulated at ``share`` of the clock of ``spec``."""
+def _watts(result: Result, spec: GpuSpec, share: float, around: Sequence[Work]) -> float:
+    """Mean power of launches that were simulated at ``share`` of the clock of ``spec``, and of what runs in turn with them."""
     works = [launch_work(each, spec, each.cycles / (share * spec.clock_hz)) for each in result.launches]
-    return mean_watts(spec, [*works, idle(gap_seconds * len(works))], share)
+    return mean_watts(spec, [*works, *around], share)
