@@ -132,9 +132,9 @@ def bands(
         kept[operator] = {}
         if operator in KINDS:
             for gpu in KINDS[operator].sources:
-                for other in _other_generations(operator, gpu):
+                for other, figures in _others(operator, gpu):
                     shapes = _of_kind(operator, folder, gpu, final, count)
-                    off = tile_operators.errors(operator, gpu, shapes, KINDS[operator].library(other))
+                    off = tile_operators.errors(operator, gpu, shapes, figures)
                     printed.append(_row(operator, gpu, other, off))
                     _widen(kept[operator], tile_operators.band_rows(operator, shapes, off))
             continue
@@ -158,10 +158,13 @@ def _of_kind(kind: str, folder: Path, gpu: str, final: bool, count: int) -> pd.D
     return next(shapes for shapes in found if len(shapes))
 
 
-def _other_generations(kind: str, gpu: str) -> list[str]:
-    """Of the GPUs that a kind was measured on, those of another generation."""
-    own = load_gpu(gpu).generation
-    return sorted({load_gpu(each).generation for each in KINDS[kind].sources} - {own})
+def _others(kind: str, gpu: str) -> list[tuple[str, Any]]:
+    """Of a kind that was measured on GPUs of several generations: whose figures stand for the GPU's own, and these."""
+    of, own = KINDS[kind], load_gpu(gpu).generation
+    generations = sorted({load_gpu(each).generation for each in of.sources} - {own})
+    if of.without and generations:
+        return [(f"shared, without {own}", of.without(own))]
+    return [(other, of.library(other)) for other in generations]
 
 
 def _widen(regions: dict[str, dict[str, float]], found: dict[str, dict[str, float]]) -> None:

@@ -13,6 +13,7 @@ from gpusim.tile.bands import LEVEL_PERCENT
 from gpusim.tile.machine import OPERANDS
 from gpusim.tile.memory_shapes import memory_op
 from gpusim.tile.mla import LATENT, ROTATED
+from gpusim.tile.moe_library import framework_of
 from gpusim.tile.operators import (
     AttentionOp,
     GemmOp,
@@ -67,13 +68,13 @@ def attention(
 
 
 def moe(
-    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, power_limit_watts: float | None,
-    gpu: str, form: str,
+    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, framework: str | None,
+    power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
-    op = MoeOp(tokens, hidden, intermediate, experts, top_k, dtype, ep, tp, distribution)
+    op = MoeOp(tokens, hidden, intermediate, experts, top_k, dtype, ep, tp, distribution, framework=framework or "")
     asked = {
         "tokens": tokens, "hidden": hidden, "intermediate": intermediate, "experts": experts, "top_k": top_k, "ep": ep, "tp": tp,
-        "distribution": distribution, "dtype": dtype,
+        "distribution": distribution, "dtype": dtype, "framework": framework_of(dtype, op.framework),
     }  # fmt: skip
     spec = load_gpu(gpu)
     _print(spec, project_moe_op(spec, op, power_limit_watts), asked, form, power_limit_watts)

@@ -147,15 +147,21 @@ def _attention_band(
 
 #: Regions of kernels that only move data by the bytes read and written: name, most.
 BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", 1e18))
+#: Formats of experts that were measured, and the frameworks beside the one that is followed (moe.toml).
+EXPERTS = (
+    "bf16", "bf16_sglang", "bf16_trtllm", "fp8", "fp8_vllm", "fp8_block", "fp8_block_vllm", "fp8_block_trtllm", "int4_wo", "int4_wo_vllm", "mxfp4_wo", "mxfp4_wo_sglang",
+    "mxfp4_wo_trtllm",
+)  # fmt: skip
 #: Regions of the other operators: what they go by, and its ranges.
 OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
-    "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS), "moe_int4_wo": (" tokens", REGIONS), "moe_mxfp4_wo": (" tokens", REGIONS),
-    "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS), "moe_bf16": (" tokens", REGIONS), "moe_fp8": (" tokens", REGIONS),
-    "moe_fp8_block": (" tokens", REGIONS), "mla_generation": (" of latents", KV_REGIONS),
+    "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
+    "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS),
+    "mla_generation": (" of latents", KV_REGIONS),
     "mla_generation_fp8": (" of latents", KV_REGIONS),
     "mla_context": (" queries a sequence", QUERY_REGIONS), "mla_context_fp8": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
     "quantize": (" moved", BYTE_REGIONS),
+    **{f"moe_{kernels}": (" tokens", REGIONS) for kernels in EXPERTS},
 } | {
     f"{kind}_{phase}{of}": (" tokens a sequence", QUERY_REGIONS) if phase == "context" else (" of states in FP32", KV_REGIONS)
     for kind in ("conv", "delta") for phase in ("context", "generation") for of in ("", "_sglang", "_trtllm")
