@@ -11,7 +11,8 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
 from gpusim.tile.library import library_of
 from gpusim.tile.memory import MemoryOp, memory_library_of, project_memory
-from gpusim.tile.mla import MlaShape, mla_context_library_of, mla_library_of, project_mla
+from gpusim.tile.mla import MlaShape, project_mla
+from gpusim.tile.mla_library import mla_context_library_of, mla_library_of
 from gpusim.tile.moe import MoeOp, moe_library_of, project_moe
 from gpusim.tile.product import GemmOp, project_product
 from operators.kind import Kind
