@@ -151,6 +151,7 @@ BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8),
 OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
     "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS), "moe_int4_wo": (" tokens", REGIONS), "moe_mxfp4_wo": (" tokens", REGIONS),
+    "gemm_fp8_trtllm": (" rows", REGIONS), "gemm_fp8_vllm": (" rows", REGIONS), "gemm_fp8_block_trtllm": (" rows", REGIONS),
     "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS), "moe_bf16": (" tokens", REGIONS), "moe_fp8": (" tokens", REGIONS),
     "moe_fp8_block": (" tokens", REGIONS), "mla_generation": (" of latents", KV_REGIONS),
     "mla_generation_fp8": (" of latents", KV_REGIONS),

@@ -128,6 +128,14 @@ class Library:
 
 
 @functools.cache
+def has_rows(generation: str, dtype: str) -> bool:
+    """Whether the table says of ``generation``, or of the one that it is taken to be like, what is another figure for ``dtype``."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    return dtype in table.get(name, {})
+
+
+@functools.cache
 def library_of(generation: str, dtype: str = "bf16") -> Library:
     """The library kernels of a GPU generation ("hopper"), or of the one that it is taken to be like (:data:`LIKE`), with what the table says
     otherwise of operands of ``dtype``. Raises SpecError for a generation of which nothing is known."""
