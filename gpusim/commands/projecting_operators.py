@@ -29,13 +29,14 @@ from gpusim.tile.projection import Projection
 
 
 def gemm(
-    rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, cold: bool, warm: bool, power_limit_watts: float | None, gpu: str,
-    form: str,
+    rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, framework: str | None, cold: bool, warm: bool,
+    power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     assert not (cold or warm)  # refused where the options are declared
     spec = load_gpu(gpu)
-    found = project_gemm_op(spec, GemmOp(rows, columns, depth, dtype, batch, block_scaled), power_limit_watts)
-    asked = {
+    op = GemmOp(rows, columns, depth, dtype, batch, block_scaled, framework=framework or "")
+    found = project_gemm_op(spec, op, power_limit_watts)
+    asked: dict[str, object] = {
         "rows": rows,
         "columns": columns,
         "depth": depth,
@@ -43,6 +44,8 @@ def gemm(
         "batch": batch,
         "block_scaled": block_scaled,
     }
+    if framework:
+        asked["framework"] = framework
     _print(spec, found, asked, form, power_limit_watts)
 
 
