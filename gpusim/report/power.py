@@ -73,7 +73,7 @@ def over_the_boards_limit(result: Result) -> str:
     limit = power_limit(result.spec) if knows_energy(result.spec) else None
     if limit is None:
         return ""
-    watts = _watts(result, result.spec, 1.0, 0.0)
+    watts = _watts(result, result.spec, 1.0, ())
     share = limit.clock_share(watts - limit.static_watts)
     if share > 1.0 - _NEAR:
         return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -153,7 +154,7 @@ EXPERTS = (
     "mxfp4_wo_trtllm",
 )  # fmt: skip
 #: Regions of the other operators: what they go by, and its ranges.
-OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
+OPERATOR_REGIONS: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
     "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
     "gemm_fp8_trtllm": (" rows", REGIONS), "gemm_fp8_vllm": (" rows", REGIONS), "gemm_fp8_block_trtllm": (" rows", REGIONS),
