@@ -316,7 +316,7 @@ def advance_sm(state, tables, sm, until):
                 take_instruction(state, tables, sm)
             if not lsu[sm, LSU_BUSY]:
                 sms[sm, QUEUE_NEXT] = next_instruction_cycle(subs, sms, timing, sm)
-            elif has_room(sms, lsu, program, timing, sm):
+            elif has_room(state.lines, sms, lsu, program, timing, sm):
                 warp = enter(state, tables, sm, now)
                 taken = lsu[sm, LSU_WARP]
                 kind = program[lsu[sm, LSU_PC], op.KIND]

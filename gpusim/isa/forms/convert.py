@@ -15,7 +15,7 @@ from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
 CONVERT, CONVERT_WIDE, ALU = PipeClass.CONVERT, PipeClass.CONVERT_WIDE, PipeClass.ALU
-_WIDE = (ops.F64, ops.INTEGERS["S64"], ops.INTEGERS["U64"])
+_OF_64_BITS = (ops.F64, ops.INTEGERS["S64"], ops.INTEGERS["U64"])
 NARROW = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "TF32": ops.TF32, "E8": ops.E8M0}
 #: Formats without infinity and NaN, of 4 and 6 bits (sm_100).
 TINY = {"E2M1": ops.E2M1, "E2M3": ops.E2M3, "E3M2": ops.E3M2}
@@ -27,7 +27,7 @@ SELECTORS |= {("H0_H0",): 0, ("H1_H1",): 16}
 
 def _pipe(*types: int) -> PipeClass | None:
     """The pipe of a conversion between these types: None, which stands for the opcode's own, or that of 64-bit types."""
-    return CONVERT_WIDE if any(each in _WIDE for each in types) else None
+    return CONVERT_WIDE if any(each in _OF_64_BITS for each in types) else None
 
 
 def _single(instruction: Instruction, modifiers: Modifiers) -> Roles | None:
