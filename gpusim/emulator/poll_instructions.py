@@ -103,6 +103,11 @@ class Instructions:
     def _swaps(self, i: int) -> bool:
         return self.op(i) == ops.ATOMIC and self._matrix[i, at.F0] in (ops.CAS, ops.CAST, ops.EXCH)
 
+    def only_looks(self, i: int) -> bool:
+        """Whether a load or atomic leaves what others wait for as it is, or takes a lock: whoever adds 1, as to take the next piece of work, waits
+        for nobody."""
+        return self.op(i) != ops.ATOMIC or self._swaps(i) or self._matrix[i, at.F0] == ops.PHASE
+
     def is_straight(self, first: int, end: int) -> bool:
         """Whether whoever executes instruction ``first`` comes to ``end`` with nothing decided on the way."""
         return all(self.op(i) >= MEMORY_BASE or self.op(i) in DECIDES_NOTHING for i in range(first, end))

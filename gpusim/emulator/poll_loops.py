@@ -310,7 +310,7 @@ def _early_decisions(
         way = code.path(early, load, range(early + 1, inside.stop), False, decision) if same else None
         if way is not None:
             found.append(Decision(early, (first,), number, False, alone, way, head=inside.start))
-        elif code.is_alike(first, load) and code.is_straight(first, early):
+        elif code.is_alike(first, load) and code.only_looks(first) and code.is_straight(first, early):
             found.append(Decision(early, (first,), number, False, alone, kind=at.POLL_SWAPPED, head=first, back=False))
     return found
 
