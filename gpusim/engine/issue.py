@@ -248,6 +248,30 @@ def choose_round(state, tables, warp, now):
 
 
 @inlined
+def _issue_plain(state, sub, warp, pc, now):
+    """The rest of :func:`issue` for a PLAIN instruction that is not its run's last: whatever the warp waited for before lies behind ``now``, so that its next
+    instruction can issue when the stall count has elapsed."""
+    program, timing, subs, resident, front = state.program, state.timing, state.subs, state.resident, state.front
+    warps, slots = resident.warps, resident.slots
+    first = sub * timing[WARPS_PER_SUB_CORE]
+    resident.ports[sub, program[pc, op.PORT], FREE] = now + program[pc, op.INTERVAL]
+    if front.operands[pc, PORTS]:
+        clear = allocate(front.registers, front.operands, sub, warp - first, pc, now)
+        if clear > now + 1:
+            subs[sub, HOLD] = clear
+            subs[sub, HELD_FROM] = now + 1
+    subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
+    stall_end = now + program[pc, op.STALL]
+    warps[warp, ISSUED] = now
+    warps[warp, LEFT] -= 1
+    warps[warp, PC] = pc + 1
+    warps[warp, BRANCHED] = 0
+    warps[warp, STALL_END] = stall_end
+    slots[warp, PORT] = program[pc + 1, op.PORT]
+    sleep(slots, resident.sets, sub, first, warp, stall_end)
+
+
+@inlined
 def issue(state, tables, sm, sub, warp, now):
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
     program, timing, sms, subs, ports = state.program, state.timing, state.sms, state.subs, state.resident.ports
@@ -256,6 +280,9 @@ def issue(state, tables, sm, sub, warp, now):
     pc = warps[warp, PC]
     account(state, sub, warp, pc, now)
     state.work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
+    if program[pc, op.PLAIN] and warps[warp, LEFT] > 1 and warps[warp, FENCED] == 0 and warps[warp, POLL_END] == 0:
+        _issue_plain(state, sub, warp, pc, now)
+        return False
     flags = program[pc, op.FLAGS]
     writer = program[pc, op.WRITE_BARRIER]
     reader = program[pc, op.READ_BARRIER]

@@ -65,6 +65,10 @@ BULK = PROGRAM_TABLE.column("code", "MOVES, CLOSES, MULTIPLIES, COMMITS; else 0"
 #: multiplies or copies, it tells an mbarrier when that is done.
 MOVES, CLOSES, MULTIPLIES, COMMITS = 1, 2, 3, 4
 
+PLAIN = PROGRAM_TABLE.column(
+    "flag", "nothing but arithmetic of a fixed latency, and nothing behind it waits for more than its stall count"
+)
+
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
@@ -78,6 +82,8 @@ _PORT_OF = {
     PipeClass.CONVERT_WIDE: PipeClass.MUFU,
     PipeClass.BFLOAT: PipeClass.HALF,
 }
+#: Flags of instructions that wait for something else than counters.
+_WAITING = int(Flag.DEPBAR | Flag.PRODUCT | Flag.PRODUCT_WAIT | Flag.GRID_WAIT)
 _QUEUED = (PipeClass.LSU, PipeClass.SHUFFLE)
 _L1TEX_SPACES = (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
 
@@ -152,6 +158,7 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS
     _lines_of_constants(table, code, spec)
     _lines_of_code(table, code, spec, first_line)
+    table[:, PLAIN] = _is_plain(table)
     return table
 
 
@@ -184,6 +191,20 @@ def _own_latencies(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
         rows = tensor[which == number]
         table[rows, LATENCY], table[rows, INTERVAL] = latency, math.ceil(interval)
         table[rows, TICKS] = round(interval * TICKS_PER_CYCLE)
+
+
+def _is_plain(table: np.ndarray) -> np.ndarray:
+    """Which instructions change nothing but their port, their operands' ports and their warp's place, and let the next one issue when their stall count has
+    elapsed, bool[instructions]."""
+    special = np.isin(table[:, PORT], (QUEUE_PORT, PipeClass.CONSTANT, PipeClass.BARRIER))
+    for column in (FLAGS, RECORDS, SHARED_BY_SM, FETCH, TICKS, SLEEP, BULK):
+        special |= table[:, column] != 0
+    for column in (WRITE_BARRIER, READ_BARRIER):
+        special |= table[:, column] != NO_BARRIER
+    waits = (table[:, FLAGS] & _WAITING) != 0
+    for column in (WAIT_MASK, CONSTANT_LINE):
+        waits |= table[:, column] != 0
+    return ~special & ~np.append(waits[1:], True)
 
 
 def counts_down(table: np.ndarray) -> bool:
