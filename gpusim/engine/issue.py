@@ -248,6 +248,20 @@ def choose_round(state, tables, warp, now):
 
 
 @inlined
+def _take_half(ports, sub, which, interval, now):
+    """Keep a half of the FMA pipe: the light one for FP32 if it is free, so that integers find the heavy one."""
+    light = ports[sub, op.LITE_PORT, FREE]
+    if which == op.HEAVY_HALF:
+        ports[sub, op.HEAVY_PORT, FREE] = now + interval
+    elif light <= now:
+        light = now + 2 * interval
+        ports[sub, op.LITE_PORT, FREE] = light
+    else:
+        ports[sub, op.HEAVY_PORT, FREE] = now + 2 * interval
+    ports[sub, op.FMA_PORT, FREE] = max(now + 1, min(light, ports[sub, op.HEAVY_PORT, FREE]))
+
+
+@inlined
 def issue(state, tables, sm, sub, warp, now):
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
     program, timing, sms, subs, ports = state.program, state.timing, state.sms, state.subs, state.resident.ports
@@ -294,6 +308,8 @@ def issue(state, tables, sm, sub, warp, now):
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 ports[other, port, FREE] = free
+        elif program[pc, op.HALF_PIPE]:
+            _take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
         else:
             ports[sub, port, FREE] = free
         if program[pc, op.BULK] == op.MULTIPLIES:
