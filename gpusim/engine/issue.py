@@ -248,13 +248,30 @@ def choose_round(state, tables, warp, now):
 
 
 @inlined
+def _take_half(ports, sub, which, interval, now):
+    """Keep a half of the FMA pipe: the light one for FP32 if it is free, so that integers find the heavy one."""
+    light = ports[sub, op.LITE_PORT, FREE]
+    if which == op.HEAVY_HALF:
+        ports[sub, op.HEAVY_PORT, FREE] = now + interval
+    elif light <= now:
+        light = now + 2 * interval
+        ports[sub, op.LITE_PORT, FREE] = light
+    else:
+        ports[sub, op.HEAVY_PORT, FREE] = now + 2 * interval
+    ports[sub, op.FMA_PORT, FREE] = max(now + 1, min(light, ports[sub, op.HEAVY_PORT, FREE]))
+
+
+@inlined
 def _issue_plain(state, sub, warp, pc, now):
     """The rest of :func:`issue` for a PLAIN instruction that is not its run's last: whatever the warp waited for before lies behind ``now``, so that its next
     instruction can issue when the stall count has elapsed."""
     program, timing, subs, resident, front = state.program, state.timing, state.subs, state.resident, state.front
     warps, slots = resident.warps, resident.slots
     first = sub * timing[WARPS_PER_SUB_CORE]
-    resident.ports[sub, program[pc, op.PORT], FREE] = now + program[pc, op.INTERVAL]
+    if program[pc, op.HALF_PIPE]:
+        _take_half(resident.ports, sub, program[pc, op.HALF_PIPE], program[pc, op.INTERVAL], now)
+    else:
+        resident.ports[sub, program[pc, op.PORT], FREE] = now + program[pc, op.INTERVAL]
     if front.operands[pc, PORTS]:
         clear = allocate(front.registers, front.operands, sub, warp - first, pc, now)
         if clear > now + 1:
@@ -321,6 +338,8 @@ def issue(state, tables, sm, sub, warp, now):
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 ports[other, port, FREE] = free
+        elif program[pc, op.HALF_PIPE]:
+            _take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
         else:
             ports[sub, port, FREE] = free
         if program[pc, op.BULK] == op.MULTIPLIES:

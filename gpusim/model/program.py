@@ -40,6 +40,9 @@ DEPBAR_LEVEL = PROGRAM_TABLE.column("count", "that it may still be at")
 BARRIER_ID = PROGRAM_TABLE.column("index", "number of its named barrier")
 REASON = PROGRAM_TABLE.column("code", "the stall reason of a warp that waits for its result")
 SHARED_BY_SM = PROGRAM_TABLE.column("flag", "the port is one of the SM, not of the sub-core")
+HALF_PIPE = PROGRAM_TABLE.column(
+    "code", "of an FMA pipe of two halves: EITHER_HALF takes it, or the HEAVY_HALF alone; else 0"
+)
 IS_SHUFFLE = PROGRAM_TABLE.column("flag", "it is a shuffle")
 FETCH = PROGRAM_TABLE.column(
     "packed", "2 * (1 + line of code to ask for when it issues) + whether it is its line's last instruction"
@@ -82,6 +85,12 @@ _PORT_OF = {
     PipeClass.CONVERT_WIDE: PipeClass.MUFU,
     PipeClass.BFLOAT: PipeClass.HALF,
 }
+#: An FMA pipe that issues FP32 twice as often as integer multiply-adds is two halves of 16 lanes, of which one, the heavy one, also
+#: has integers and packed halves (Nsight Compute's pipelines fma, fmaheavy and fmalite, from GA10x on). The FMA port is then free when
+#: either half is; each half has a port that no instruction asks for otherwise.
+EITHER_HALF, HEAVY_HALF = 1, 2
+FMA_PORT, HEAVY_PORT, LITE_PORT = int(PipeClass.FMA), int(PipeClass.IMAD), int(PipeClass.IMAD_WIDE)
+_HEAVY = (PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.HALF, PipeClass.BFLOAT)
 #: Flags of instructions that wait for something else than counters.
 _WAITING = int(Flag.DEPBAR | Flag.PRODUCT | Flag.PRODUCT_WAIT | Flag.GRID_WAIT)
 _QUEUED = (PipeClass.LSU, PipeClass.SHUFFLE)
@@ -171,6 +180,12 @@ def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: Gpu
     port = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
     if pipe_class == PipeClass.CONVERT_WIDE and pipe.shared_by_sm:
         port = PipeClass.FP64
+    halves = 2 * spec.pipes["fma"].interval_cycles == spec.pipes["imad"].interval_cycles
+    if halves and pipe_class == PipeClass.FMA:
+        table[rows, HALF_PIPE] = EITHER_HALF
+    elif halves and pipe_class in _HEAVY and pipe.interval_cycles > spec.pipes["fma"].interval_cycles:
+        port = HEAVY_PORT
+        table[rows, HALF_PIPE] = HEAVY_HALF
     table[rows, PORT] = port
     table[rows, INTERVAL] = pipe.interval_cycles
     table[rows, LATENCY] = pipe.latency_cycles

@@ -66,6 +66,30 @@ def test_a_unit_shared_by_the_sm_serves_one_sub_core_at_a_time():
     assert shared >= 4 * 10 * 8 - 8
 
 
+@pytest.mark.parametrize(
+    ("pipe", "cycles_a_pair"), [(PipeClass.IMAD, 2), (PipeClass.HALF, 2), (PipeClass.IMAD_WIDE, 4), (PipeClass.FMA, 2)]
+)
+def test_integers_take_a_half_of_an_fma_pipe_and_leave_the_other_to_fp32(pipe, cycles_a_pair):
+    """An FP32 operation and another one in turn, eight warps: both halves work, and issue takes one a cycle."""
+    gpu = small_gpu(
+        fma__interval_cycles=1, imad__interval_cycles=2, half__interval_cycles=2, imad_wide__interval_cycles=4,
+        register_file__bank_conflicts=False,
+    )  # fmt: skip
+    asm = Asm()
+    for _ in range(40):
+        asm.op(PipeClass.FMA, 1).op(pipe, 1)
+    taken = run_cycles(simulate(build(asm.exit(), threads=32 * 32), gpu))
+    assert taken == pytest.approx(8 * 40 * cycles_a_pair, rel=0.05)
+
+
+def test_integers_alone_have_only_the_heavy_half():
+    asm = Asm()
+    for _ in range(40):
+        asm.op(PipeClass.IMAD, 1).op(PipeClass.HALF, 1)
+    gpu = small_gpu(fma__interval_cycles=1, imad__interval_cycles=2, half__interval_cycles=2)
+    assert run_cycles(simulate(build(asm.exit(), threads=32 * 32), gpu)) >= (8 * 80 - 1) * 2
+
+
 def test_few_fp64_units_also_convert_types_of_64_bits_and_many_do_not():
     """Conversions and FP64 operations in turn: one after another on units that the SM shares, side by side elsewhere."""
     both, doubles = Asm(), Asm()
