@@ -152,10 +152,12 @@ class ConstantCacheSpec:
 @dataclass(frozen=True)
 class RegisterFileSpec:
     """Two banks a sub-core, by register number, each with ``reads_per_bank`` 1024-bit reads a cycle. ``bank_conflicts`` is
-    true of every GPU; a what-if may set it false, and operands never wait."""
+    true of every GPU; a what-if may set it false, and operands never wait. ``product_write_cycles``: by how much the accumulators of a warp group's
+    product (wgmma), of which one register a cycle is written back, are late for each register that another instruction of the sub-core writes meanwhile (0: not at all)."""
 
     reads_per_bank: int
     bank_conflicts: bool = True
+    product_write_cycles: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ import numpy as np
 from gpusim.errors import SpecError, UnsupportedOpcodeError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.register_file import write_ticks
 from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
-from gpusim.model.tensor import instruction_timing
+from gpusim.model.tensor import instruction_timing, write_back_cycles
 from gpusim.state_tables import Table
 from gpusim.trace.layout import TENSOR_KINDS
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
@@ -57,6 +58,10 @@ LOADED_LINE = PROGRAM_TABLE.column(
 TICKS = PROGRAM_TABLE.column(
     "ticks", "interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0"
 )
+SPARE_TICKS = PROGRAM_TABLE.column(
+    "ticks", "of a product (wgmma): it multiplies so much longer than it writes accumulators back"
+)
+WRITE_TICKS = PROGRAM_TABLE.column("ticks", "of write-back that its own writes take from products")
 SLEEP = PROGRAM_TABLE.column(
     "cycles", "for which its warp sleeps; below 0: - those of 2 ** SLEEP_SHIFT ns, and its access says how many ns"
 )
@@ -162,6 +167,7 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     table[np.isin(code["memory_kind"], TENSOR_KINDS), BULK] = MULTIPLIES
     table[(code["flags"] & int(Flag.BULK_GROUP)) != 0, BULK] = CLOSES
     table[(code["flags"] & int(Flag.COMMIT)) != 0, BULK] = COMMITS
+    table[:, WRITE_TICKS] = write_ticks(code, spec.register_file)
     table[:, REASON] = SHORT_SCOREBOARD
     table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS
@@ -206,6 +212,9 @@ def _own_latencies(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
         rows = tensor[which == number]
         table[rows, LATENCY], table[rows, INTERVAL] = latency, math.ceil(interval)
         table[rows, TICKS] = round(interval * TICKS_PER_CYCLE)
+        if code["flags"][tensor[i]] & int(Flag.PRODUCT):
+            written = write_back_cycles(int(code["matrix_type"][tensor[i]]), int(code["matrix_macs"][tensor[i]]))
+            table[rows, SPARE_TICKS] = max(0, round((interval - written) * TICKS_PER_CYCLE))
 
 
 def _is_plain(table: np.ndarray) -> np.ndarray:
