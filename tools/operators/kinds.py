@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
+from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
 from gpusim.tile.library import library_of
 from gpusim.tile.memory import MemoryOp, memory_library_of, project_memory
-from gpusim.tile.mla import MlaShape, mla_context_library_of, mla_library_of, project_mla
+from gpusim.tile.mla import MlaShape, project_mla
+from gpusim.tile.mla_library import mla_context_library_of, mla_library_of
 from gpusim.tile.moe import MoeOp, project_moe
 from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.product import GemmOp, project_product
-
-
-@dataclass(frozen=True)
-class Kind:
-    """``columns``: of the rows, that make a shape; ``select``: column -> the values that count; ``sources``: the framework or kernel that is
-    followed, by GPU ("": all, their median); ``size``: what regions go by; ``seconds``: of a shape, with other figures than the generation's own
-    (None: with those); ``library``: the generation's own; ``fitted``: names of figures that may be searched; ``without``: a generation's,
-    of figures that all generations share as its own rows did not set them (None: no such figures)."""
-
-    columns: tuple[str, ...]
-    select: dict[str, tuple[Any, ...]]
-    sources: dict[str, str]
-    size: Callable[[pd.DataFrame], Any]
-    seconds: Callable[[GpuSpec, Any, Any], float]
-    library: Callable[[str], Any]
-    fitted: tuple[str, ...]
-    without: Callable[[str], Any] | None = None
-
+from gpusim.tile.software import product_library
+from operators.kind import Kind
+from operators.measured import FITTED_GPUS
+from operators.recurrent_kinds import RECURRENT_FILES, RECURRENT_KINDS
 
 _GEMM = (
     "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
@@ -68,20 +56,35 @@ _WITHOUT_GATE = ((2048, 5120, 22, 512), (2688, 1856, 6, 128), (4096, 2688, 22, 5
 _BMM = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
 
 
-def _gemm(dtype: str, block_scaled: bool, converted: bool = False) -> Callable[[GpuSpec, Any, Any], float]:
+def _gemm(
+    dtype: str, block_scaled: bool, converted: bool = False, framework: str = ""
+) -> Callable[[GpuSpec, Any, Any], float]:
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
         input_dtype = dtype if converted else "bf16"
-        op = GemmOp(int(row.m), int(row.n), int(row.k), dtype, block_scaled=block_scaled, input_dtype=input_dtype)
+        op = GemmOp(
+            int(row.m),
+            int(row.n),
+            int(row.k),
+            dtype,
+            block_scaled=block_scaled,
+            input_dtype=input_dtype,
+            framework=framework,
+        )
         return project_product(spec, op, library).seconds
 
     return seconds
+
+
+def _around(row: str, framework: str) -> Callable[[str], Any]:
+    """The figures of a generation's measured GPU with what a framework launches around."""
+    return lambda generation: product_library(load_gpu(FITTED_GPUS[generation]), row, framework)
 
 
 def _bmm(dtype: str) -> Callable[[GpuSpec, Any, Any], float]:
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
         # The same buffers every time; one head goes the way of many.
         op = GemmOp(int(row.num_tokens), *_BMM[row.op_name], dtype, batch=int(row.num_heads), warm=True)
-        return project_product(spec, op, library or library_of(spec.generation, "batch")).seconds
+        return project_product(spec, op, library or product_library(spec, "batch")).seconds
 
     return seconds
 
@@ -167,6 +170,18 @@ KINDS = {
         ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", True),
         lambda generation: library_of(generation, "fp8_block"), _GEMM,
     ),
+    "gemm_fp8_trtllm": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "trtllm"}, _rows, _gemm("fp8", False, framework="trtllm"),
+        _around("fp8", "trtllm"), _GEMM,
+    ),
+    "gemm_fp8_vllm": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "vllm"}, _rows, _gemm("fp8", False, framework="vllm"),
+        _around("fp8", "vllm"), _GEMM,
+    ),
+    "gemm_fp8_block_trtllm": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "trtllm"}, _rows, _gemm("fp8", True, framework="trtllm"),
+        _around("fp8_block", "trtllm"), _GEMM,
+    ),
     "gemm_nvfp4": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("nvfp4",), "suspect": (0,)}, {"b200": "vllm"}, _rows, _gemm("nvfp4", False),
         lambda generation: library_of(generation, "nvfp4"), _GEMM,
@@ -225,11 +240,11 @@ KINDS = {
         ("m", "k"), {"quant_dtype": ("fp8",)}, {"h100": "vllm"}, lambda table: 3.0 * table.m * table.k, _quantize,
         memory_library_of, _MEMORY,
     ),
-}  # fmt: skip
+} | RECURRENT_KINDS  # fmt: skip
 #: File of each kind's rows.
 FILES = {
-    "gemm_fp8": "gemm", "gemm_fp8_block": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
+    "gemm_fp8": "gemm", "gemm_fp8_trtllm": "gemm", "gemm_fp8_vllm": "gemm", "gemm_fp8_block": "gemm", "gemm_fp8_block_trtllm": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
     "mla_generation": "mla_generation", "mla_context": "mla_context", "mla_generation_fp8": "mla_generation", "mla_context_fp8": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
     **{name: "moe" for name in KINDS if name.startswith("moe_")},
-}  # fmt: skip
+} | RECURRENT_FILES  # fmt: skip
