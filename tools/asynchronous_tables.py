@@ -91,18 +91,21 @@ _PRODUCTS = {
 }  # fmt: skip
 
 
-def product_cycles(name: str, sparse: bool, rounds: tuple[int, int], *more: str) -> float:
-    """Cycles a round of a chain of products of each of two warps a sub-core."""
+def product_cycles(name: str, sparse: bool, rounds: tuple[int, int], packets: int = 0) -> float:
+    """Cycles a round of a chain of products of each of two warps a sub-core; ``packets``: turns of a round's inner loop, which is there if not 0. A
+    packet multiplies as much dense as sparse: two products, or one."""
     shape, depth, types, kept, _ = _PRODUCTS[name]
     instruction = f"mma{'.sp::ordered_metadata' * sparse}.sync.aligned.{shape}{depth << sparse}.row.col.{types}"
     options = [
         "-arch=sm_120a", f'-DNAME="{instruction}"', f"-DB_WORDS={2 << sparse}", f"-DTYPE_D={kept}",
-        f"-DD_WORDS={2 if name == 'f16f16' else 4}", f'-DOF_D="{"f" if kept == "float" else "r"}"', *more,
+        f"-DD_WORDS={2 if name == 'f16f16' else 4}", f'-DOF_D="{"f" if kept == "float" else "r"}"',
+        *(("-DPACKETS", f"-DPRODUCTS={2 - sparse}") if packets else ()),
     ]  # fmt: skip
+    further = (np.int32(packets),) if packets else ()
     kernel = gpusim.cuda_cpp(FOLDER / "warp_products.cu", "chain", options)
     spec = replace(load_gpu("rtx5090"), sm_count=1)
     out = np.zeros(256, np.float32 if kept == "float" else np.uint32)
-    return cycles_a_round(kernel, 1, 256, rounds, spec, lambda n: (out, np.int32(n)), gpu="rtx5090")
+    return cycles_a_round(kernel, 1, 256, rounds, spec, lambda n: (out, np.int32(n), *further), gpu="rtx5090")
 
 
 def product_rows(_every: int) -> Iterator[Row]:
@@ -116,7 +119,7 @@ def workload_rows(every: int) -> Iterator[Row]:
         measured = list(csv.DictReader(file))[::every]
     for row in measured:
         name, sparse, products = row["format"], row["sparse"] == "1", int(row["products"])
-        cycles = product_cycles(name, sparse, (2, 6), f"-DPRODUCTS={products}", "-DANEW=1")
+        cycles = product_cycles(name, sparse, (2, 6), products if sparse else products // 2)
         yield f"{name}, {products} {'sparse' if sparse else 'dense'}", float(row["cycles"]), cycles
 
 

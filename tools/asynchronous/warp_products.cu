@@ -1,6 +1,6 @@
 // A chain of products of a warp (mma.sync), as lookup1980/microbench-blackwell describes its latencies, written anew. The host sets NAME (of the
-// instruction), A_WORDS and B_WORDS (registers of a lane), D_WORDS, OF_D ("f" or "r"), and where it is sparse SPARSE. A round has PRODUCTS of them; with ANEW each begins with accumulators of zero and
-// ends when its last product has, as the same source's workloads do.
+// instruction), A_WORDS and B_WORDS (registers of a lane), D_WORDS, OF_D ("f" or "r"), and where it is sparse SPARSE. A round has PRODUCTS of them; with PACKETS as many times
+// as the host says, in a loop that is not unrolled, as the same source's workloads do. The chain goes on from round to round.
 typedef unsigned u32;
 #if D_WORDS == 4
 #define LIST_D "{%0,%1,%2,%3}"
@@ -29,18 +29,25 @@ typedef unsigned u32;
 
 #ifndef PRODUCTS
 #define PRODUCTS 4
-#define ANEW 0
+#endif
+#ifdef PACKETS
+#define PARAMETERS , int packets
+#else
+#define PARAMETERS
+#define packets 1
 #endif
 
-extern "C" __global__ void chain(TYPE_D *out, int rounds) {
+extern "C" __global__ void chain(TYPE_D *out, int rounds PARAMETERS) {
     u32 a = threadIdx.x * 3, b = threadIdx.x * 5, meta = 0x44444444;
-    TYPE_D d[D_WORDS] = {}, sum = 0;
+    TYPE_D d[D_WORDS] = {};
 #pragma unroll 1
     for (int i = 0; i < rounds; i++) {
+#pragma unroll 1
+        for (int packet = 0; packet < packets; packet++) {
 #pragma unroll
-        for (int k = 0; k < PRODUCTS; k++)
-            asm volatile(NAME " " LIST_D ", " LIST_A ", " LIST_B ";" : BOTH_D : "r"(a), "r"(a + 1), "r"(a + 2), "r"(a + 3), INPUT_B);
-        for (int k = 0; ANEW && k < D_WORDS; k++) sum += d[k], d[k] = 0;
+            for (int k = 0; k < PRODUCTS; k++)
+                asm volatile(NAME " " LIST_D ", " LIST_A ", " LIST_B ";" : BOTH_D : "r"(a), "r"(a + 1), "r"(a + 2), "r"(a + 3), INPUT_B);
+        }
     }
-    out[threadIdx.x] = d[0] + sum;
+    out[threadIdx.x] = d[0];
 }
