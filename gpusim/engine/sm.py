@@ -341,4 +341,4 @@ class SmGroup:
         blocks, reads, writes = (int(sms[:, c].sum()) for c in (RESIDENT_BLOCKS, READS_OUT, WRITES_OUT))
         if not blocks and not reads and not writes:
             return ""
-        return f"{self.name}: {blocks} resident blocks, {reads} unanswered reads, {writes} unacknowledged writes"
+        return f"{self.name}: {blocks} resident blocks, {reads} unanswered reads, {writes} unacknowledged sectors of writes"
