@@ -7,6 +7,7 @@ taken out again, tables are made large enough, and what it left to do is done. S
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -105,6 +106,9 @@ class WindowCalls:
     """L2, SMs and DRAM of one GPU beside its ``dispatcher``; ``window_ticks`` and ``offset_ticks``, by part, as
     :class:`gpusim.engine.window.WindowScheduler` has them; ``next_boundary``: the tick before which nobody need look at a window's beginning."""
 
+    #: Where the functions lie, which are the same for all GPUs and launches: asking takes milliseconds.
+    _calls: ClassVar[Calls | None] = None
+
     def __init__(
         self,
         parts: Sequence[Part],
@@ -127,7 +131,6 @@ class WindowCalls:
         self._requests = _Waiting(lambda: memory.requests, memory.requests.dtype)
         self._fills = _Waiting(lambda: memory.fills, memory.fills.dtype)
         self._dram = _Waiting(lambda: dram.requests, dram.requests.dtype)
-        self._calls: Calls | None = None
 
     @staticmethod
     def fit(parts: Sequence[Part]) -> bool:
@@ -155,16 +158,17 @@ class WindowCalls:
             each.fill()
         memory, dram, state, tables = self._l2.state, self._hbm.state, self._group.state, self._group.arena.tables
         sent = Sent(_words(state.out), _words(memory.dram), _words(dram.responses))
-        if self._calls is None:
+        calls = WindowCalls._calls
+        if calls is None:
             asked, filled, wanted = (each.box.messages for each in boxes)
-            self._calls = Calls(
+            calls = WindowCalls._calls = Calls(
                 address_of(l2.handle_until, (self._l2.rates, memory, asked, filled, stop), PAIR),
                 address_of(advance_group, (state, tables, stop), NOTHING),
                 address_of(hbm.handle_until, (self._hbm.rates, dram, wanted, stop), NUMBER),
             )
         try:
             _run_windows(
-                self._calls, state, tables, self._l2.rates, memory, self._hbm.rates, dram,
+                calls, state, tables, self._l2.rates, memory, self._hbm.rates, dram,
                 self._requests.box, self._fills.box, self._dram.box, sent, loop,
             )  # fmt: skip
         finally:
