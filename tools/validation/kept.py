@@ -42,7 +42,7 @@ def source_digest() -> str:
     ]
     for path in (
         *files,
-        *(Path(__file__).with_name(name) for name in ("predict.py", "own_compiler.py")),
+        *(Path(__file__).with_name(name) for name in ("predict.py", "suite_launch.py", "own_compiler.py")),
         ROOT / "workloads/external/families.py",
     ):
         digest.update(path.read_bytes())
