@@ -7,6 +7,7 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
+from gpusim.engine.arithmetic import issue_plain, take_half
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
@@ -258,49 +259,6 @@ def choose_round(state, tables, warp, now):
 
 
 @inlined
-def _take_half(ports, sub, which, interval, now):
-    """Keep a half of the FMA pipe: the light one for FP32 if it is free, so that integers find the heavy one."""
-    light = ports[sub, op.LITE_PORT, FREE]
-    if which == op.HEAVY_HALF:
-        ports[sub, op.HEAVY_PORT, FREE] = now + interval
-    elif light <= now:
-        light = now + 2 * interval
-        ports[sub, op.LITE_PORT, FREE] = light
-    else:
-        ports[sub, op.HEAVY_PORT, FREE] = now + 2 * interval
-    ports[sub, op.FMA_PORT, FREE] = max(now + 1, min(light, ports[sub, op.HEAVY_PORT, FREE]))
-
-
-@inlined
-def _issue_plain(state, sub, warp, pc, now):
-    """The rest of :func:`issue` for a PLAIN instruction that is not its run's last: whatever the warp waited for before lies behind ``now``, so that its next
-    instruction can issue when the stall count has elapsed."""
-    program, timing, subs, resident, front = state.program, state.timing, state.subs, state.resident, state.front
-    warps, slots = resident.warps, resident.slots
-    first = sub * timing[WARPS_PER_SUB_CORE]
-    if program[pc, op.HALF_PIPE]:
-        _take_half(resident.ports, sub, program[pc, op.HALF_PIPE], program[pc, op.INTERVAL], now)
-    else:
-        resident.ports[sub, program[pc, op.PORT], FREE] = now + program[pc, op.INTERVAL]
-    if program[pc, op.WRITE_TICKS]:
-        write_beside(subs, sub, program[pc, op.WRITE_TICKS], now)
-    if front.operands[pc, PORTS]:
-        clear = allocate(front.registers, front.operands, sub, warp - first, pc, now)
-        if clear > now + 1:
-            subs[sub, HOLD] = clear
-            subs[sub, HELD_FROM] = now + 1
-    subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
-    stall_end = now + program[pc, op.STALL]
-    warps[warp, ISSUED] = now
-    warps[warp, LEFT] -= 1
-    warps[warp, PC] = pc + 1
-    warps[warp, BRANCHED] = 0
-    warps[warp, STALL_END] = stall_end
-    slots[warp, PORT] = program[pc + 1, op.PORT]
-    sleep(slots, resident.sets, sub, first, warp, stall_end)
-
-
-@inlined
 def issue(state, tables, sm, sub, warp, now):
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
     program, timing, sms, subs, ports = state.program, state.timing, state.sms, state.subs, state.resident.ports
@@ -310,7 +268,7 @@ def issue(state, tables, sm, sub, warp, now):
     account(state, sub, warp, pc, now)
     state.work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
     if program[pc, op.PLAIN] and warps[warp, LEFT] > 1 and warps[warp, FENCED] == 0 and warps[warp, POLL_END] == 0:
-        _issue_plain(state, sub, warp, pc, now)
+        issue_plain(state, sub, warp, pc, now)
         return False
     flags = program[pc, op.FLAGS]
     writer = program[pc, op.WRITE_BARRIER]
@@ -359,7 +317,7 @@ def issue(state, tables, sm, sub, warp, now):
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 ports[other, port, FREE] = free
         elif program[pc, op.HALF_PIPE]:
-            _take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
+            take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
         else:
             ports[sub, port, FREE] = free
         if program[pc, op.BULK] == op.MULTIPLIES:
