@@ -19,6 +19,7 @@ from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_atte
 from gpusim.tile.attention_figures import (
     EXPONENTIAL_CYCLES,
     FRAMEWORKS,
+    WIDE_HEAD,
     ContextLibrary,
     cache_rows,
     context_library_of,
@@ -126,7 +127,11 @@ def project_context(
     used = library or _library_for(spec, shape, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
-    query_rows = used.narrow_query_rows if width <= _NARROW_WIDTH else used.query_rows
+    query_rows = used.query_rows
+    if width <= _NARROW_WIDTH:
+        query_rows = used.narrow_query_rows
+    elif width > WIDE_HEAD:
+        query_rows = used.wide_query_rows
     tiles, steps, longest, executed_scores = _steps(shape, packed, query_rows, used.kv_columns)
     # Queries, and one tile of keys and one of values, lie in shared memory.
     block_bytes = OPERANDS[shape.dtype][0] * width * (query_rows + 2 * used.kv_columns)

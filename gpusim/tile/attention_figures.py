@@ -113,6 +113,7 @@ class ContextLibrary:
 
     query_rows: int
     narrow_query_rows: int
+    wide_query_rows: int
     kv_columns: int
     blocks_per_sm: int
     packs_heads: int
