@@ -127,18 +127,14 @@ def project_context(
     used = library or _library_for(spec, shape, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
-    query_rows = used.query_rows
-    if width <= _NARROW_WIDTH:
-        query_rows = used.narrow_query_rows
-    elif width > WIDE_HEAD:
-        query_rows = used.wide_query_rows
-    tiles, steps, longest, executed_scores = _steps(shape, packed, query_rows, used.kv_columns)
+    query_rows, kv_columns = _tile(used, width)
+    tiles, steps, longest, executed_scores = _steps(shape, packed, query_rows, kv_columns)
     # Queries, and one tile of keys and one of values, lie in shared memory.
-    block_bytes = OPERANDS[shape.dtype][0] * width * (query_rows + 2 * used.kv_columns)
+    block_bytes = OPERANDS[shape.dtype][0] * width * (query_rows + 2 * kv_columns)
     blocks_per_sm = max(1, min(used.blocks_per_sm, int(spec.sm.shared_max_bytes // block_bytes)))
     blocks, places = shape.batch * heads * tiles, machine.sm_count * blocks_per_sm
     sharing = min(blocks_per_sm, -(-blocks // machine.sm_count))
-    scores = query_rows * used.kv_columns
+    scores = query_rows * kv_columns
     executed = 4.0 * shape.batch * shape.heads * shape.head_dim * executed_scores
     # Of an SM that works on one block.
     score_cycles = used.score_cycles * spec.pipes["mufu"].interval_cycles / EXPONENTIAL_CYCLES
@@ -179,6 +175,14 @@ def project_context(
         dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
         vector_flops=SCORE_OPERATIONS * executed / (4.0 * shape.head_dim),
     )  # fmt: skip
+
+
+def _tile(used: ContextLibrary, width: int) -> tuple[int, int]:
+    """Queries and keys of a tile of heads of ``width`` elements."""
+    columns = used.narrow_kv_columns if width <= _HEAD_WIDTHS[0] else used.kv_columns
+    if width <= _NARROW_WIDTH:
+        return used.narrow_query_rows, columns
+    return (used.wide_query_rows, used.wide_kv_columns) if width > WIDE_HEAD else (used.query_rows, columns)
 
 
 def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> ContextLibrary:

@@ -115,6 +115,8 @@ class ContextLibrary:
     narrow_query_rows: int
     wide_query_rows: int
     kv_columns: int
+    narrow_kv_columns: int
+    wide_kv_columns: int
     blocks_per_sm: int
     packs_heads: int
     launch_ns: float
