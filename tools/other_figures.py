@@ -5,7 +5,8 @@
 
 Mental model: in attention and in products each GPU has what its description says with constants that its rows did not set (gpusim/tile/described.toml, tools/described_figures.py;
 described_attention.toml, tools/described_attention.py), as a GPU is that is only described; --borrowed: in attention A100 and B200 another generation's figures, Hopper's, and H100 Ampere's. A figure carries the error by as much
-as the error falls when that figure alone is the generation's own. So is each GPU of every other kind of operator that was measured on two generations. FOLDER has gemm.csv.gz,
+as the error falls when that figure alone is the generation's own. So is each GPU of every other kind of operator that was measured on two generations: latent attention and products of fp8 and in batches
+by what is worked out from the description (tools/operators/described_kinds.py), others with the other generation's figures. FOLDER has gemm.csv.gz,
 attention_generation.csv.gz, attention_context.csv.gz and those of the kinds
 (ai-dynamo/aiconfigurator, commit 095f58a), beside it or within it is power/ with those of the power runs of a B200; halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
 """
@@ -30,6 +31,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import tile_attention
 import tile_gemm
 import tile_operators
+from operators.described_kinds import DESCRIBED
 from operators.kinds import KINDS
 from operators.measured import find_file, half_step_us
 
@@ -130,11 +132,18 @@ def bands(
     printed = []
     for operator in operators:
         kept[operator] = {}
+        if operator in DESCRIBED:
+            for kind, gpu, figures in DESCRIBED[operator]:
+                shapes = _of_kind(kind, folder, gpu, final, count)
+                off = tile_operators.errors(kind, gpu, shapes, figures(load_gpu(gpu)))
+                printed.append(_row(operator, gpu, "described", off))
+                _widen(kept[operator], tile_operators.band_rows(kind, shapes, off))
+            continue
         if operator in KINDS:
             for gpu in KINDS[operator].sources:
-                for other in _other_generations(operator, gpu):
+                for other, figures in _others(operator, gpu):
                     shapes = _of_kind(operator, folder, gpu, final, count)
-                    off = tile_operators.errors(operator, gpu, shapes, KINDS[operator].library(other))
+                    off = tile_operators.errors(operator, gpu, shapes, figures)
                     printed.append(_row(operator, gpu, other, off))
                     _widen(kept[operator], tile_operators.band_rows(operator, shapes, off))
             continue
@@ -158,10 +167,13 @@ def _of_kind(kind: str, folder: Path, gpu: str, final: bool, count: int) -> pd.D
     return next(shapes for shapes in found if len(shapes))
 
 
-def _other_generations(kind: str, gpu: str) -> list[str]:
-    """Of the GPUs that a kind was measured on, those of another generation."""
-    own = load_gpu(gpu).generation
-    return sorted({load_gpu(each).generation for each in KINDS[kind].sources} - {own})
+def _others(kind: str, gpu: str) -> list[tuple[str, Any]]:
+    """Of a kind that was measured on GPUs of several generations: whose figures stand for the GPU's own, and these."""
+    of, own = KINDS[kind], load_gpu(gpu).generation
+    generations = sorted({load_gpu(each).generation for each in of.sources} - {own})
+    if of.without and generations:
+        return [(f"shared, without {own}", of.without(own))]
+    return [(other, of.library(other)) for other in generations]
 
 
 def _widen(regions: dict[str, dict[str, float]], found: dict[str, dict[str, float]]) -> None:

@@ -45,6 +45,7 @@ _LEAST_REGION = 20
 NETWORK = {
     "gemm": ("n", "k"), "mla_bmm": ("op_name", "num_heads"), "moe": ("hidden_size", "inter_size", "topk", "num_experts"), "mla_generation": ("num_heads",),
     "mla_context": ("num_heads",), "attention_encoder": ("num_heads", "head_dim"), "quantize_scale_matrix": ("k",),
+    "gated_delta_net": ("num_k_heads", "num_v_heads"), "mamba2": ("nheads", "d_state", "n_groups"),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpusim.collective.node import Node, node_of
+from gpusim.collective.node import node_of
 from gpusim.engine.graph import MachineGraph
 from gpusim.engine.peer_memory import Windows
 from gpusim.engine.peer_port import peer_graph
@@ -19,10 +19,10 @@ from gpusim.model.link import LinkSpec
 _PORT_SHARE = 1 / 3
 
 
-def peer_machine(specs: Sequence[GpuSpec], windows: Mapping[int, Windows], node: Node | None = None) -> MachineGraph:
-    """``specs`` GPUs of one node; ``windows``: by device, addresses (first, behind the last) that are another device's memory. ``node``: other links than the first GPU's own. Raises SpecError
-    for more GPUs than a node has."""
-    links = node or node_of(specs[0])
+def peer_machine(specs: Sequence[GpuSpec], windows: Mapping[int, Windows]) -> MachineGraph:
+    """``specs`` GPUs of one node, with the first one's links; ``windows``: by device, addresses (first, behind the last) that are another device's memory. Raises SpecError for
+    more GPUs than a node has."""
+    links = node_of(specs[0])
     if len(specs) > links.gpus:
         raise SpecError(f"{len(specs)} GPUs in a node of {links.gpus}: only a node's reach each other's memory")
     latency_ns = 1e3 * links.link_latency_us

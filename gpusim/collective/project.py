@@ -33,9 +33,9 @@ class Timing:
     sent_bytes: float
 
 
-def project_collective(spec: GpuSpec, collective: Collective, node: Node | None = None) -> Projection:
-    """Time of ``collective`` among GPUs like ``spec``, as called from a CUDA graph or one after the other. ``node``: other links than the GPU's own."""
-    node, figures = node or node_of(spec), figures_of(spec.generation)
+def project_collective(spec: GpuSpec, collective: Collective) -> Projection:
+    """Time of ``collective`` among GPUs like ``spec``, as called from a CUDA graph or one after the other."""
+    node, figures = node_of(spec), figures_of(spec.generation)
     timing = time_of(node, spec.generation, figures, collective)
     band = collective_band(spec.generation, collective, node)
     bus = collective.wire_bytes / timing.seconds

@@ -8,15 +8,19 @@ from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option, gpu_option, power_limit_option
 from gpusim.commands.project_collective import collective
 from gpusim.commands.project_export import export
+from gpusim.commands.project_linear_attention import linear_attention
 from gpusim.commands.project_memory import memory
 from gpusim.commands.project_model import model
 from gpusim.commands.project_operators import attention, moe
 from gpusim.commands.project_replay import durations, replay
 from gpusim.errors import UsageError
+from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.formats import BLOCK_FORMATS, FORMATS
 
 DTYPES = tuple(name for name in FORMATS if name != "int4")
 UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")
+#: Whose conversion and kernels differ by framework.
+FRAMEWORKS_DIFFER = ("fp8", "fp8_block")
 
 
 class _Operators(click.Group):
@@ -67,6 +71,11 @@ project.add_command(durations)
     is_flag=True,
     help="fp8 and fp4 with scales for blocks of elements: fp8_block (DeepSeek's), nvfp4.",
 )
+@click.option(
+    "--framework",
+    type=click.Choice(FRAMEWORKS),
+    help="Whose conversion and kernels, of fp8 and fp8_block; default: those that the generation's measured rows follow.",
+)
 @click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")
 @click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")
 @power_limit_option
@@ -74,8 +83,8 @@ project.add_command(durations)
 @format_option()
 @done_by(lambda batch, dtype, **_: "projecting" if batch == 1 and dtype in UNCONVERTED else "projecting_operators")
 def gemm(
-    rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, cold: bool, warm: bool, power_limit_watts: float | None,
-    gpu: str, form: str,
+    rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, framework: str | None, cold: bool, warm: bool,
+    power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of a product: ROWS x COLUMNS results in 16 bits, each a sum over DEPTH (m, n, k of BLAS), by a library like cuBLAS.
 
@@ -99,8 +108,11 @@ def gemm(
         raise UsageError(f"--cold and --warm are for single products of {', '.join(UNCONVERTED)}")
     if block_scaled and dtype not in BLOCK_FORMATS:
         raise UsageError(f"--block-scaled is for {' and '.join(BLOCK_FORMATS)}, not {dtype}")
+    if framework and dtype not in FRAMEWORKS_DIFFER:
+        raise UsageError(f"--framework is for {' and '.join(FRAMEWORKS_DIFFER)}: products of {dtype} are one library's")
 
 
 project.add_command(attention)
+project.add_command(linear_attention)
 project.add_command(moe)
 project.add_command(memory)

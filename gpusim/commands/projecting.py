@@ -9,20 +9,20 @@ from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import format_records
 from gpusim.tile.bands import LEVEL_PERCENT, gemm_band
 from gpusim.tile.gemm import GemmShape, project_gemm
-from gpusim.tile.library import kernels_of
+from gpusim.tile.library import named_kernels
 from gpusim.tile.machine import RESULT_BYTES
 from gpusim.tile.projection import Projection
 
 
 def gemm(
-    rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, cold: bool, warm: bool, power_limit_watts: float | None,
-    gpu: str, form: str,
+    rows: int, columns: int, depth: int, dtype: str, batch: int, block_scaled: bool, framework: str | None, cold: bool, warm: bool,
+    power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
-    assert batch == 1 and not block_scaled  # projecting_operators has the others
+    assert batch == 1 and not (block_scaled or framework)  # projecting_operators has the others
     spec = load_gpu(gpu)
     shape = GemmShape(rows, columns, depth, dtype, RESULT_BYTES.get(dtype, 2), cold_a=cold, cold_b=not warm)
     found = project_gemm(spec, shape, limit_watts=power_limit_watts)
-    band = gemm_band(kernels_of(spec), dtype, rows)
+    band = gemm_band(named_kernels(spec), dtype, rows)
     us = found.seconds * 1e6
     operator = Projection(
         f"product {rows} x {columns} x {depth}", spec.name, found.seconds, found.seconds / band.factor, found.seconds * band.factor,

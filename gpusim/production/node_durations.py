@@ -17,7 +17,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.production.operator_shapes import attention_sizes, input_dims, product_sizes
 from gpusim.project.operator import Shape
 from gpusim.project.prices import Prices
-from gpusim.tile.library import kernels_of, library_of
+from gpusim.tile.described import library_on
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
@@ -91,7 +91,7 @@ def _operators(node: Node) -> Iterable[tuple[str, Shape]]:
 
 def _bound(spec: GpuSpec, prices: Prices, node: Node) -> float:
     """The slower of its bytes and its operations, at the rate that large products reach."""
-    library, machine = library_of(kernels_of(spec)), tile_machine(spec, "bf16")
+    library, machine = library_on(spec), tile_machine(spec, "bf16")
     rate = machine.sm_count * machine.flops_per_cycle * library.rate_largest * machine.clock_hz
     moved = prices.of(MemoryOp("copy", node.moved_bytes, 0.0, cold=True)).seconds
     return max(moved, 1e-9 * library.launch_ns + node.operations / rate)

@@ -63,9 +63,10 @@ def taken_in_turns(prices: Prices, halves: Sequence[list[list[Operator]]]) -> Tu
         ),
         "nccl",
     )
-    links = prices.node or node_of(prices.spec)
     trace = ExecutionTrace(0, nodes, groups, "halves of a batch")
-    found = replayed(prices.spec, links, [trace], {}, library=library, alone=True, rates=_rates(prices, products))
+    found = replayed(
+        prices.spec, node_of(prices.spec), [trace], {}, library=library, alone=True, rates=_rates(prices, products)
+    )
     return Turns(found.seconds, found.times()[0].exposed)
 
 

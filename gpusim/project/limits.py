@@ -6,9 +6,8 @@ the step is projected again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gpusim.collective.node import node_of
 from gpusim.energy.power import power_limit
 from gpusim.errors import GpusimError
 from gpusim.gpus.override import override_gpu
@@ -64,30 +63,27 @@ def _settings(spec: GpuSpec) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
+def _changed(prices: Prices, settings: tuple[str, ...]) -> Prices:
+    return Prices(override_gpu(prices.spec, settings), prices.limit_watts, prices.one_clock)
+
+
 def remedies(prices: Prices, config: Decoder, plan: Plan, now: ModelProjection) -> list[Remedy]:
     """Each part of the GPU made better alone, the most helpful first. What a GPU does not have is left out."""
     found = []
     if plan.gpus > 1:
-        node = node_of(prices.spec)
-        faster = replace(
-            node,
-            link_bytes_per_second=FACTOR * node.link_bytes_per_second,
-            network_bytes_per_second=FACTOR * node.network_bytes_per_second,
-        )
-        better = project_model(Prices(prices.spec, faster, prices.limit_watts), config, plan)
-        found.append(
-            Remedy("links", ("the rate of links and network cards",), 1.0 - better.step.seconds / now.step.seconds)
-        )
+        node = prices.spec.node
+        rates = ("link_bytes_per_ns", "network_bytes_per_ns")
+        settings = tuple(f"node.{rate}={FACTOR * getattr(node, rate):g}" for rate in rates)
+        better = project_model(_changed(prices, settings), config, plan)
+        found.append(Remedy("links", settings, 1.0 - better.step.seconds / now.step.seconds))
     limit = power_limit(prices.spec, prices.limit_watts)
     if limit is not None:
         watts = FACTOR * limit.limit_watts
-        better = project_model(Prices(prices.spec, prices.node, watts), config, plan)
+        better = project_model(Prices(prices.spec, watts, prices.one_clock), config, plan)
         found.append(Remedy("power limit", (f"a limit of {watts:g} W",), 1.0 - better.step.seconds / now.step.seconds))
     for name, settings in _settings(prices.spec):
         try:
-            better = project_model(
-                Prices(override_gpu(prices.spec, settings), limit_watts=prices.limit_watts), config, plan
-            )
+            better = project_model(_changed(prices, settings), config, plan)
         except GpusimError:  # a value that this description checks against another
             continue
         found.append(Remedy(name, settings, 1.0 - better.step.seconds / now.step.seconds))

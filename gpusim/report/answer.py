@@ -122,8 +122,8 @@ def remedy_records(remedies: tuple[Remedy, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def answer_text(found: Answer, advice: Advice | None, form: str = "table") -> str:
-    """The answer as text: a name and what is said of it a line. ``advice`` None: remedies were not looked for."""
+def answer_text(found: Answer, advice: Advice | None, form: str = "table", power: str = "") -> str:
+    """The answer as text: a name and what is said of it a line. ``advice`` None: remedies were not looked for; ``power``: what is to be said of it, if anything."""
     within = "" if not found.error_us else f", sampling +- {rounded(found.error_us)} us (95 %)"
     part = (
         "" if found.simulated_percent == 100.0 else f", from {rounded(found.simulated_percent)} % of the instructions"
@@ -138,6 +138,7 @@ def answer_text(found: Answer, advice: Advice | None, form: str = "table") -> st
         *((rate.name, _of_roof(rate, "OP/s" if rate.name == "tensor" else "FLOP/s")) for rate in found.arithmetic),
         ("roof", f"{found.roof}, {rounded(found.roof_percent)} % of its peak: the busiest unit"),
         ("bound by", found.bound_by),
+        *([("power", power)] if power else []),
     ]
     remedies = _remedies(advice)
     lines += [("remedy" if number == 0 else "", text) for number, text in enumerate(remedies)]

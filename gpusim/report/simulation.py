@@ -32,9 +32,11 @@ def simulation_text(
     explanation: Explanation | None = None,
     advice: Advice | None = None,
     details: bool = False,
+    power: str = "",
 ) -> str:
     """A run in one of the formats, without a newline at the end. ``least``: lower bounds, ``shares``: its attribution,
-    ``explanation`` and ``advice`` where they were asked for; ``details``: all tables (text only)."""
+    ``explanation`` and ``advice`` where they were asked for; ``details``: all tables (text only);
+    ``power``: what is to be said of the board's limit (text only)."""
     least = least or {}
     if form in ("json", "csv"):
         document = summary.summary_document(result, least=least, shares=shares, explanation=explanation)
@@ -44,7 +46,7 @@ def simulation_text(
         return format_records([summary.share_document(share) for share in shares] or flat_records(document), form)
     if explanation is not None:
         advice = Advice(explanation.remedies, explanation.remedies_tried, ())
-    parts = [answer_text(answer(result), advice, form)]
+    parts = [answer_text(answer(result), advice, form, power)]
     if len(result.launches) > 1:
         parts.append(format_records(summary.launch_records(result), form))
     if explanation is not None:

@@ -83,6 +83,12 @@ def framework_known(framework: str) -> str:
 
 
 @functools.cache
+def attention_generations() -> tuple[str, ...]:
+    """Generations whose rows set figures."""
+    return tuple(tomllib.loads(_FILE.read_text(encoding="utf-8")))
+
+
+@functools.cache
 def attention_library_of(
     generation: str, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
 ) -> AttentionLibrary:

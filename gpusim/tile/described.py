@@ -22,7 +22,7 @@ _ELEMENT_BYTES = 2
 #: Operands of products that rows have been measured of on GPUs of several generations.
 _DTYPES = ("bf16", "fp16")
 #: What shared memory reads or writes a cycle: 32 banks of 4 bytes.
-_SHARED_BYTES_PER_CYCLE = 128
+SHARED_BYTES_PER_CYCLE = 128
 #: Results of a warp of mma.sync (64 x 64), and of warps that a block has at least.
 _WARP_OUTPUTS, _LEAST_WARPS = 4096, 4
 #: Rows of a product of a warp group (wgmma).
@@ -132,5 +132,5 @@ def _fed_share(spec: GpuSpec, tile: Tile, flops_per_cycle: float, of_warps: bool
         read = tile.rows * (warps // down) + tile.columns * down
     else:
         read = long + short * max(1, long // _GROUP_ROWS)
-    moved_cycles = (read + tile.rows + tile.columns) * row_bytes / _SHARED_BYTES_PER_CYCLE
+    moved_cycles = (read + tile.rows + tile.columns) * row_bytes / SHARED_BYTES_PER_CYCLE
     return min(1.0, work_cycles / moved_cycles)

@@ -46,6 +46,11 @@ def kernels_of(spec: GpuSpec) -> str:
     return _BLACKWELL_OF_WARPS if spec.generation == _TENSOR_MEMORY else newest
 
 
+def named_kernels(spec: GpuSpec) -> str:
+    """The same, but that a generation that no table names stays itself: what is known of measured ones is not known of it."""
+    return kernels_of(spec) if is_known(spec.generation) else spec.generation
+
+
 #: A column of FP32 scales, one for each row, is aligned to 16 bytes where the rows are a multiple of this (CUDA driver API, cuTensorMapEncodeTiled: strides).
 SCALE_ROWS = 4
 #: A row has a scale for each so many elements (DeepSeek-V3, section 3.3.2); one column of scales needs no other order.
@@ -120,6 +125,14 @@ class Library:
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""
         return next(getattr(self, name) for name, (_, beyond) in RATES.items() if outputs < beyond)
+
+
+@functools.cache
+def has_rows(generation: str, dtype: str) -> bool:
+    """Whether the table says of ``generation``, or of the one that it is taken to be like, what is another figure for ``dtype``."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    return dtype in table.get(name, {})
 
 
 @functools.cache

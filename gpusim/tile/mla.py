@@ -2,27 +2,26 @@
 
 Mental model: when text is generated every head meets the same 576 elements of a key (a latent of 512, and 64 that are rotated), and the 512 are the
 values too; so a block takes 64 heads of one sequence, and the keys are read once for them. Where there are few sequences the keys are split into parts. Over
-a context the latent is widened first, and it is plain attention with heads of 192 for the scores and 128 for the values. Figures: ``mla.toml``.
+a context the latent is widened first, and it is plain attention with heads of 192 for the scores and 128 for the values. Figures: :mod:`gpusim.tile.mla_library`.
 """
 
 from __future__ import annotations
 
-import functools
-import tomllib
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
+from gpusim.tile.attention_context import ContextLibrary, ContextShape, project_context
 from gpusim.tile.bands import operator_band
-from gpusim.tile.library import LIKE, kernels_of
+from gpusim.tile.library import named_kernels
 from gpusim.tile.machine import OPERANDS, has_products, tile_machine
+from gpusim.tile.mla_described import mla_context_library_on, mla_library_on
+from gpusim.tile.mla_library import LATENT, ROTATED, MlaLibrary
 from gpusim.tile.projection import Projection
 
-_FILE = Path(__file__).with_name("mla.toml")
-LATENT, ROTATED, VALUE, NOT_ROTATED = 512, 64, 128, 128
+#: Elements of a widened head's values, and of its keys beside those that are rotated.
+VALUE, NOT_ROTATED = 128, 128
 #: Both products of a widened head, as of two equal ones: of 192 and of 128 elements.
 _MEAN_HEAD = (NOT_ROTATED + ROTATED + VALUE) // 2
 _SUM_BYTES = 4.0
@@ -60,53 +59,6 @@ class MlaShape:
         return 2.0 * self.batch * self.queries * self.heads * self.keys * (2 * LATENT + ROTATED)
 
 
-@dataclass(frozen=True)
-class MlaLibrary:
-    """The figures of ``mla.toml`` for one generation, units in the names; shares are of 1."""
-
-    query_rows: int
-    kv_columns: int
-    most_parts: int
-    launch_ns: float
-    start_cycles: float
-    step_cycles: float
-    pair_factor: float
-    rate: float
-    block_bytes_per_cycle: float
-    head_cycles: float
-    combine_cycles: float
-    dram_share: float
-    l2_rate_share: float
-    l2_share: float
-
-
-@functools.cache
-def mla_library_of(generation: str, kv_dtype: str = "") -> MlaLibrary:
-    """The latent attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says otherwise of
-    a cache of ``kv_dtype``. Raises SpecError for a generation of which nothing is known."""
-    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    name = generation if generation in table else LIKE.get(generation, "")
-    if name not in table:
-        raise SpecError(
-            f"no latent attention is known for generation {generation!r}: known are {', '.join(sorted(table))}"
-        )
-    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
-    row |= table[name].get(f"{kv_dtype}_cache", {})
-    expected = {each.name for each in fields(MlaLibrary)}
-    if set(row) != expected:
-        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
-    return MlaLibrary(**row)
-
-
-@functools.cache
-def mla_context_library_of(generation: str, kv_dtype: str = "") -> ContextLibrary:
-    """The same of the kernels over a context: plain attention's, but for what ``mla.toml`` says otherwise."""
-    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    name = generation if generation in table else LIKE.get(generation, "")
-    own = table.get(name, {})
-    return replace(context_library_of(name), **own.get("context", {}) | own.get(f"context_{kv_dtype}_cache", {}))
-
-
 def _multiplied(spec: GpuSpec, shape: MlaShape) -> str:
     """What the tensor cores multiply: latents as the cache has them where the GPU has such products, and queries are brought to their format; else latents are widened."""
     return shape.kv_dtype if shape.kv_dtype and has_products(spec, shape.kv_dtype) else shape.dtype
@@ -121,35 +73,41 @@ def project_mla(
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
     long = shape.phase == "context" and shape.queries > 1
     kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
-    band = operator_band(kind, kernels_of(spec), shape.queries if long else shape.kv_bytes)
+    band = operator_band(kind, named_kernels(spec), shape.queries if long else shape.kv_bytes)
     if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype
         )  # fmt: skip
-        found = project_context(
-            spec, plain, context or mla_context_library_of(kernels_of(spec), shape.kv_dtype), limit_watts
-        )
+        found = project_context(spec, plain, context or mla_context_library_on(spec, shape.kv_dtype), limit_watts)
         return replace(
             found, operator=title, validated=band.validated, reason=band.reason, low_seconds=found.seconds / band.factor,
             high_seconds=found.seconds * band.factor,
         )  # fmt: skip
     multiplied = _multiplied(spec, shape)
     machine = tile_machine(spec, multiplied)
-    used = library or mla_library_of(kernels_of(spec), shape.kv_dtype)
+    used = library or mla_library_on(spec, shape.kv_dtype)
     rows = shape.heads * shape.queries
-    blocks = shape.batch * -(-rows // used.query_rows)
-    steps = -(-shape.keys // used.kv_columns)
+    groups, steps = -(-rows // used.query_rows), -(-shape.keys // used.kv_columns)
+    blocks = shape.batch * groups
+    shared_out = max(
+        1, machine.sm_count // groups
+    )  # blocks that the keys of all sequences are shared out to, for each group of heads
     parts = max(1, min(machine.sm_count // blocks, steps, used.most_parts))
     step_bytes = OPERANDS[shape.kv_dtype or shape.dtype][0] * used.kv_columns * (LATENT + ROTATED)
     arithmetic = (
         2.0 * used.query_rows * used.kv_columns * (2 * LATENT + ROTATED) / (machine.flops_per_cycle * used.rate)
     )
     step = max(used.step_cycles, arithmetic, step_bytes / used.block_bytes_per_cycle)
-    # Blocks go to TPCs of two SMs in turn: those of a wave that fills more than half of the SMs have neighbours, which slow them.
-    whole_waves, rest = divmod(blocks * parts, machine.sm_count)
-    slowed_waves = whole_waves + (rest > machine.sm_count / 2)
-    waves = whole_waves + (rest > 0)
-    steps_of_waves = -(-steps // parts) * (waves + slowed_waves * (used.pair_factor - 1.0))
+    if used.most_parts > 1:
+        # Where keys are split they are shared out evenly, so that a block may end one sequence and begin the next (FlashMLA, get_mla_metadata).
+        waves = max(1.0, blocks / machine.sm_count)
+        steps_of_waves = max(-(-steps // parts), shape.batch * steps / shared_out)
+    else:
+        # Blocks go to TPCs of two SMs in turn: those of a wave that fills more than half of the SMs have neighbours, which slow them.
+        whole_waves, rest = divmod(blocks, machine.sm_count)
+        slowed_waves = whole_waves + (rest > machine.sm_count / 2)
+        waves = float(whole_waves + (rest > 0))
+        steps_of_waves = steps * (waves + slowed_waves * (used.pair_factor - 1.0))
     missed = min(1.0, max(0.0, shape.kv_bytes / (used.l2_share * machine.l2_bytes) - 1.0))
     l2_rate = machine.l2_bytes_per_cycle * used.l2_rate_share
     read_bytes = shape.kv_bytes * -(-rows // used.query_rows)

@@ -15,10 +15,11 @@ from gpusim.tile.described import library_on
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import Library, is_known, kernels_of, library_of
+from gpusim.tile.library import Library, kernels_of, named_kernels
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
+from gpusim.tile.software import CONVERTED, followed, product_library
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class GemmOp:
     """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits (fp32 and tf32: in 32). ``dtype``: a number format of
     :data:`gpusim.tile.formats.FORMATS`; ``block_scaled``: with the scales for blocks of elements that are usual for it (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not ``dtype`` a kernel converts it first, as
     frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted). ``warm``: the second operands lie in L2 where they fit, as when the same product
-    is repeated; the weights of a model's next layer do not."""
+    is repeated; the weights of a model's next layer do not. ``framework``: whose conversion and kernels, of fp8 with or without block scales (:data:`gpusim.tile.attention.FRAMEWORKS`; "": those that
+    the generation's rows follow)."""
 
     rows: int
     columns: int
@@ -36,6 +38,7 @@ class GemmOp:
     block_scaled: bool = False
     input_dtype: str = "bf16"
     warm: bool = False
+    framework: str = ""
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= 1 << 16:
@@ -57,7 +60,7 @@ def project_product(
     such products."""
     shape, kernels = shape_of(op), library or library_for(spec, op)
     found = project_gemm(spec, shape, kernels, limit_watts)
-    band = _band(kernels_of(spec) if is_known(spec.generation) else spec.generation, op)
+    band = _band(named_kernels(spec), op)
     validated, reason = band.validated, band.reason
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
@@ -102,14 +105,16 @@ def shape_of(op: GemmOp) -> GemmShape:
 def _band(generation: str, op: GemmOp) -> Band:
     if op.batch > 1:
         return operator_band("bmm" if op.dtype in ("bf16", "fp16") else f"bmm_{op.dtype}", generation, op.rows)
-    kind = f"gemm_{op.format.name}"
+    kind = f"gemm_{op.format.name}" + f"_{op.framework}" * (op.framework not in ("", followed(generation)))
     if kind in OPERATOR_REGIONS:
         return operator_band(kind, generation, op.rows)
     return gemm_band(generation, op.dtype, op.rows)
 
 
 def library_for(spec: GpuSpec, op: GemmOp) -> Library:
-    """What the table says of batches, of block scales, of the dtype, in this order."""
-    if op.batch > 1 and op.dtype in ("bf16", "fp16"):
-        return library_of(kernels_of(spec), "batch")
-    return library_on(spec, op.format.library)
+    """Whose kernels: of batches, of the format, of a framework, in this order; what comes converted needs no launches of a conversion."""
+    batched = op.batch > 1 and op.dtype in ("bf16", "fp16")
+    kernels = product_library(spec, "batch" if batched else op.format.library, op.framework)
+    if op.format.library not in CONVERTED or op.input_dtype != op.dtype:
+        return kernels
+    return replace(kernels, launch_ns=min(kernels.launch_ns, library_on(spec).launch_ns))

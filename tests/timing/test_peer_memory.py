@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from hand_traces import Asm, build, small_gpu
 
-from gpusim.collective.node import node_of
 from gpusim.collective.peers import peer_machine
 from gpusim.engine.machine import Machine
 from gpusim.engine.peer_port import peer_graph
@@ -110,17 +109,17 @@ def test_neither_window_nor_order_shows(machine):
 
 @pytest.mark.parametrize("name", ["a100_80gb", "h100"])
 def test_stores_reach_what_packets_leave_of_a_described_nodes_links(name: str):
-    gpu = load_gpu(name)
-    node = node_of(gpu)
+    node = load_gpu(name).node
     # A GPU that stores faster than the link carries; the links are the described GPU's.
-    graph = peer_machine([GPU, GPU], WINDOWS, replace(node, link_bytes_per_second=node.link_bytes_per_second / 16))
+    gpu = replace(GPU, node=replace(node, link_bytes_per_ns=node.link_bytes_per_ns / 16))
+    graph = peer_machine([gpu, gpu], WINDOWS)
     data = 16 * 4 * 16 * 128
     with Machine(graph) as machine:
         cycles = machine.launch(stream(THEIRS, True)).cycles
     reached = data / (cycles / GPU.clock_hz) * 16
     # S. Jeaugey of NVIDIA (nccl-tests, issue 149): links of 25 GB/s carry about 20 of what SMs send, 240 of 300 GB/s on A100.
-    assert reached == pytest.approx(0.8 * node.link_bytes_per_second, rel=0.15)
-    assert reached < 0.8 * node.link_bytes_per_second
+    assert reached == pytest.approx(0.8e9 * node.link_bytes_per_ns, rel=0.15)
+    assert reached < 0.8e9 * node.link_bytes_per_ns
     with pytest.raises(SpecError, match="GPUs in a node of 8"):
         peer_machine([GPU] * 9, {})
 

@@ -1,0 +1,81 @@
+"""What a framework launches around a library's product: the conversion of the first operand, and products in batches.
+
+Mental model: the inner loop of a product is the library's, or worked out from the GPU's description; what a framework puts around it (launches, a kernel that converts) are times and shares that
+its software has on every GPU alike. ``software.toml`` has them and what they were set from.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.attention import FRAMEWORKS
+from gpusim.tile.described import library_on
+from gpusim.tile.library import Library, has_rows, kernels_of, library_of, named_kernels
+
+_FILE = Path(__file__).with_name("software.toml")
+#: Rows of formats whose first operand a framework converts by kernels of its own.
+CONVERTED = ("fp8", "fp8_block")
+#: The row of products in batches, whichever framework calls them.
+_BATCH, _ANY = "batch", "any"
+
+
+@dataclass(frozen=True)
+class Software:
+    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach; ``own_on``: generations whose product is ``library.toml``'s for the format."""
+
+    launch_ns: float
+    convert_rate: float
+    own_on: tuple[str, ...]
+
+
+@functools.cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def software_of(framework: str, row: str, without: str = "") -> Software:
+    """What ``framework`` launches around products of ``row`` (a format with a conversion, or "batch" of "any"); ``without``: as rows of generations but this one have it. Raises SpecError for
+    a framework or a row of which nothing is known."""
+    if row not in _tables().get(framework, {}):
+        raise SpecError(
+            f"nothing is known of {framework!r} around products of {row}: known are {', '.join(FRAMEWORKS)} for {', '.join(CONVERTED)}"
+        )
+    found = dict(_tables()[framework][row])
+    others = {name: found.pop(name) for name in tuple(found) if name.startswith("without_")}
+    found |= others.get(f"without_{without}", {})
+    return Software(found["launch_ns"], found["convert_rate"], tuple(found["own_on"]))
+
+
+def followed(generation: str) -> str:
+    """Whose kernels are taken on GPUs of ``generation`` where no framework is named."""
+    return _tables()["followed"].get(generation, _tables()["default"])
+
+
+def product_library(spec: GpuSpec, row: str, framework: str = "") -> Library:
+    """The kernels of products of ``row`` on ``spec`` (a format's ``library``, or "batch"): those of the generation's own rows, where ``framework`` ("": none named) is the one that they
+    follow; else its products of 16 bits, or what its description says of them, with what the framework launches around. Raises SpecError for a framework that has no software around such products."""
+    name = named_kernels(spec)
+    if framework and row not in CONVERTED:
+        raise SpecError(f"frameworks differ in products of {', '.join(CONVERTED)}: none is named for {row}")
+    if row not in (*CONVERTED, _BATCH):
+        return library_on(spec, row)
+    whose = _ANY if row == _BATCH else framework or followed(name)
+    measured = has_rows(name, row)
+    if measured and (row == _BATCH or whose == followed(name)):
+        return library_of(kernels_of(spec), row)
+    around = software_of(whose, row)
+    if measured and name in around.own_on:
+        return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+    return with_software(library_on(spec), around)
+
+
+def with_software(dense: Library, around: Software) -> Library:
+    """Products of 16 bits' kernels with what a framework launches around products of another format."""
+    return replace(dense, launch_ns=around.launch_ns, convert_rate=around.convert_rate)

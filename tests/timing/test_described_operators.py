@@ -1,0 +1,66 @@
+"""Operators on GPUs whose generation has no rows of them: what is worked out from the description, and what a framework launches around."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpusim.errors import SpecError
+from gpusim.gpus.load import load_gpu
+from gpusim.tile.mla_described import described_mla, mla_library_on
+from gpusim.tile.mla_library import mla_library_of
+from gpusim.tile.operators import AttentionOp, GemmOp, project_attention_op, project_gemm_op
+from gpusim.tile.software import product_library, software_of
+
+H100, A100, B200, L40S = (load_gpu(name) for name in ("h100", "a100_80gb", "b200", "l40s"))
+
+
+def _latents(spec, batch: int, keys: int, heads: int = 16) -> float:
+    return project_attention_op(spec, AttentionOp("generation", batch, 1, keys, heads, 1, 576, kind="mla")).seconds
+
+
+def test_a_generation_with_rows_has_their_figures_and_one_without_its_description():
+    assert mla_library_on(H100) == mla_library_of("hopper")
+    assert mla_library_on(B200) == described_mla(B200)
+    unknown = replace(H100, generation="another")
+    assert mla_library_on(unknown) == described_mla(unknown)
+
+
+def test_keys_of_latents_are_split_from_capability_9_on_and_gone_through_by_one_block_below():
+    for spec, at_least, at_most in ((B200, 1.0, 1.5), (L40S, 7.0, 8.0)):
+        assert at_least < _latents(spec, 1, 16384) / _latents(spec, 1, 2048) < at_most
+
+
+def test_shared_out_keys_leave_no_wave_half_empty():
+    # 132 and 133 sequences on 132 SMs: one more of them is one more of them, not a second wave.
+    assert _latents(H100, 133, 8192) < 1.03 * _latents(H100, 132, 8192)
+
+
+def test_latents_of_a_described_gpu_are_worked_out_without_the_rows_of_the_one_left_out():
+    alone = described_mla(A100, without="ampere")
+    assert alone.most_parts == 1 and alone.launch_ns == pytest.approx(mla_library_of("hopper").launch_ns / 2)
+    assert described_mla(A100).launch_ns != alone.launch_ns
+
+
+def test_what_a_framework_launches_is_the_same_on_every_gpu():
+    for spec in (H100, L40S):
+        assert product_library(spec, "fp8", "trtllm").launch_ns == software_of("trtllm", "fp8").launch_ns
+    few = GemmOp(1, 1024, 1024, "fp8")
+    slower = project_gemm_op(H100, replace(few, framework="trtllm")).seconds - project_gemm_op(H100, few).seconds
+    assert 5e-6 < slower < 9e-6
+    # What comes converted waits for no conversion.
+    converted = replace(few, framework="trtllm", input_dtype="fp8")
+    assert project_gemm_op(H100, converted).seconds < 5e-6
+
+
+def test_a_framework_is_named_for_formats_that_it_converts_alone():
+    with pytest.raises(SpecError, match="fp8, fp8_block: none is named for int8"):
+        project_gemm_op(H100, GemmOp(16, 1024, 1024, "int8", framework="vllm"))
+    with pytest.raises(SpecError, match="'onnx' around products of fp8"):
+        project_gemm_op(H100, GemmOp(16, 1024, 1024, "fp8", framework="onnx"))
+
+
+def test_products_in_batches_take_longer_to_launch_where_none_were_measured():
+    one = project_gemm_op(B200, GemmOp(16, 512, 128, warm=True)).seconds
+    assert project_gemm_op(B200, GemmOp(16, 512, 128, batch=2, warm=True)).seconds > one + 1.5e-6
