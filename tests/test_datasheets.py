@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpusim import cli
@@ -42,6 +43,14 @@ def test_a_gpu_that_is_made_is_what_its_datasheet_makes_today(path: Path) -> Non
     if "made by `gpusim gpus make`" in built_in.read_text():
         assert built_in.read_text() == made.text, f"gpusim gpus make {path.stem} --from {path} --like {like}"
         assert load_gpu(path.stem) == made.spec
+
+
+@pytest.mark.parametrize(("tera", "interval"), [(5.0, 8), (10.7, 4)])
+def test_special_function_units_come_in_powers_of_two(tera: float, interval: int) -> None:
+    sheet = read_datasheet(next(path for path in SHEETS if path.stem == "b300"))
+    rates = msgspec.structs.replace(sheet.dense_tflops, exponentials=tera)
+    made = make_gpu("mine", msgspec.structs.replace(sheet, dense_tflops=rates), "b200")
+    assert made.spec.pipes["mufu"].interval_cycles == interval
 
 
 def test_what_a_datasheet_states_is_what_the_hand_written_file_says() -> None:

@@ -53,7 +53,7 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Peak rates without sparsity, in 10^12 operations a second, a multiply-add counting two; absent where it is not said.
 
     ``fp32`` and ``fp64`` are the cores'; the others are the tensor cores', by what they multiply (``f16``, ``fp8`` with FP32 sums,
-    ``f16_f16``, ``fp8_f16`` with FP16 sums)."""
+    ``f16_f16``, ``fp8_f16`` with FP16 sums). ``exponentials``: of the special function units, each counting one."""
 
     fp32: _Positive | None = None
     fp64: _Positive | None = None
@@ -65,6 +65,7 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     int4: _Positive | None = None
     fp8: _Positive | None = None
     fp8_f16: _Positive | None = None
+    exponentials: _Positive | None = None
 
 
 class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

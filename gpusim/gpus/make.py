@@ -148,6 +148,12 @@ def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated) -> Iterator
         latency = _FEW_FP64_LATENCY_CYCLES if few and not pipe.shared_by_sm else pipe.latency_cycles
         yield stated("pipes.fp64.latency_cycles", latency, "latency as of the related GPU")
         yield stated("pipes.fp64.shared_by_sm", few, "units an SM")
+    if rates.exponentials is not None:
+        # Units come in powers of two: 10.7 of a B300 are 37 a cycle of its SM at the boost clock, which are 32.
+        lanes = 2 * macs(rates.exponentials)
+        interval = 1 << max(0, round(math.log2(32 / lanes)))
+        yield stated("pipes.mufu.interval_cycles", interval, f"{rates.exponentials:g} tera exponentials a second")
+        yield stated("pipes.mufu.latency_cycles", base.pipes["mufu"].latency_cycles, "latency as of the related GPU")
     fastest = max(filter(None, (rates.f16, rates.f16_f16)), default=None)
     if fastest is not None:
         pipe = base.pipes["tensor"]

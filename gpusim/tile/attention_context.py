@@ -17,7 +17,9 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
 from gpusim.tile.attention_figures import (
+    EXPONENTIAL_CYCLES,
     FRAMEWORKS,
+    WIDE_HEAD,
     ContextLibrary,
     cache_rows,
     context_library_of,
@@ -125,14 +127,18 @@ def project_context(
     used = library or _library_for(spec, shape, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
-    query_rows = used.narrow_query_rows if width <= _NARROW_WIDTH else used.query_rows
-    tiles, steps, longest, executed_scores = _steps(shape, packed, query_rows, used.kv_columns)
-    blocks, places = shape.batch * heads * tiles, machine.sm_count * used.blocks_per_sm
-    sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
-    scores = query_rows * used.kv_columns
+    query_rows, kv_columns = _tile(used, width)
+    tiles, steps, longest, executed_scores = _steps(shape, packed, query_rows, kv_columns)
+    # Queries, and one tile of keys and one of values, lie in shared memory.
+    block_bytes = OPERANDS[shape.dtype][0] * width * (query_rows + 2 * kv_columns)
+    blocks_per_sm = max(1, min(used.blocks_per_sm, int(spec.sm.shared_max_bytes // block_bytes)))
+    blocks, places = shape.batch * heads * tiles, machine.sm_count * blocks_per_sm
+    sharing = min(blocks_per_sm, -(-blocks // machine.sm_count))
+    scores = query_rows * kv_columns
     executed = 4.0 * shape.batch * shape.heads * shape.head_dim * executed_scores
     # Of an SM that works on one block.
-    step_cycles = scores * (4.0 * width / (machine.flops_per_cycle * used.rate) + used.score_cycles)
+    score_cycles = used.score_cycles * spec.pipes["mufu"].interval_cycles / EXPONENTIAL_CYCLES
+    step_cycles = scores * (4.0 * width / (machine.flops_per_cycle * used.rate) + score_cycles)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
     longest_cycles = start_cycles + longest * step_cycles * sharing
     load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * start_cycles / places
@@ -169,6 +175,14 @@ def project_context(
         dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
         vector_flops=SCORE_OPERATIONS * executed / (4.0 * shape.head_dim),
     )  # fmt: skip
+
+
+def _tile(used: ContextLibrary, width: int) -> tuple[int, int]:
+    """Queries and keys of a tile of heads of ``width`` elements."""
+    columns = used.narrow_kv_columns if width <= _HEAD_WIDTHS[0] else used.kv_columns
+    if width <= _NARROW_WIDTH:
+        return used.narrow_query_rows, columns
+    return (used.wide_query_rows, used.wide_kv_columns) if width > WIDE_HEAD else (used.query_rows, columns)
 
 
 def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> ContextLibrary:

@@ -18,6 +18,8 @@ from gpusim.tile.library import LIKE
 _FILE = Path(__file__).with_name("attention.toml")
 #: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
 EACH_HEAD = "each_head"
+#: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and SM).
+EXPONENTIAL_CYCLES = 8
 #: Whose kernels are known: what the table says of a generation is the first one's.
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
 
@@ -55,13 +57,17 @@ class AttentionLibrary:
 
 #: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are transposed on the way.
 WIDE_HEAD = 128
+#: Most elements of a head -> the row that says what is another figure for it besides ("": none).
+_CACHE_ROWS = ((64, "fp8_cache_narrow"), (WIDE_HEAD, ""), (192, "fp8_cache_192"))
 
 
 def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
     """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, in order."""
     if element_bytes >= 2:
         return ()
-    return ("fp8_cache", "fp8_cache_wide") if head_dim > WIDE_HEAD else ("fp8_cache",)
+    own = next((name for most, name in _CACHE_ROWS if head_dim <= most), "")
+    wide = ("fp8_cache_wide",) if head_dim > WIDE_HEAD else ()
+    return ("fp8_cache", *wide, *((own,) if own else ()))
 
 
 def odd_width(head_dim: int) -> bool:
@@ -117,7 +123,10 @@ class ContextLibrary:
 
     query_rows: int
     narrow_query_rows: int
+    wide_query_rows: int
     kv_columns: int
+    narrow_kv_columns: int
+    wide_kv_columns: int
     blocks_per_sm: int
     packs_heads: int
     launch_ns: float

@@ -2,7 +2,8 @@
 
 Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
 the factor that holds four of five shapes of a network that was not measured, from the half that set nothing. A generation without measurements takes another's figures: its factor is the widest of
-GPUs that were measured, each with what others' rows say (in products by their descriptions, :mod:`gpusim.tile.described`; elsewhere by another generation's figures; ``other_figures_errors.json``, written by
+GPUs that were measured, each with what others' rows say (in products and attention by their descriptions, :mod:`gpusim.tile.described` and :mod:`gpusim.tile.described_attention`; elsewhere by another
+generation's figures; ``other_figures_errors.json``, written by
 ``tools/other_figures.py --record``), and says so.
 """
 
@@ -139,7 +140,10 @@ def _attention_band(
     widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
     widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
     if generation not in known:
-        return _borrowed(phase, region, widest, f"attention of the {generation} generation")
+        # What a description says is of the followed framework's kernels for 16 bits; of others nothing was compared.
+        told = framework == _FOLLOWED and dtype in ("bf16", "fp16")
+        whose = phase if told else attention_kind(phase, window, framework, dtype)
+        return _borrowed(whose, region, widest, f"attention of the {generation} generation")
     what = dtype if region in known[generation] else f"the {generation} generation{of}"
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"

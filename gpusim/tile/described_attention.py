@@ -15,6 +15,7 @@ from pathlib import Path
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_figures import (
+    EXPONENTIAL_CYCLES,
     FRAMEWORKS,
     AttentionLibrary,
     ContextLibrary,
@@ -128,7 +129,9 @@ def described_context(spec: GpuSpec, constants: AttentionConstants | None = None
     used, kernels = constants or attention_constants_of(), newest_kernels(spec)
     software, ghz = _software(kernels), spec.clock_hz / 1e9
     like = context_library_of(kernels)
-    exponentials_per_cycle = spec.sm.sub_cores * _WARP_LANES / spec.pipes["mufu"].interval_cycles
+    exponentials_per_cycle = (
+        spec.sm.sub_cores * _WARP_LANES / EXPONENTIAL_CYCLES
+    )  # a projection takes them by the GPU's
     return replace(
         like,
         launch_ns=software.context_nodes * used.context_node_ns,

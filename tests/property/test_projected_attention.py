@@ -18,6 +18,7 @@ from gpusim.tile.attention import FRAMEWORKS, AttentionShape, attention_library_
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
 from gpusim.tile.attention_split import RULES, Keys
 from gpusim.tile.bands import attention_band, context_band
+from gpusim.tile.described_attention import attention_constants_of, described_attention, described_context
 from gpusim.tile.machine import tile_machine
 
 LENGTHS = st.sampled_from([1, 2, 127, 128, 129, 4096, 131072])
@@ -139,6 +140,50 @@ def test_what_cannot_be_projected_is_refused_by_name():
         ContextShape(1, 0, 1, 1, 64)
     with pytest.raises(SpecError, match="queries is 4194304, not between 1 and 4194303"):
         ContextShape(1, 1 << 22, 1, 1, 64)
+
+
+def test_attention_of_a_generation_without_rows_goes_by_its_description():
+    spec = load_gpu("b200")
+    later = replace(spec, generation="later")
+    one, many = AttentionShape(64, 4096, 32, 8, 128), ContextShape(2, 4096, 32, 8, 128)
+    assert library_for(later, one) == described_attention(later) != library_for(spec, one)
+    assert library_for(later, replace(one, kv_dtype="fp8")) != described_attention(later), "no 8-bit rows of two GPUs"
+    assert library_for(later, replace(one, framework="trtllm")) == library_for(spec, replace(one, framework="trtllm"))
+    seconds = project_context(later, many, limit_watts=math.inf).seconds
+    assert seconds == project_context(later, many, described_context(later), limit_watts=math.inf).seconds
+    # Exponentials twice as fast shorten what waits for them, and DRAM twice as fast what is read.
+    mufu = replace(spec.pipes["mufu"], interval_cycles=spec.pipes["mufu"].interval_cycles // 2)
+    quicker = replace(later, pipes=spec.pipes | {"mufu": mufu})
+    assert project_context(quicker, many, limit_watts=math.inf).seconds < 0.9 * seconds
+    wider = replace(later, dram=replace(spec.dram, peak_bytes_per_ns=2 * spec.dram.peak_bytes_per_ns))
+    long = replace(one, kv_length=65536)
+    assert project_attention(wider, long).seconds < 0.8 * project_attention(later, long).seconds
+    with pytest.raises(SpecError, match="no table 'without_turing'"):
+        attention_constants_of("without_turing")
+
+
+def test_a_context_has_as_many_blocks_an_sm_as_shared_memory_holds():
+    figures = replace(context_library_of("ampere"), start_cycles=0.0, tail=0.0)
+    spec, one_wave = load_gpu("a100_80gb"), ContextShape(1, 64, 216, 216, 128)
+    narrow = replace(spec, sm=replace(spec.sm, shared_max_bytes=100 << 10))
+    held, halved = (project_context(each, one_wave, figures, limit_watts=math.inf).seconds for each in (spec, narrow))
+    assert held == halved, "the tensor cores' work is the same"
+    started = replace(figures, start_cycles=1e6)
+    held, halved = (project_context(each, one_wave, started, limit_watts=math.inf).seconds for each in (spec, narrow))
+    assert halved > 1.9 * held, "a block takes 80 KiB of 100: two waves of starts"
+
+
+def test_a_window_costs_the_pages_that_it_begins_in():
+    spec = load_gpu("b200")
+
+    def seconds(length: int, window: int = 0) -> float:
+        return project_attention(spec, AttentionShape(2048, length, 8, 8, 128, window=window)).seconds
+
+    assert seconds(128) < seconds(256, 128) < seconds(256)
+    assert seconds(65536, 128) == seconds(256, 128)
+    trtllm = replace(AttentionShape(8, 512, 16, 8, 64, window=128), framework="trtllm")
+    found = [project_attention(load_gpu("h100"), replace(trtllm, kv_length=keys)).seconds for keys in (512, 1024, 4096)]
+    assert found[0] < found[1] < found[2], "parts go by the whole sequence, and blocks without keys start as well"
 
 
 def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
