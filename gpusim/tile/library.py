@@ -70,7 +70,7 @@ RATES = {
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
     ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
-    all of its blocks run at once."""
+    all of its blocks run at once. ``forced``: taken, whatever it takes, where all of its blocks run at once and those of no tile that is not forced do; nowhere else."""
 
     rows: int
     columns: int
@@ -79,6 +79,7 @@ class Tile:
     blocks: int
     step_cycles: float = 0.0
     one_wave: bool = False
+    forced: bool = False
 
     @property
     def outputs(self) -> int:
