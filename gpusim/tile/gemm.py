@@ -164,7 +164,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
         work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
         for splits in SPLITS:
             if splits > 1 and (
-                library.rule
+                library.is_ruled(shape.rows)
                 or tiles * splits > 2 * machine.sm_count * tile.blocks
                 or shape.depth // splits < _LEAST_STEPS * tile_depth
             ):

@@ -90,7 +90,7 @@ class Tile:
 @dataclass(frozen=True)
 class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: (most rows of the result, tile), of which the first
-    that holds is taken; a library with a rule never splits the depth. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
+    that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. Where none holds it chooses from ``tiles`` by the shape."""
 
     generation: str
@@ -114,6 +114,10 @@ class Library:
     convert_rate: float
     ragged_ns: float = 0.0
     rule: tuple[tuple[float, Tile], ...] = ()
+
+    def is_ruled(self, rows: int) -> bool:
+        """Whether the tile of a result of ``rows`` rows follows from them."""
+        return any(rows <= most for most, _ in self.rule)
 
     def tiles_for(self, rows: int) -> tuple[Tile, ...]:
         """From which one is chosen for a result of ``rows`` rows."""
