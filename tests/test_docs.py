@@ -17,6 +17,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import docs_outputs
 import pytest
 import write_docs
 from forked_commands import gpusim as forked
@@ -95,6 +96,8 @@ def test_every_command_that_is_shown_runs(
             code = cli.run([*words[1:], *(["--jobs", "1"] if words[1] in WITH_JOBS and "--jobs" not in words else [])])
             out, err = capsys.readouterr()
         assert code == expected, f"{line}: {err}"
+        for block in docs_outputs.stale(PAGES[page].read_text(), line, out):
+            pytest.fail(f"{page} shows another output (python tools/write_docs.py --outputs):\n{block}\n{out}")
         assert out.strip() or "--check" in words, f"{line} printed nothing"  # a check without findings has no data
         done.add(line)
 
@@ -151,6 +154,16 @@ def test_a_marker_without_a_partner_is_seen() -> None:
     assert write_docs.unpaired(opening + end) == 0
     assert write_docs.unpaired(opening) == write_docs.unpaired(end) == 1
     assert write_docs.unpaired(opening + "<!-- end: gpu -->") == 2
+
+
+def test_an_output_is_held_against_what_was_printed_and_may_be_shortened() -> None:
+    page = "<!-- output of: gpusim x; lines 1, 3-4 -->\nold\n<!-- end: output -->\n"
+    shown = docs_outputs.printed_again(page, lambda _: "a\nb\nc  \nd\ne\n")
+    assert "\n```text\na\n...\nc\nd\n...\n```\n" in shown and write_docs.unpaired(shown) == 0
+    assert not list(docs_outputs.stale(shown, "gpusim x", "a\nother\nc\nd\nlast\n"))
+    assert list(docs_outputs.stale(shown, "gpusim x", "a\nb\nC\nd\ne\n"))
+    with pytest.raises(ValueError, match="lines 3-4 are not behind line 1 of 3"):
+        docs_outputs.printed_again(page, lambda _: "a\nb\nc\n")
 
 
 def test_every_page_is_in_the_navigation() -> None:

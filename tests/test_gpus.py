@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from turing import BEYOND_TURING, BEYOND_VOLTA
 
+from gpusim import gpus
 from gpusim.cases.names import general_names
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.errors import CompileError, SpecError, UnknownGpuError
 from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load_gpu, override_gpu
 from gpusim.gpus.clock import at_clock
-from gpusim.gpus.load import KINDS
+from gpusim.gpus.load import FORMERLY, KINDS
 from gpusim.gpus.spec import PIPE_NAMES
 from gpusim.trace.record import PipeClass
 
@@ -105,6 +107,31 @@ def test_pipes_clock_and_sm_count_give_the_peak_rates_of_the_datasheet(name):
         assert peak == pytest.approx(tflops, rel=0.015), pipe
 
 
+#: Results a clock and SM by the CUDA C++ Programming Guide's table of native arithmetic instructions, of the pipes for which a row
+#: of it stands by itself. Two measurements differ, and count: reductions of a B300, and integer arithmetic of GB20x (GB202WP).
+RATE_PIPES = ("half", "bfloat", "mufu", "convert", "convert_wide", "reduce", "alu", "imad")
+RATES = {
+    (7, 0): (128, None, 16, 16, 16, None, 64, 64),
+    (7, 5): (128, None, 16, 16, 2, None, 64, 64),
+    (8, 0): (256, 128, 16, 16, 16, 16, 64, 64),
+    (8, 6): (128, 128, 16, 16, 2, 16, 64, 64),
+    (8, 9): (128, 128, 16, 16, 2, 16, 64, 64),
+    (9, 0): (256, 256, 16, 16, 16, 16, 64, 64),
+    (10, 0): (256, 256, 16, 16, 16, 32, 64, 64),
+    (10, 3): (256, 256, 16, 16, 16, 32, 64, 64),
+    (12, 0): (128, 128, 16, 16, 2, 16, 128, 128),
+}
+
+
+@pytest.mark.parametrize("name", list_gpus())
+def test_pipes_have_the_rates_of_the_programming_guide(name):
+    gpu = load_gpu(name)
+    for pipe, published in zip(RATE_PIPES, RATES[tuple(gpu.capability)], strict=True):
+        spec = gpu.pipes[pipe]
+        lanes = 32 / spec.interval_cycles * (1 if spec.shared_by_sm else gpu.sm.sub_cores)
+        assert published in (None, lanes * (2 if pipe in ("half", "bfloat") else 1)), pipe
+
+
 #: What the CUDA C++ Programming Guide's tables by capability say: warps and blocks an SM, shared memory an
 #: SM and a block (KB), and what an L1 with all of it holds.
 LIMITS = {
@@ -179,6 +206,16 @@ def test_a_users_file_overrides_a_built_in_singly(tmp_path):
     differing = {ours.key: (ours.value, theirs.value) for ours, theirs in diff_gpus("h200", path)}
     assert differing == {"sm_count": (132, 4), "l1.ways": (4, 8)}
     assert diff_gpus(path, path) == []
+
+
+def test_a_file_from_before_pipes_were_told_apart_has_them_as_they_were(tmp_path):
+    whole = (Path(gpus.__file__).parent / "gh200.toml").read_text()
+    lines = [line for line in whole.splitlines() if line.partition(" ")[0] not in FORMERLY]
+    assert len(lines) == len(whole.splitlines()) - len(FORMERLY)
+    old = load_gpu(write(tmp_path, "\n".join(lines)))
+    assert all(old.pipes[pipe] == old.pipes[former] for pipe, former in FORMERLY.items())
+    with pytest.raises(SpecError, match=r"pipes\.vote\.interval_cycles"):
+        load_gpu(write(tmp_path, "\n".join(line for line in lines if not line.startswith("vote = "))))
 
 
 def test_a_pipes_row_may_be_overridden_in_part(tmp_path):

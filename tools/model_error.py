@@ -2,6 +2,7 @@
 
     python tools/model_error.py                    a row a measurement, and means by source and metric
     python tools/model_error.py --format csv       the rows alone
+    python tools/model_error.py --one-clock        the power limit acts on the mean of a step, not on each operator
     python tools/model_error.py --record           and keep the means for the pages (traces/library/model_errors.json), and what widens intervals (gpusim/project/errors.json)
 
 Rows (traces/library/whole_models.csv, models beside it as config.json files) are projected with the attention kernels of the framework that was measured and set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
@@ -70,13 +71,13 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
     return scale * step.seconds, scale * step.low_seconds, scale * step.high_seconds, kernels
 
 
-def errors(rows: pd.DataFrame) -> pd.DataFrame:
-    """``rows`` with what is projected; ``error_percent``: of the time, so that positive is too slow."""
+def errors(rows: pd.DataFrame, one_clock: bool = False) -> pd.DataFrame:
+    """``rows`` with what is projected, with one clock a step or one an operator; ``error_percent``: of the time, so that positive is too slow."""
     machines: dict[str, Prices] = {}
     found = []
     with task("projecting", len(rows), "rows") as progress:
         for number, row in enumerate(rows.itertuples(index=False)):
-            prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu)))
+            prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu), one_clock=one_clock))
             middle, low, high, kernels = projected(row, prices)
             error = row.measured / middle - 1 if row.phase == "request" else middle / row.measured - 1
             found.append(
@@ -159,10 +160,13 @@ def summary(found: pd.DataFrame) -> list[dict[str, Any]]:
 @click.command(help=__doc__)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--record", is_flag=True, help="Keep the means for the pages.")
-def main(form: str, record: bool) -> None:
+@click.option("--one-clock", is_flag=True, help="The power limit acts on the mean of a step.")
+def main(form: str, record: bool, one_clock: bool) -> None:
     """Print the rows and the means."""
+    if record and one_clock:
+        raise click.UsageError("--record keeps what projections say by default: leave --one-clock out")
     with shown():
-        found = errors(pd.read_csv(ROWS))
+        found = errors(pd.read_csv(ROWS), one_clock)
     if record:
         document = {"about": "Written by tools/model_error.py --record.", "regions": factors(found)}
         write_whole(BANDS, (json.dumps(document, indent=1) + "\n").encode())

@@ -3,8 +3,8 @@
     python tools/other_figures.py FOLDER                    learning half: the error, and what it is with each single figure put right
     python tools/other_figures.py FOLDER --final --record   the other half: errors by region, kept as the bands of such GPUs
 
-Mental model: in attention A100 and B200 are projected with Hopper's figures and H100 with Ampere's, as a GPU is that is only described; in products each has what its description
-says with constants that its rows did not set (gpusim/tile/described.toml, tools/described_figures.py). A figure carries the error by as much
+Mental model: in attention and in products each GPU has what its description says with constants that its rows did not set (gpusim/tile/described.toml, tools/described_figures.py;
+described_attention.toml, tools/described_attention.py), as a GPU is that is only described; --borrowed: in attention A100 and B200 another generation's figures, Hopper's, and H100 Ampere's. A figure carries the error by as much
 as the error falls when that figure alone is the generation's own. So is each GPU of every other kind of operator that was measured on two generations: latent attention and products of fp8 and in batches
 by what is worked out from the description (tools/operators/described_kinds.py), others with the other generation's figures. FOLDER has gemm.csv.gz,
 attention_generation.csv.gz, attention_context.csv.gz and those of the kinds
@@ -33,7 +33,7 @@ import tile_gemm
 import tile_operators
 from operators.described_kinds import DESCRIBED
 from operators.kinds import KINDS
-from operators.measured import find_file
+from operators.measured import find_file, half_step_us
 
 from gpusim.gpus.load import load_gpu
 from gpusim.io.whole_file import write_whole
@@ -41,6 +41,7 @@ from gpusim.report.tables import FORMATS, format_records
 from gpusim.tile.attention import AttentionShape, attention_library_of, one_head_a_block
 from gpusim.tile.attention_context import context_library_of
 from gpusim.tile.described import constants_of, described_library
+from gpusim.tile.described_attention import attention_constants_of, described_attention, described_context
 from gpusim.tile.library import library_of
 
 RECORD = ROOT / "gpusim" / "tile" / "other_figures_errors.json"
@@ -66,12 +67,17 @@ def shapes_and_errors(
     return shapes, partial(tile_attention.errors, gpu, shapes)
 
 
-def other_figures(operator: str, gpu: str) -> tuple[str, Any]:
+def other_figures(operator: str, gpu: str, borrowed: bool = False) -> tuple[str, Any]:
     """What stands for the GPU's own figures, and these."""
     generation, other = HELD_OUT[gpu]
     if operator == "gemm":
         return "described", described_library(load_gpu(gpu), constants_of(f"without_{generation}"))
-    return other, OPERATORS[operator][0](other)
+    if borrowed:
+        return other, OPERATORS[operator][0](other)
+    described = {"generation": described_attention, "context": described_context}[operator]
+    figures: Any = described(load_gpu(gpu), attention_constants_of(f"without_{generation}"))
+    # What these rows have beside their kernels, which no projection of a GPU without rows has.
+    return "described", replace(figures, launch_ns=figures.launch_ns + 1e3 * half_step_us(gpu))
 
 
 def _row(operator: str, gpu: str, figures: str, off: np.ndarray) -> dict[str, object]:
@@ -82,11 +88,11 @@ def _row(operator: str, gpu: str, figures: str, off: np.ndarray) -> dict[str, ob
     }  # fmt: skip
 
 
-def by_figure(operator: str, folder: Path, gpu: str, count: int) -> list[dict[str, object]]:
+def by_figure(operator: str, folder: Path, gpu: str, count: int, borrowed: bool) -> list[dict[str, object]]:
     """A row for the other generation's figures, one for each figure put right, one for all of them; those that help most come first."""
     generation = HELD_OUT[gpu][0]
     own = OPERATORS[operator][0](generation)
-    other, wrong = other_figures(operator, gpu)
+    other, wrong = other_figures(operator, gpu, borrowed)
     _, errors = shapes_and_errors(operator, folder, gpu, False, count)
     single = []
     for name in (each.name for each in fields(own)):
@@ -119,7 +125,7 @@ def framework_rows(folder: Path, gpu: str, final: bool, count: int) -> list[dict
 
 
 def bands(
-    operators: tuple[str, ...], folder: Path, final: bool, count: int
+    operators: tuple[str, ...], folder: Path, final: bool, count: int, borrowed: bool = False
 ) -> tuple[dict[str, dict[str, dict[str, float]]], list[dict[str, object]]]:
     """Operator -> region -> the widest factor of the GPUs within which LEVEL_PERCENT of the errors lie; and a row an operator and GPU."""
     kept: dict[str, dict[str, dict[str, float]]] = {}
@@ -135,15 +141,15 @@ def bands(
             continue
         if operator in KINDS:
             for gpu in KINDS[operator].sources:
-                for other in _other_generations(operator, gpu):
+                for other, figures in _others(operator, gpu):
                     shapes = _of_kind(operator, folder, gpu, final, count)
-                    off = tile_operators.errors(operator, gpu, shapes, KINDS[operator].library(other))
+                    off = tile_operators.errors(operator, gpu, shapes, figures)
                     printed.append(_row(operator, gpu, other, off))
                     _widen(kept[operator], tile_operators.band_rows(operator, shapes, off))
             continue
         for gpu in HELD_OUT:
             shapes, errors = shapes_and_errors(operator, folder, gpu, final, count)
-            other, figures = other_figures(operator, gpu)
+            other, figures = other_figures(operator, gpu, borrowed)
             off = errors(figures)
             printed.append(_row(operator, gpu, other, off))
             is_gemm = operator == "gemm"
@@ -161,10 +167,13 @@ def _of_kind(kind: str, folder: Path, gpu: str, final: bool, count: int) -> pd.D
     return next(shapes for shapes in found if len(shapes))
 
 
-def _other_generations(kind: str, gpu: str) -> list[str]:
-    """Of the GPUs that a kind was measured on, those of another generation."""
-    own = load_gpu(gpu).generation
-    return sorted({load_gpu(each).generation for each in KINDS[kind].sources} - {own})
+def _others(kind: str, gpu: str) -> list[tuple[str, Any]]:
+    """Of a kind that was measured on GPUs of several generations: whose figures stand for the GPU's own, and these."""
+    of, own = KINDS[kind], load_gpu(gpu).generation
+    generations = sorted({load_gpu(each).generation for each in of.sources} - {own})
+    if of.without and generations:
+        return [(f"shared, without {own}", of.without(own))]
+    return [(other, of.library(other)) for other in generations]
 
 
 def _widen(regions: dict[str, dict[str, float]], found: dict[str, dict[str, float]]) -> None:
@@ -183,13 +192,18 @@ def _widen(regions: dict[str, dict[str, float]], found: dict[str, dict[str, floa
     "--final", is_flag=True, help="The half that is looked at when a change is finished, without single figures."
 )
 @click.option("--record", is_flag=True, help="Keep the bands, with --final.")
+@click.option("--borrowed", is_flag=True, help="In attention, another generation's figures in place of described ones.")
 @click.option("--shapes", "count", type=click.IntRange(1), default=100, show_default=True, help="Of the half, by hash.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
-def main(folder: Path, operators: tuple[str, ...], final: bool, record: bool, count: int, form: str) -> None:
+def main(
+    folder: Path, operators: tuple[str, ...], final: bool, record: bool, borrowed: bool, count: int, form: str
+) -> None:
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
+    if record and borrowed:
+        raise click.UsageError("--record keeps errors of what a GPU without rows takes: leave out --borrowed")
     if final:
-        kept, printed = bands(operators or (*OPERATORS, *KINDS), folder, True, count)
+        kept, printed = bands(operators or (*OPERATORS, *KINDS), folder, True, count, borrowed)
         if record:
             # Of operators that were not asked for, what was recorded stays.
             recorded = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -204,7 +218,9 @@ def main(folder: Path, operators: tuple[str, ...], final: bool, record: bool, co
         asked = operators or tuple(OPERATORS)
         if kinds := set(asked) & set(KINDS):
             raise click.UsageError(f"single figures of {', '.join(sorted(kinds))} are not put right: give --final")
-        printed = [row for operator in asked for gpu in HELD_OUT for row in by_figure(operator, folder, gpu, count)]
+        printed = [
+            row for operator in asked for gpu in HELD_OUT for row in by_figure(operator, folder, gpu, count, borrowed)
+        ]
     click.echo(format_records(printed, form))
 
 

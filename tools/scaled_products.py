@@ -4,13 +4,15 @@
     python tools/scaled_products.py --rows 4096         the six large ones, sampled (a quarter of an hour of CPU)
     python tools/scaled_products.py --rows 4096 --clock-mhz 1830
     python tools/scaled_products.py --rows 4096 --n 2112 --power-limit-watts 700
+    python tools/scaled_products.py --rows 4096 --n 2112 --loop        the limit on the whole loop that was measured
     python tools/scaled_products.py --cold              no data in L2
 
 Mental model: each shape with the tile that the measured library's rules choose, captured without data, its machine code in the instruction caches, and
 in L2 what the cast of B from single precision leaves there: the measured program makes new tensors for each repetition, and that cast is the last
 large launch in front of the product (tests/test_core.py of the library, construct() and per_block_cast_to_fp8()). Measured: deepseek-ai/DeepGEMM, commit a6d97a1, README, dense shapes on an H800. At which clock is
 not said: the description's 1,980 MHz is the boost clock, the datasheet's 1,979 TFLOP/s are 1,830 MHz on all SMs. With a power limit each shape is simulated again at the
-clock that it leaves (gpusim.report.power; its energies were fitted to times of BF16 products on an H100, that of FP8 is a guess).
+clock that it leaves the product if that alone is repeated, with --loop the whole repetition of the measured program (workloads/external/fp8_loop.py) at the board's limit or that one
+(gpusim.report.power; its energies were fitted to times of BF16 products on an H100, that of FP8 is a guess).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ import click
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from validation.suite_launch import captured_before, work_around
 
 import gpusim
 from gpusim.cases.suite import capture_case, make_case
@@ -37,9 +41,10 @@ from gpusim.launch.memory import DeviceMemory
 from gpusim.report.power import within_power
 from gpusim.report.tables import FORMATS, format_records
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
+from workloads.external.families import cast_of_b
+from workloads.external.fp8_loop import operators_around
 
 MEASURED = Path(__file__).parent / "asynchronous" / "scaled_products.csv"
-CAST, CAST_THREADS, CAST_EACH = Path(__file__).parent / "asynchronous" / "cast.cu", 128, 16
 GPU = "h800"
 
 
@@ -49,11 +54,7 @@ def captured(m: int, n: int, k: int, tiles: dict[str, int], spec: GpuSpec) -> tu
         make_case("cpp_fp8_gemm", {"m": m, "n": n, "k": k, "blocks": spec.sm_count} | tiles, spec),
         DeviceMemory(),
     )
-    b = case.launches[0].args[1].data
-    args = (np.zeros(b.size, np.float32), b.reshape(-1).view(np.uint32), b.size // 4)
-    blocks = -(-b.size // (CAST_THREADS * CAST_EACH))
-    cast = gpusim.capture(gpusim.cuda_cpp(CAST, "cast"), blocks, CAST_THREADS, args, gpu=spec, memory=memory)
-    return cast, capture_case(case, spec, memory, sample=True)[0].trace
+    return captured_before(cast_of_b(case), spec, memory), capture_case(case, spec, memory, sample=True)[0].trace
 
 
 @click.command(help=__doc__)
@@ -62,6 +63,9 @@ def captured(m: int, n: int, k: int, tiles: dict[str, int], spec: GpuSpec) -> tu
 @click.option("--n", "columns", multiple=True, type=int, help="Only shapes with so many columns of C.")
 @click.option("--cold", is_flag=True, help="No data in L2, in place of what the cast of B leaves there.")
 @click.option("--power-limit-watts", type=click.FloatRange(130, 5000), help="Of the board; none if not given.")
+@click.option(
+    "--loop", is_flag=True, help="The clock at which the mean power of the whole repetition stays within the limit."
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(
     wanted: tuple[int, ...],
@@ -69,6 +73,7 @@ def main(
     columns: tuple[int, ...],
     cold: bool,
     power_limit_watts: float | None,
+    loop: bool,
     form: str,
 ) -> None:
     spec = load_gpu(GPU)
@@ -89,10 +94,12 @@ def main(
             both = gpusim.simulate([*before, product], at, code=product, sample=True)
             return replace(both, cycles=both.launches[-1].cycles, launches=both.launches[-1:])
 
-        if power_limit_watts is None:
+        if power_limit_watts is None and not loop:
             result = simulate(spec)
         else:
-            held = within_power(simulate, spec, power_limit_watts)
+            held = within_power(
+                simulate, spec, power_limit_watts, beside=work_around(spec, operators_around(m, n, k)) if loop else ()
+            )
             result = held.result
             click.echo(held.text, err=True)
         simulated = result.time_us

@@ -13,6 +13,7 @@ they are unless ``--measure WORD`` runs the commands that contain WORD again.
     python tools/write_docs.py                     write what has changed
     python tools/write_docs.py --check             exit 1 if something would change (a test runs this)
     python tools/write_docs.py --measure corpus    run that command and put its table in (minutes)
+    python tools/write_docs.py --outputs           run the commands whose output pages show (docs_outputs.py)
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import click
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from docs_outputs import OUTPUT, printed_again
 from docs_reference import REFERENCE
 from docs_suite import SUITE
 from docs_tables import TABLES
@@ -64,14 +66,24 @@ def measured(text: str, word: str) -> str:
 
 def unpaired(text: str) -> int:
     """Markers without their partner: what they enclose would silently grow old."""
-    opening = len(re.findall(r"<!-- (?:written|measured) by ", text))
-    return opening + text.count("<!-- end: ") - 2 * (len(WRITTEN.findall(text)) + len(MEASURED.findall(text)))
+    opening = len(re.findall(r"<!-- (?:(?:written|measured) by |output of: )", text))
+    pairs = sum(len(each.findall(text)) for each in (WRITTEN, MEASURED, OUTPUT))
+    return opening + text.count("<!-- end: ") - 2 * pairs
+
+
+def _printed(command: str) -> str:
+    """What the line prints, whatever it exits with."""
+    print(command, file=sys.stderr)
+    program, *words = shlex.split(command)
+    line = [str(Path(sys.executable).with_name(program)), *words]
+    return subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
 @click.command(help=__doc__.split("\n")[0] if __doc__ else None)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if a page is out of date.")
 @click.option("--measure", "word", default="", help="Run the measuring commands that contain this word again.")
-def main(check: bool, word: str) -> None:
+@click.option("--outputs", is_flag=True, help="Run the commands whose output pages show again.")
+def main(check: bool, word: str, outputs: bool) -> None:
     stale = []
     for page in pages():
         text = page.read_text("utf-8")
@@ -79,6 +91,7 @@ def main(check: bool, word: str) -> None:
         if unpaired(text):
             raise click.ClickException(f"{name}: a marker has no partner of the same name")
         new = filled(measured(text, word) if word else text)
+        new = printed_again(new, _printed) if outputs else new
         if new != text:
             stale.append(name)
             if not check:

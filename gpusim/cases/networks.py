@@ -20,7 +20,7 @@ from gpusim.io.sibling import load_sibling
 
 @dataclass(frozen=True)
 class Network:
-    """``kind``: decoder, encoder or residual; ``source``: where its sizes were published."""
+    """``kind``: decoder, encoder, residual, or "decoder, projected only" (with layers that no kernel of the suite is of); ``source``: where its sizes were published."""
 
     name: str
     kind: str
@@ -30,8 +30,13 @@ class Network:
 
 def networks() -> list[Network]:
     """The networks whose sizes are known, in reading order."""
-    found = _package().CONFIGS.values()
-    return [Network(c.name, type(c).__name__.lower(), _layers(c), c.source) for c in found]
+    package = _package()
+    found = (package.CONFIGS | package.PROJECTED).values()
+    return [Network(c.name, _kind(c), _layers(c), c.source) for c in found]
+
+
+def _kind(config: Any) -> str:
+    return "decoder, projected only" if config.name in _package().PROJECTED else type(config).__name__.lower()
 
 
 def network_launches(name: str, **step: Any) -> list[Any]:
@@ -46,7 +51,8 @@ def network_launches(name: str, **step: Any) -> list[Any]:
 
 def refuse_unknown_network(name: str) -> None:
     """Raise for a name that no network has."""
-    known = _package().CONFIGS
+    package = _package()
+    known = package.CONFIGS | package.PROJECTED
     if name not in known:
         raise UsageError(f"no network is called {name!r}; {hint(name, known)}")
 

@@ -8,6 +8,7 @@ from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option, gpu_option, power_limit_option
 from gpusim.commands.project_collective import collective
 from gpusim.commands.project_export import export
+from gpusim.commands.project_linear_attention import linear_attention
 from gpusim.commands.project_memory import memory
 from gpusim.commands.project_model import model
 from gpusim.commands.project_operators import attention, moe
@@ -112,5 +113,6 @@ def gemm(
 
 
 project.add_command(attention)
+project.add_command(linear_attention)
 project.add_command(moe)
 project.add_command(memory)

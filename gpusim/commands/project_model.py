@@ -133,6 +133,11 @@ _COUNT = click.IntRange(min=1)
 @set_option()
 @power_limit_option
 @click.option(
+    "--one-clock",
+    is_flag=True,
+    help="The power limit acts on the mean of a step, whose operators have one clock, and not on each as if it alone were repeated.",
+)
+@click.option(
     "--what-if",
     multiple=True,
     metavar="KEY=VALUE",
@@ -185,6 +190,7 @@ def model(**options: object) -> None:
       gpusim project gpt_oss_120b --gpu h100:1 --phase decode --batch 32 --experts-dtype mxfp4_wo
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --overlap two-batch
       gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
+      gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --power-limit-watts 500 --one-clock
       gpusim project llama3_70b --gpu h100:8 --phase decode --batch 32 --traces step
       gpusim project llama3_8b --gpu h100:1 --sweep batch=1..256 --sweep gpu=a100_80gb,h100 --pareto
     """

@@ -110,12 +110,17 @@ def attention(
     show_default=True,
     help="Of weights and activations; _wo: of weights alone.",
 )
+@click.option(
+    "--framework",
+    type=click.Choice(FRAMEWORKS),
+    help="Whose kernels; the one that is followed for the format if not given.",
+)
 @power_limit_option
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_operators")
 def moe(
-    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, power_limit_watts: float | None,
+    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, framework: str | None, power_limit_watts: float | None,
     gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of a layer of experts for TOKENS: routing, two grouped products with the activation between them, the sum; without communication.

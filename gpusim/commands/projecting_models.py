@@ -42,16 +42,20 @@ def model(**options: Any) -> None:
         return
     if options["pareto"] or options["resume"]:
         raise UsageError("--pareto and --resume go with --sweep")
+    if options["one_clock"] and options["traces"] is not None:
+        raise UsageError("--traces writes each operator's own time: leave --one-clock out")
     gpu, count = _gpu_and_count(options["gpu"])
     spec = override_gpu(load_gpu(gpu), options["settings"])
     plan = _plan(options, count)
     limit_watts = options["power_limit_watts"]
-    prices = Prices(spec, limit_watts=limit_watts)
+    prices = Prices(spec, limit_watts, options["one_clock"])
     with shown():
         found = _project(prices, network, plan)
         changed = None
         if options["what_if"]:
-            changed = _project(Prices(override_gpu(spec, options["what_if"]), limit_watts=limit_watts), network, plan)
+            changed = _project(
+                Prices(override_gpu(spec, options["what_if"]), limit_watts, options["one_clock"]), network, plan
+            )
         asked = options["helps"] or options["output_file"]
         helping = remedies(prices, network, _timed(plan), _step(found)) if asked else []
         if options["traces"] is not None:
@@ -172,7 +176,11 @@ def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
                 spec = override_gpu(load_gpu(name), options["settings"])
                 # Rows that were kept before there was a power limit to say have no word of one.
                 described = f"{spec!r} {network!r}" + (f" {limit_watts!r}" if limit_watts else "")
-                machines[name] = Prices(spec, limit_watts=limit_watts), hashlib.sha256(described.encode()).hexdigest()
+                described += " one clock" if options["one_clock"] else ""
+                machines[name] = (
+                    Prices(spec, limit_watts, options["one_clock"]),
+                    hashlib.sha256(described.encode()).hexdigest(),
+                )
             prices, described = machines[name]
             key = identity(network.name, name, described, plan)
             row = kept.get(key)

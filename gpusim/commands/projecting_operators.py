@@ -13,14 +13,17 @@ from gpusim.tile.bands import LEVEL_PERCENT
 from gpusim.tile.machine import OPERANDS
 from gpusim.tile.memory_shapes import memory_op
 from gpusim.tile.mla import LATENT, ROTATED
+from gpusim.tile.moe_library import framework_of
 from gpusim.tile.operators import (
     AttentionOp,
     GemmOp,
     MoeOp,
+    RecurrentOp,
     project_attention_op,
     project_gemm_op,
     project_memory_op,
     project_moe_op,
+    project_recurrent_op,
 )
 from gpusim.tile.projection import Projection
 
@@ -68,16 +71,31 @@ def attention(
 
 
 def moe(
-    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, power_limit_watts: float | None,
-    gpu: str, form: str,
+    tokens: int, hidden: int, intermediate: int, experts: int, top_k: int, ep: int, tp: int, distribution: str, dtype: str, framework: str | None,
+    power_limit_watts: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
-    op = MoeOp(tokens, hidden, intermediate, experts, top_k, dtype, ep, tp, distribution)
+    op = MoeOp(tokens, hidden, intermediate, experts, top_k, dtype, ep, tp, distribution, framework=framework or "")
     asked = {
         "tokens": tokens, "hidden": hidden, "intermediate": intermediate, "experts": experts, "top_k": top_k, "ep": ep, "tp": tp,
-        "distribution": distribution, "dtype": dtype,
+        "distribution": distribution, "dtype": dtype, "framework": framework_of(dtype, op.framework),
     }  # fmt: skip
     spec = load_gpu(gpu)
     _print(spec, project_moe_op(spec, op, power_limit_watts), asked, form, power_limit_watts)
+
+
+def linear_attention(
+    part: str, phase: str, batch: int, tokens: int | None, key_heads: int, value_heads: int, head_dim: int, channels: int | None, width: int, cold: bool,
+    framework: str, power_limit_watts: float | None, gpu: str, form: str,
+) -> None:  # fmt: skip
+    common = {"phase": phase, "batch": batch, "tokens": tokens or 1, "framework": framework}
+    if part == "convolution":
+        own: dict[str, int] = {"channels": channels or (2 * key_heads + value_heads) * head_dim, "width": width}
+    else:
+        own = {"key_heads": key_heads, "value_heads": value_heads, "key_dim": head_dim, "value_dim": head_dim}
+    op = RecurrentOp({"rule": "delta", "convolution": "conv"}[part], cold=cold, **common, **own)
+    spec = load_gpu(gpu)
+    found = project_recurrent_op(spec, op, power_limit_watts)
+    _print(spec, found, {"part": part, **common, **own}, form, power_limit_watts)
 
 
 def memory(

@@ -99,7 +99,19 @@ BY = ("instruction", "line")
     "--power-limit-watts",
     type=PowerLimitWatts(),
     help="Simulate again at the clock at which the mean power stays within so many watts, or within the board's limit: "
-    "two to four times as long. Most energies are guesses.",
+    "two to four times as long. Several SOURCEs share the clock, as launches of one loop do. Most energies are guesses.",
+)
+@click.option(
+    "--power-gap-us",
+    type=click.FloatRange(0.0, 1e9),
+    default=0.0,
+    show_default=True,
+    help="With --power-limit-watts: so long the GPU is idle behind each launch, at what it takes at rest.",
+)
+@click.option(
+    "--power-each",
+    is_flag=True,
+    help="With --power-limit-watts: each launch at a clock of its own, as if it alone were repeated for a tenth of a second.",
 )
 @instruction_limit_option()
 @output_option()
@@ -122,6 +134,8 @@ def simulate(
     save_run: str | None,
     plot: Path | None,
     power_limit_watts: float | None,
+    power_gap_us: float,
+    power_each: bool,
     instruction_limit: int,
     output: Path | None,
     form: str | None,
@@ -145,6 +159,7 @@ def simulate(
       gpusim simulate first.trace second.trace --gpu a100_80gb --format json
       gpusim simulate saxpy --gpu h200 --set l2.hit_latency_ns=60
       gpusim simulate cpp_wgmma_gemm:m=8192,n=8192,k=8192 --gpu h200 --sample --power-limit-watts board
+      gpusim simulate cpp_wgmma_gemm gelu --gpu h200 --power-limit-watts 400 --power-gap-us 5
       gpusim simulate transpose --by line
       gpusim simulate softmax --details
       gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line

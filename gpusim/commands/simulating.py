@@ -23,7 +23,7 @@ from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.regress.rerun import REQUEST, simulation_request
 from gpusim.report.attribution import by_instruction, by_line
-from gpusim.report.power import over_the_boards_limit, within_power
+from gpusim.report.power import each_within_power, over_the_boards_limit, within_power
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.simulation import simulation_text
 from gpusim.report.timeline import write_timeline
@@ -50,6 +50,8 @@ def simulate(
     save_run: str | None,
     plot: Path | None,
     power_limit_watts: float | None,
+    power_gap_us: float,
+    power_each: bool,
     instruction_limit: int,
     output: Path | None,
     form: str | None,
@@ -64,6 +66,12 @@ def simulate(
             points, gpus, settings, warm=warm, small=small, sample=sample, plot=plot, output=output, form=form,
             instruction_limit=instruction_limit,
         )  # fmt: skip
+    if (power_gap_us or power_each) and power_limit_watts is None:
+        raise UsageError("--power-gap-us and --power-each say how a limit acts: add --power-limit-watts")
+    if power_each and (power_gap_us or form != "table" or why or bounds or save or timeline):
+        raise UsageError(
+            "--power-each gives each launch its own clock: its tables go without --power-gap-us, --why, --bounds, --save, --timeline and other formats"
+        )
     gpu = next(iter(gpus))
     if save_run is not None:
         with store_of_runs.open_store() as store:
@@ -95,10 +103,20 @@ def simulate(
             say=lambda line: click.echo(f"gpusim: {line}", err=True),
         )
 
+    if power_each:
+        apart = each_within_power(simulated, spec, power_limit_watts or None)
+        with open_output(output) as write:
+            for held in apart:
+                click.echo(f"{held.result.kernel}, {held.text}", err=True)
+                shares = ATTRIBUTIONS[by](held.result.launches) if by else []
+                write(simulation_text(held.result, form, shares=shares, details=details))
+        tell_unchecked(unchecked)
+        tell_whole(timed)
+        return 0
     if power_limit_watts is None:
         result = simulated(spec)
     else:
-        held = within_power(simulated, spec, power_limit_watts or None)
+        held = within_power(simulated, spec, power_limit_watts or None, 1e-6 * power_gap_us)
         result, spec = held.result, held.result.spec
         click.echo(held.text, err=True)
     shares = ATTRIBUTIONS[by](result.launches) if by else []

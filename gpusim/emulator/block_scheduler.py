@@ -25,7 +25,7 @@ from gpusim.emulator.listeners import Fault, Listener
 from gpusim.emulator.livelock import LivelockDetector
 from gpusim.emulator.lockstep import run_blocks
 from gpusim.emulator.log_limits import BULK_ROWS, LOG_LIMITS, holding_one_decision
-from gpusim.emulator.slots import SHARED_FIELDS, LoggedBlocks, Slot, release_grid, stuck_blocks
+from gpusim.emulator.slots import LoggedBlocks, Slot, release_grid, stuck_blocks
 from gpusim.emulator.tensor_boxes import LOG_WIDTH
 from gpusim.isa import event_table as table
 from gpusim.isa import system_ops as ops
@@ -339,8 +339,7 @@ class BlockScheduler:
         """Run ``slot`` from ``block`` on, growing the log as needed and possible."""
         state = slot.states[0]
         if slot is not self._last:
-            for name in SHARED_FIELDS:
-                state[name] = self._last.states[0][name]
+            slot.go_on_from(self._last)
             self._last = slot
         while True:
             machine = self.machine

@@ -49,7 +49,22 @@ class Instructions:
 
     def is_harmless(self, i: int) -> bool:
         op = self.op(i)
-        return op >= LANES_BASE or op in _HARMLESS
+        return op >= LANES_BASE or op in _HARMLESS or self.may_exit(i)
+
+    def may_exit(self, i: int) -> bool:
+        """Whether the instruction ends some lanes, and lets others go on: a wait that is the last thing a warp does ends in one."""
+        return self.op(i) == ops.EXIT and self.is_conditional(i)
+
+    def leads_where(self, i: int, out: int | None) -> bool:
+        """Whether what instruction ``i`` decides is to go on or to lead to ``out`` (None: the warp's end), or to another EXIT where that is one."""
+        if not self.is_conditional(i) or self.op(i) not in (ops.BRANCH, ops.EXIT):
+            return False
+        goal = None if self.op(i) == ops.EXIT else self.target(i)
+        return goal == out or (self._ends(goal) and self._ends(out))
+
+    def _ends(self, i: int | None) -> bool:
+        """Whether who comes to instruction ``i`` ends."""
+        return i is None or (0 <= i < len(self._ops) and self.op(i) == ops.EXIT and not self.is_conditional(i))
 
     def successors(self, i: int) -> list[int]:
         """Where the instruction may lead; a BRA.DIV is taken to fall through."""
@@ -87,6 +102,11 @@ class Instructions:
 
     def _swaps(self, i: int) -> bool:
         return self.op(i) == ops.ATOMIC and self._matrix[i, at.F0] in (ops.CAS, ops.CAST, ops.EXCH)
+
+    def only_looks(self, i: int) -> bool:
+        """Whether a load or atomic leaves what others wait for as it is, or takes a lock: whoever adds 1, as to take the next piece of work, waits
+        for nobody."""
+        return self.op(i) != ops.ATOMIC or self._swaps(i) or self._matrix[i, at.F0] == ops.PHASE
 
     def is_straight(self, first: int, end: int) -> bool:
         """Whether whoever executes instruction ``first`` comes to ``end`` with nothing decided on the way."""

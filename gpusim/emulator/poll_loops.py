@@ -155,11 +155,20 @@ def _locks(code: Code, inside: range, number: int, taken: set[int]) -> list[Deci
 
 
 def _leaving(code: Code, inside: range, core: set[int]) -> list[int]:
-    """The branches at which it is decided whether the loop, whose ``core`` that is, goes on."""
+    """The branches, and exits, at which it is decided whether the loop, whose ``core`` that is, goes on."""
     return [
         i for i in inside
-        if i in core and code.op(i) == ops.BRANCH and any(s not in core for s in code.successors(i))
+        if i in core and (
+            (code.op(i) == ops.BRANCH and any(s not in core for s in code.successors(i))) or code.may_exit(i)
+        )
     ]  # fmt: skip
+
+
+def _way_out(code: Code, decision: int, core: set[int]) -> int | None:
+    """The instruction to which a ``decision`` leads that leaves the loop; None where the warp ends."""
+    if code.op(decision) == ops.EXIT:
+        return None
+    return decision + 1 if code.target(decision) in core else code.target(decision)
 
 
 def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Decision]:
@@ -183,26 +192,31 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
     if len(awaiting) != 1:
         return []
     decision, load, alone = awaiting[0]
-    stays_taken = code.target(decision) in core
+    out = _way_out(code, decision, core)
+    stays_taken = out == decision + 1
     path = code.path(decision, load, inside, stays_taken)
     if path is None:
         return []
-    out = decision + 1 if stays_taken else code.target(decision)
     grows = code.sleep_changes(inside)
     straight = not giving_up and sum(code.op(i) == ops.BRANCH for i in inside) <= 1 + (decision != back)
     again = straight and code.op(load) == ops.LOAD and code.carries_nothing(inside)
     found = [Decision(decision, (load,), number, stays_taken, alone, path, head=head, grows=grows, again=again)]
     found += [
-        Decision(i, (load,), number, code.target(i) in core, alone, kind=at.POLL_GIVES_UP, head=head) for i in giving_up
+        Decision(i, (load,), number, _way_out(code, i, core) == i + 1, alone, kind=at.POLL_GIVES_UP, head=head)
+        for i in giving_up
     ]
     found += _distant_decisions(code, inside, out, load, number, alone)
     early = _early_decisions(code, inside, decision, out, load, number, alone)
     return found + [replace(one, grows=grows, again=again) for one in early]
 
 
-def _distant_decisions(code: Code, inside: range, out: int, load: int, number: int, alone: bool) -> list[Decision]:
+def _distant_decisions(
+    code: Code, inside: range, out: int | None, load: int, number: int, alone: bool
+) -> list[Decision]:
     """Branches far from a loop that lead to its head, or else go on where the loop leads, to ``out``, each on a load as its ``load`` is: compilers
     put the loop of a wait behind the kernel's end, and what asks first in its place."""
+    if out is None:
+        return []
     for _ in range(4):
         if code.op(out) == ops.BRANCH and not code.is_conditional(out):
             out = code.target(out)
@@ -240,20 +254,22 @@ def _round_decisions(
     awaited = tuple(sorted(loads))
     decisions = [
         Decision(
-            i, awaited, number, i in heads or code.target(i) in core, alone, kind=at.POLL_ROUND,
+            i, awaited, number, i in heads or _way_out(code, i, core) == i + 1, alone, kind=at.POLL_ROUND,
             head=heads.get(i, inside.start), back=i in heads, leaves=i in leaving,
         )
         for i in sorted({*leaving, *heads})
     ]  # fmt: skip
     for branch in leaving:
-        out = branch + 1 if code.target(branch) in core else code.target(branch)
+        out = _way_out(code, branch, core)
         for load in sorted(loads & code.depends(branch, inside.start, inside.stop - 1)[0]):
             decisions += _unrolled_decisions(code, inside, out, load, number, alone)
             decisions += _early_decisions(code, inside, branch, out, load, number, alone)
     return decisions
 
 
-def _unrolled_decisions(code: Code, inside: range, out: int, load: int, number: int, alone: bool) -> list[Decision]:
+def _unrolled_decisions(
+    code: Code, inside: range, out: int | None, load: int, number: int, alone: bool
+) -> list[Decision]:
     """Several tests before a loop, one behind the other, that lead where the loop leads, to ``out``, each on a load as its
     ``load`` is: the first rounds of the polling, which libcu++'s waits make without giving way."""
     branches: list[int] = []
@@ -279,13 +295,13 @@ def _unrolled_decisions(code: Code, inside: range, out: int, load: int, number: 
 
 
 def _early_decisions(
-    code: Code, inside: range, decision: int, out: int, load: int, number: int, alone: bool
+    code: Code, inside: range, decision: int, out: int | None, load: int, number: int, alone: bool
 ) -> list[Decision]:
-    """Branches before a loop that lead where its ``decision`` leads, to ``out``, and depend on a load as its ``load`` is: of the same
+    """Branches before a loop that lead where its ``decision`` leads, to ``out`` (None: they end the warp), and depend on a load as its ``load`` is: of the same
     place, so that the loop goes on with what they began, or of one that the compiler names otherwise."""
     found = []
     for early in range(inside.start - 1, max(-1, inside.start - _EARLIER), -1):
-        if code.op(early) != ops.BRANCH or not code.is_conditional(early) or code.target(early) != out:
+        if not code.leads_where(early, out):
             continue
         before = code.awaited(early, max(0, early - _EARLIER), early, straight=True)
         if before is None:
@@ -294,7 +310,7 @@ def _early_decisions(
         way = code.path(early, load, range(early + 1, inside.stop), False, decision) if same else None
         if way is not None:
             found.append(Decision(early, (first,), number, False, alone, way, head=inside.start))
-        elif code.is_alike(first, load) and code.is_straight(first, early):
+        elif code.is_alike(first, load) and code.only_looks(first) and code.is_straight(first, early):
             found.append(Decision(early, (first,), number, False, alone, kind=at.POLL_SWAPPED, head=first, back=False))
     return found
 

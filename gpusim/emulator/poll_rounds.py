@@ -63,7 +63,7 @@ def _only_reads(matrix, runs, head, begin, end):
             quiet = (
                 op >= LANES_BASE or op == ops.LOAD or op == ops.ATOMIC or op == ops.NOP or op == ops.CONVERGE_SET
                 or op == ops.CONVERGE_WAIT or op == ops.CONVERGE_LEAVE or op == ops.WARP_WAIT or op == ops.GIVE_WAY
-                or op == ops.BRANCH or op == ops.BRANCH_DIVERGENT or op == ops.CONSTANT_LOAD
+                or op == ops.BRANCH or op == ops.BRANCH_DIVERGENT or op == ops.EXIT or op == ops.CONSTANT_LOAD
             )  # fmt: skip
             if not quiet:
                 return np.int64(-1)

@@ -59,6 +59,12 @@ class Slot:
 
     def __post_init__(self) -> None:
         self.states[0]["registers_host"] = self.registers.ctypes.data
+        fields: list[str] = list(SHARED_FIELDS)
+        self._shared = self.states.view(np.ndarray)[fields]
+
+    def go_on_from(self, other: Slot) -> None:
+        """Take over what the slots of a launch have in common from the one that ran last."""
+        self._shared[:] = other._shared
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from numba.extending import intrinsic
 
 from gpusim.emulator import warpgroup_tiles as tiles
 from gpusim.emulator.access import SHARED, fail
+from gpusim.emulator.pointers import copy_bytes
 from gpusim.emulator.warpgroup_sums import FRACTION_BITS, FRACTION_BITS_8, add_floats, add_integers
 from gpusim.isa import float_ops
 from gpusim.isa import tensor_ops as ops
@@ -36,43 +37,63 @@ from gpusim.isa.warp import PRODUCT_WARPS
 
 #: B's planes hold nothing that could be used again: no descriptor has all its unused bits set.
 _NO_TILE = -1
+#: Where in the room to work in accumulators stand.
+_SUMS = int((tiles.WORK.fields or {})["sums"][1])
 
 
 @inner
-def _load_accumulators(work, registers, c, columns, form, accumulates):
-    """C from the registers at ``c`` to ``sums``, as FP32 patterns or integers; zeros if it does not count."""
-    sums, half = work.sums, form == ops.ACCUMULATE_F16
-    if not accumulates:
+def _load_accumulators(state, work, registers, c, columns, half, form, accumulates):
+    """C from the registers at ``c`` to ``sums``, as FP32 patterns or integers; zeros if it does not count, and beyond the last column.
+    ``half``: where odd columns begin."""
+    sums = work.sums
+    if not accumulates or columns != 2 * half:
         for row in range(tiles.ROWS):
-            for place in range(row * tiles.COLUMNS, row * tiles.COLUMNS + columns):
-                sums[place] = 0
+            place = np.uint64(row * tiles.PITCH)
+            for n in range(np.uint64(2 * half)):
+                sums[place + n] = 0
+        if not accumulates:
+            return
+    if form != ops.ACCUMULATE_F16:
+        from_host, to_host = state.registers_host + 4 * c, state.product_host + _SUMS
+        for register in range(columns // 2):
+            source = from_host + register * (4 * at.ROW)
+            target = to_host + _bytes_before(register >> 1 & 1, register >> 2, (register & 1) * half)
+            for _ in range(8):
+                copy_bytes(target, source, np.int64(16))
+                source, target = source + 16, target + 4 * tiles.PITCH
         return
-    for register in range(columns // (4 if half else 2)):
-        upper = register & 1 if half else register >> 1 & 1
-        first = 8 * (register >> (1 if half else 2)) + (0 if half else register & 1)
+    for register in range(columns // 4):
         for lane in range(at.LANES):
-            place = ((lane >> 2) + 8 * upper) * tiles.COLUMNS + first + 2 * (lane & 3)
-            word = registers[c + register * at.ROW + lane]
-            if half:
-                sums[place] = bits_of(decode_half(np.int32(word & 0xFFFF), float_ops.F16))
-                sums[place + 1] = bits_of(decode_half(np.int32(word >> 16 & 0xFFFF), float_ops.F16))
-            else:
-                sums[place] = word
+            place = np.uint64(((lane >> 2) + 8 * (register & 1)) * tiles.PITCH + 4 * (register >> 1) + (lane & 3))
+            word = registers[np.uint64(c + register * at.ROW + lane)]
+            sums[place] = bits_of(decode_half(np.int32(word & 0xFFFF), float_ops.F16))
+            sums[place + np.uint64(half)] = bits_of(decode_half(np.int32(word >> 16 & 0xFFFF), float_ops.F16))
 
 
 @inner
-def _store_results(work, registers, d, columns, form):
+def _bytes_before(upper, eight, odd):
+    """How far into ``sums`` a register's first lane stands: rows 8 on if ``upper``, the columns from 8 * ``eight`` on."""
+    return 4 * (upper * (8 * tiles.PITCH) + 4 * eight + odd)
+
+
+@inner
+def _store_results(state, work, registers, d, columns, half, form):
     """D from ``sums`` to the registers at ``d``."""
-    sums, half = work.sums, form == ops.ACCUMULATE_F16
-    for register in range(columns // (4 if half else 2)):
-        upper = register & 1 if half else register >> 1 & 1
-        first = 8 * (register >> (1 if half else 2)) + (0 if half else register & 1)
+    sums = work.sums
+    if form != ops.ACCUMULATE_F16:
+        to_host, from_host = state.registers_host + 4 * d, state.product_host + _SUMS
+        for register in range(columns // 2):
+            target = to_host + register * (4 * at.ROW)
+            source = from_host + _bytes_before(register >> 1 & 1, register >> 2, (register & 1) * half)
+            for _ in range(8):
+                copy_bytes(target, source, np.int64(16))
+                target, source = target + 16, source + 4 * tiles.PITCH
+        return
+    for register in range(columns // 4):
         for lane in range(at.LANES):
-            place = ((lane >> 2) + 8 * upper) * tiles.COLUMNS + first + 2 * (lane & 3)
-            word = sums[place]
-            if half:
-                word = np.int32((word & 0xFFFF) | sums[place + 1] << 16)
-            registers[d + register * at.ROW + lane] = word
+            place = np.uint64(((lane >> 2) + 8 * (register & 1)) * tiles.PITCH + 4 * (register >> 1) + (lane & 3))
+            word = np.int32((sums[place] & 0xFFFF) | sums[place + np.uint64(half)] << 16)
+            registers[np.uint64(d + register * at.ROW + lane)] = word
 
 
 @inner
@@ -94,6 +115,7 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
     form, bits = styles >> 16 & 15, styles >> 20
     columns, depth, lane = shape & 0xFFFF, shape >> 16, 2 * (options >> 8)
     padded = -(-columns // tiles.NARROW) * tiles.NARROW
+    half = padded >> 1
     size = np.int64(4) if bits == 1 else bits >> 3
     sparse = options & ops.HALF_OF_A != 0
     products = depth >> 1 if sparse else depth
@@ -111,7 +133,7 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
         descriptor = np.int64(registers[descriptors]) & at.FULL | np.int64(registers[descriptors + at.ROW]) << 32
         bad = tiles.gather_matrix(
             work, descriptor, np.int64(tiles.ROWS * (warp % PRODUCT_WARPS)), np.int64(tiles.ROWS), products, size,
-            options & ops.A_TURNED != 0, np.int64(tiles.A_PLACE), products, np.int64(1), low, high, shift,
+            options & ops.A_TURNED != 0, True, half, low, high, shift,
         )  # fmt: skip
         if bad >= 0:
             fail(state, index, warp, 0, bad, np.int64(tiles.CHUNK), SHARED)
@@ -125,39 +147,34 @@ def multiply_rows(state, work, row, registers, index, warp, a, descriptors, meta
         )  # fmt: skip
     if fresh or work.b_descriptor != b_descriptor:
         work.b_descriptor = _NO_TILE
-        for k in range(depth):
-            for n in range(columns, padded):
-                work.raw[k * tiles.COLUMNS + n] = 0
+        for n in range(columns, padded):
+            place = tiles.place_of(n, half)
+            for k in range(depth):
+                work.raw[k * tiles.PITCH + place] = 0
         bad = tiles.gather_matrix(
-            work, b_descriptor, np.int64(0), columns, depth, size, options & ops.B_TURNED != 0, np.int64(0), np.int64(1),
-            np.int64(tiles.COLUMNS), low, high, shift,
+            work, b_descriptor, np.int64(0), columns, depth, size, options & ops.B_TURNED != 0, False, half, low, high,
+            shift,
         )  # fmt: skip
         if bad >= 0:
             fail(state, index, warp, 0, bad, np.int64(tiles.CHUNK), SHARED)
             return np.int64(at.BAD_ADDRESS)
         if bits > 1:
             _decode_plane(
-                work, np.int64(0), depth, padded, np.int64(tiles.COLUMNS), floating, b_style,
+                work, np.int64(0), depth, padded, np.int64(tiles.PITCH), floating, b_style,
                 options & ops.B_NEGATED != 0,
             )  # fmt: skip
         work.b_descriptor = b_descriptor
     if sparse:
         tiles.choose_half(work, registers, metadata, lane, size, products)
-    else:
-        tiles.choose_all(work, products)
     slot = first_predicate(warp) + row[at.P0] * at.GROUP_WARPS
     accumulates = (state.predicates[slot] ^ np.int64(row[at.P0_FLIP])) & at.FULL != 0
-    _load_accumulators(work, registers, d, columns, form, accumulates)
-    if padded > columns:  # what an earlier product left there might need to be computed one by one
-        for row_of_d in range(tiles.ROWS):
-            for place in range(row_of_d * tiles.COLUMNS + columns, row_of_d * tiles.COLUMNS + padded):
-                work.sums[place] = 0
+    _load_accumulators(state, work, registers, d, columns, half, form, accumulates)
     if floating:
         fraction_bits = np.int64(FRACTION_BITS_8 if bits == 8 else FRACTION_BITS)
-        add_floats(work, padded, products, fraction_bits, form)
+        add_floats(work, padded, products, sparse, fraction_bits, form)
     else:
-        add_integers(work, padded, products, bits, options & ops.SATURATES != 0)
-    _store_results(work, registers, d, columns, form)
+        add_integers(work, padded, products, sparse, bits, options & ops.SATURATES != 0)
+    _store_results(state, work, registers, d, columns, half, form)
     return np.int64(at.DONE)
 
 

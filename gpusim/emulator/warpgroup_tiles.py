@@ -4,8 +4,9 @@ Mental model: a descriptor says where a matrix begins in shared memory and how i
 ones; the hardware exchanges 16-byte chunks by bits of the address (*swizzle*). Elements are gathered as they are into a plane
 ``raw``, then decoded into planes of values and of exponents, which loops over contiguous memory do for many at a time.
 
-Planes are flat: B's element (k, n) stands at ``k * COLUMNS + n``, A's (row, k) at ``A_PLACE + row * products + k`` (``products``: elements of a row of A), so that sums run
-along the columns. An element is (``values`` float32, ``exponents`` int16): a denormal has the exponent of the smallest normal number, as
+Planes are flat: column n of B has the place ``n / 8 * 4 + n / 2 mod 4``, which odd columns have in the other half: as D's registers have
+them, so that four neighbours in a register are neighbours here. B's element of place p and depth k stands at ``k * PITCH + p``, A's (row, k) at ``A_PLACE + row * products + k``
+(``products``: elements of a row of A), so that sums run along the columns. An element is (``values`` float32, ``exponents`` int16): a denormal has the exponent of the smallest normal number, as
 in :mod:`gpusim.isa.bodies.tensor`, zero has NOTHING, what is no finite number BEYOND: so that a product of that and of zero is above all others, too.
 
 Sources: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, canonical layouts, register fragments; the
@@ -24,9 +25,11 @@ from gpusim.isa.bodies.scalar import float_of
 from gpusim.isa.bodies.small import shape
 from gpusim.isa.jit import inner
 
-COLUMNS, A_DEPTH, ROWS = 256, 64, 16
-A_PLACE = A_DEPTH * COLUMNS
-PLANE = A_PLACE + ROWS * A_DEPTH
+COLUMNS, B_DEPTH, PRODUCTS, ROWS = 256, 64, 32, 16
+#: From a row of a plane to the next one: a line of the host's cache more than the columns, so that rows do not all share a set.
+PITCH = COLUMNS + 16
+A_PLACE = B_DEPTH * PITCH
+PLANE = A_PLACE + ROWS * PRODUCTS
 #: Columns that are computed at a time, so that what belongs to them stays in the host's L1 cache, and of what is left behind those: loops of
 #: a length that is known are vectorised without a remainder.
 STRIP, NARROW = 64, 16
@@ -39,29 +42,55 @@ CHUNK = 16
 WORK = np.dtype(
     [
         ("raw", "<i4", (PLANE,)),
-        ("values", "<f4", (PLANE,)),
-        ("exponents", "<i2", (PLANE,)),
-        ("chosen", "<i4", (ROWS * A_DEPTH,)),  # which row of B each element of A is multiplied with
-        ("sums", "<i4", (ROWS * COLUMNS,)),  # C, then D: as patterns
+        (
+            "values",
+            "<f4",
+            (PLANE + PRODUCTS * PITCH,),
+        ),  # behind A what a row of a sparse A is multiplied with, of one strip
+        ("exponents", "<i2", (PLANE + PRODUCTS * PITCH,)),
+        ("chosen", "<i4", (ROWS * PRODUCTS,)),  # of a sparse A: which row of B each element is multiplied with
+        ("sums", "<i4", (ROWS * PITCH,)),  # C, then D: as patterns
         # of one row and strip
-        ("top", "<i2", (STRIP,)),
-        ("scale", "<f4", (STRIP,)),
+        ("top", "<i2", (STRIP,)),  # largest exponents of the products
+        ("scale", "<f4", (STRIP,)),  # makes units of the last bit that is kept, and
+        ("unit", "<f4", (STRIP,)),  # what these are worth
         ("parts", "<i4", (2 * STRIP,)),  # sums, in two parts that 32 bits hold
         ("before", "<i4", (STRIP,)),
-        ("exact", "<i4", (STRIP,)),
         ("b_descriptor", "<i8"),  # of the B that the planes hold
     ]
 )
 
 
 @inner
-def gather_matrix(
-    work, descriptor, first, lines, depth, size, turned, place, along_line, along_depth, low, high, shift
-):
-    """Bring lines ``first`` to ``first + lines - 1`` (rows of A, columns of B) of the matrix that ``descriptor`` names to ``raw``: element
-    (line, k) to ``place + (line - first) * along_line + k * along_depth``. ``size``: bytes of an element; ``turned``: lines lie side by
-    side in memory, else what is along k; ``low``, ``high``: first and last address where a chunk may begin; ``shift``: from a shared address to
-    that of the host. Returns -1, or an address that is not the block's."""
+def place_of(column, half):
+    """Where a column of B and D stands; ``half``: where the odd ones begin."""
+    return (column & 1) * half + (column >> 3) * 4 + (column >> 1 & 3)
+
+
+@inner
+def _bring_chunk(work, host, to, step, size):
+    """Bring a chunk's elements to ``raw``, ``step`` from each other."""
+    raw, one = work.raw, np.uint64(to)
+    if size == 2:
+        for e in range(8):
+            raw[one] = load16(host + 2 * e)
+            one += np.uint64(step)
+    elif size == 4:
+        for e in range(4):
+            raw[one] = load32(host + 4 * e)
+            one += np.uint64(step)
+    else:
+        for e in range(16):
+            raw[one] = load8(host + e)
+            one += np.uint64(step)
+
+
+@inner
+def gather_matrix(work, descriptor, first, lines, depth, size, turned, of_a, half, low, high, shift):
+    """Bring lines ``first`` to ``first + lines - 1`` (rows of A, or columns of B) of the matrix that ``descriptor`` names to ``raw``.
+    ``size``: bytes of an element; ``turned``: lines lie side by side in memory, else what is along k; ``half``: of B as of :func:`place_of`; ``low``,
+    ``high``: first and last address where a chunk may begin; ``shift``: from a shared address to that of the host. Returns -1, or an address
+    that is not the block's."""
     start = (descriptor & _FIELD) << 4
     leading, stride = (descriptor >> 16 & _FIELD) << 4, (descriptor >> 32 & _FIELD) << 4
     turn, mode = descriptor >> 49 & 7, descriptor >> 62 & 3
@@ -85,19 +114,20 @@ def gather_matrix(
             address ^= (((address >> 7) - turn) & (width - 1)) << 4
             if address < low or address > high:
                 return address
-            host = address + shift
-            to = place + outer * (along_depth if turned else along_line)
-            step = along_line if turned else along_depth
-            to += inside * elements * step
-            if size == 2:
-                for e in range(8):
-                    work.raw[to + e * step] = load16(host + 2 * e)
-            elif size == 4:
+            host, k = address + shift, inside * elements
+            if of_a:
+                if turned:
+                    _bring_chunk(work, host, A_PLACE + k * depth + outer, depth, size)
+                else:
+                    _bring_chunk(work, host, A_PLACE + outer * depth + k, np.int64(1), size)
+            elif turned:  # of 16 bits: eight columns, whose even and odd ones are neighbours
+                to = np.uint64(outer * PITCH + (k >> 1))
                 for e in range(4):
-                    work.raw[to + e * step] = load32(host + 4 * e)
+                    work.raw[to] = load16(host + 4 * e)
+                    work.raw[to + np.uint64(half)] = load16(host + 4 * e + 2)
+                    to += np.uint64(1)
             else:
-                for e in range(16):
-                    work.raw[to + e * step] = load8(host + e)
+                _bring_chunk(work, host, place_of(outer, half) + k * PITCH, np.int64(PITCH), size)
     return np.int64(-1)
 
 
@@ -109,18 +139,10 @@ def gather_fragment(work, registers, a, size, products):
     mask = (np.int64(1) << (8 * size)) - 1
     for r in range(4):
         for lane in range(at.LANES):
-            word = np.int64(registers[a + r * at.ROW + lane]) & at.FULL
+            word = np.int64(registers[np.uint64(a + r * at.ROW + lane)]) & at.FULL
             row, k = (lane >> 2) + 8 * (r & 1), elements * (4 * (r >> 1) + (lane & 3))
             for e in range(elements):
-                work.raw[A_PLACE + row * products + k + e] = np.int32(word >> (8 * size * e) & mask)
-
-
-@inner
-def choose_all(work, products):
-    """A dense A: element j of a row is multiplied with row j of B."""
-    for row in range(ROWS):
-        for j in range(products):
-            work.chosen[row * products + j] = np.int32(j)
+                work.raw[np.uint64(A_PLACE + row * products + k + e)] = np.int32(word >> (8 * size * e) & mask)
 
 
 @inner
@@ -157,16 +179,20 @@ def decode(work, first, count, style, negated):
     below = np.int32((np.int64(1) << (width - 1)) - 1)
     up, down = np.int32(23 - mantissa_bits), np.int32(mantissa_bits)
     away = np.int32(32 - width)
-    factor = float_of(np.int32((254 - bias) << 23))
+    rebias, small = np.int32((127 - bias) << 23), float_of(np.int32((128 - bias) << 23))
     least, base = np.int32(1), np.int32(bias)
     limit, infinite = np.int32(largest), np.int32(infinity)
     flip = np.int32(-0x80000000) if negated else np.int32(0)
-    for i in range(first, first + count):
+    for i in range(np.uint64(first), np.uint64(first + count)):
         code = np.int32(np.uint32(raw[i]) >> np.uint32(drop))
         magnitude = np.int32(code & below)
         sign = np.int32(np.int32(np.int32(code << away) & np.int32(-0x80000000)) ^ flip)
-        value = float_of(np.int32(magnitude << up)) * factor
         exponent = np.int32(magnitude >> down)
+        # Of a denormal the hidden bit is put there and subtracted: the host is slow where a factor is a denormal.
+        denormal = exponent == 0
+        placed = np.int32(np.int32(magnitude << up) + rebias)
+        placed = np.int32(placed + np.int32(1 << 23)) if denormal else placed
+        value = float_of(placed) - (small if denormal else np.float32(0.0))
         exponent = np.int32((exponent if exponent > least else least) - base)
         exponent = np.int32(NOTHING) if magnitude == 0 else exponent
         beyond = magnitude > limit
@@ -180,6 +206,6 @@ def decode(work, first, count, style, negated):
 def decode_integers(work, first, count, signed):
     """Decode bytes of ``raw`` in place."""
     raw = work.raw
-    for i in range(first, first + count):
+    for i in range(np.uint64(first), np.uint64(first + count)):
         byte = np.int32(raw[i] & 0xFF)
         raw[i] = np.int32(np.int32(byte ^ np.int32(0x80)) - np.int32(0x80)) if signed else byte

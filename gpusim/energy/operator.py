@@ -14,6 +14,7 @@ from typing import Protocol
 from gpusim.energy.bands import EnergyBand, energy_band
 from gpusim.energy.figures import energy_generation, figures_for
 from gpusim.energy.power import power_limit
+from gpusim.energy.shared_clock import Work
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
@@ -65,19 +66,8 @@ def energy_of(
 ) -> Energy:
     """Energy of ``projection`` on ``spec`` within its ``seconds``. ``limit_watts``: another than the board's; ``celsius``: of the die, if not the figures'
     own. Raises SpecError for a generation or operands of which nothing is known, and for a limit below what idles."""
-    figures = figures_for(spec)
     seconds = projection.seconds
-    flops = max(projection.flops, projection.executed_flops)
-    product_pj = figures.tensor_flop_pj(projection.dtype) * flops if flops else 0.0
-    tensor_pj, fma_pj = (0.0, product_pj) if projection.dtype == "fp32" else (product_pj, 0.0)
-    dynamic = (
-        ("busy SMs", figures.busy_watts * seconds),
-        ("tensor cores", 1e-12 * tensor_pj),
-        ("other arithmetic", 1e-12 * (fma_pj + figures.vector_flop_pj * projection.vector_flops)),
-        ("L2", 1e-12 * figures.l2_byte_pj * projection.l2_bytes),
-        ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
-        ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),
-    )
+    dynamic = (("busy SMs", figures_for(spec).busy_watts * seconds), *_events(spec, projection))
     units, generation = dict(dynamic), energy_generation(spec)
     time_factor = max(1.0, projection.high_seconds / projection.seconds) if projection.seconds > 0 else 1.0
 
@@ -89,6 +79,30 @@ def energy_of(
         return EnergyBand(factor, power.validated, power.reason)
 
     return energy_within(spec, seconds, dynamic, band_of, limit_watts, celsius)
+
+
+def _events(spec: GpuSpec, projection: Projected) -> tuple[tuple[str, float], ...]:
+    """Joules of what is computed and moved, by unit, at the described clock."""
+    figures = figures_for(spec)
+    flops = max(projection.flops, projection.executed_flops)
+    product_pj = figures.tensor_flop_pj(projection.dtype) * flops if flops else 0.0
+    tensor_pj, fma_pj = (0.0, product_pj) if projection.dtype == "fp32" else (product_pj, 0.0)
+    return (
+        ("tensor cores", 1e-12 * tensor_pj),
+        ("other arithmetic", 1e-12 * (fma_pj + figures.vector_flop_pj * projection.vector_flops)),
+        ("L2", 1e-12 * figures.l2_byte_pj * projection.l2_bytes),
+        ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
+        ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),
+    )
+
+
+def work_of(spec: GpuSpec, projection: Projected, seconds_at: Callable[[float], float], count: float = 1.0) -> Work:
+    """``count`` times ``projection`` as a part of launches that share a clock; ``seconds_at``: its time, once, at a share of the described clock."""
+    units = dict(_events(spec, projection))
+    fixed = units["DRAM"] + units["links"]
+    return Work(
+        lambda share: count * seconds_at(share), count * (sum(units.values()) - fixed), count * fixed,
+    )  # fmt: skip
 
 
 def energy_within(

@@ -351,6 +351,11 @@ class Dispatcher:
         if _note_ends(self._rates, self._state, self._chunks.live, batch):
             self._chunks.drop_ended()
 
+    @property
+    def next_look(self) -> int:
+        """The cycle before which :meth:`feed` has nothing to do."""
+        return self._chunks.next_look
+
     def feed(self, groups: list[SmGroup], cycle: int) -> None:
         """At the begin of a window, ``cycle``: see that the warps on ``groups`` have all that they can issue in it."""
         self._chunks.feed(groups, self.next_block, cycle)

@@ -24,12 +24,13 @@ _handle_until = direct(hbm.handle_until)
 
 
 class HbmPart:
-    """The DRAM channels. Takes DRAM_REQUEST, sends DRAM_RESPONSE."""
+    """The DRAM channels. Takes DRAM_REQUEST, sends DRAM_RESPONSE. ``rates`` and ``state`` are what the compiled code gets; ``requests`` holds what has not been
+    handled yet."""
 
     def __init__(self, spec: GpuSpec, device: int = 0) -> None:
         self.name, self.device = part_name(device, "hbm"), device
         chip = spec.dram
-        self._rates = hbm.DramRates(
+        self.rates = hbm.DramRates(
             channels=chip.channels,
             banks=chip.banks_per_channel,
             row_lines=chip.row_bytes // spec.l2.line_bytes,
@@ -51,8 +52,8 @@ class HbmPart:
 
     def reset(self) -> None:
         """All rows closed, nothing queued, tick 0."""
-        channels, banks = hbm.make_channels(self._rates.channels, self._rates.banks)
-        self._state = hbm.DramState(
+        channels, banks = hbm.make_channels(self.rates.channels, self.rates.banks)
+        self.state = hbm.DramState(
             channels=channels,
             banks=banks,
             nodes=hbm.NODE_TABLE.zeros(FIRST_NODES),
@@ -60,53 +61,58 @@ class HbmPart:
             counters=np.zeros(hbm.COUNTERS, np.int64),
             responses=np.zeros(256, DRAM_RESPONSE),
         )
-        self._state.scalars[hbm.NEXT_DECISION] = NEVER
-        self._state.scalars[hbm.FREE_NODE] = -1
-        self._requests = Inbox(DRAM_REQUEST, (("sequence", 30),))
+        self.state.scalars[hbm.NEXT_DECISION] = NEVER
+        self.state.scalars[hbm.FREE_NODE] = -1
+        self.requests = Inbox(DRAM_REQUEST, (("sequence", 30),))
 
     @property
     def minimum_latency_ticks(self) -> int:
         """Least latency of any message that this part sends."""
-        return self._rates.answer + self._rates.burst
+        return self.rates.answer + self.rates.burst
 
     @property
     def last_tick(self) -> int:
         """Tick of the latest burst's begin."""
-        return int(self._state.scalars[hbm.LAST_TICK])
+        return int(self.state.scalars[hbm.LAST_TICK])
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take a batch whose times are not before any tick already advanced to."""
-        self._requests.add(batch)
+        self.requests.add(batch)
 
     def next_tick(self) -> int:
         """Earliest tick with work, own or delivered; NEVER when there is none."""
-        return min(int(self._state.scalars[hbm.NEXT_DECISION]), self._requests.next_tick())
+        return min(int(self.state.scalars[hbm.NEXT_DECISION]), self.requests.next_tick())
 
     def advance(self, until_tick: int) -> Outgoing:
         """Make all decisions strictly before ``until_tick``."""
-        requests = self._requests.ordered(until_tick)
-        state = self._state
-        queued = int(state.scalars[hbm.QUEUED]) + len(requests)
+        requests = self.requests.ordered(until_tick)
+        self.make_room(len(requests))
+        state = self.state
+        self.requests.drop(_handle_until(self.rates, state, requests, until_tick))
+        count = int(state.scalars[hbm.RESPONSES])
+        return [copied(state.responses, count)] if count else []
+
+    def make_room(self, requests: int) -> None:
+        """Grow nodes and outgoing messages to what a window may need at most in which so many requests come."""
+        state = self.state
+        queued = int(state.scalars[hbm.QUEUED]) + requests
         if len(state.nodes) < queued + 1:
             state = state._replace(nodes=grown(state.nodes, queued + 1))
         if len(state.responses) < queued:
             state = state._replace(responses=np.zeros(2 * queued, DRAM_RESPONSE))
-        self._state = state
-        self._requests.drop(_handle_until(self._rates, state, requests, until_tick))
-        count = int(state.scalars[hbm.RESPONSES])
-        return [copied(state.responses, count)] if count else []
+        self.state = state
 
     def waiting_for(self) -> str:
         """One line: what is under way here; empty if nothing is."""
-        queued = int(self._state.scalars[hbm.QUEUED])
-        if not queued and not len(self._requests):
+        queued = int(self.state.scalars[hbm.QUEUED])
+        if not queued and not len(self.requests):
             return ""
-        return f"{self.name}: {queued} requests queued, {len(self._requests)} not yet arrived"
+        return f"{self.name}: {queued} requests queued, {len(self.requests)} not yet arrived"
 
     def counters(self) -> dict[str, int]:
         """Cumulative counters; Nsight Compute's names where they mean the same."""
-        c = self._state.counters
-        busy = self._state.channels[:, hbm.BUSY]
+        c = self.state.counters
+        busy = self.state.channels[:, hbm.BUSY]
         return {
             "dram__bytes_read.sum": int(c[hbm.BYTES_READ]),
             "dram__bytes_write.sum": int(c[hbm.BYTES_WRITTEN]),

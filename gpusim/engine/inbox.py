@@ -23,8 +23,8 @@ _FEW = 12
 _DUE, _KEPT, _EARLIEST = range(3)
 #: Bits of a key that hold the message's place among those that are due; its time stands above them, as in a key of
 #: :mod:`gpusim.model.event_heap`. All SMs of the largest GPU have a twentieth of so many requests under way at most; more are refused.
-_PLACE_BITS = 22
-_PLACES = (1 << _PLACE_BITS) - 1
+PLACE_BITS = 22
+PLACES = (1 << PLACE_BITS) - 1
 
 
 @compiled
@@ -59,7 +59,7 @@ def _split(rows, until, due, keys, kept, tally):
     for i in range(rows.shape[0]):
         time = rows[i, 0]
         if time < until:
-            keys[0, n_due] = time << _PLACE_BITS | n_due
+            keys[0, n_due] = time << PLACE_BITS | n_due
             _copy(due, n_due, rows, i)
             n_due += 1
         else:
@@ -70,19 +70,18 @@ def _split(rows, until, due, keys, kept, tally):
 
 
 @compiled
-def _sort(rows, out, fields, keys, counts):
-    """Copy ``rows`` int64[n, words], whose keys stand in ``keys[0]``, to ``out``, sorted by word 0 and then by rank.
+def sort_keyed(rows, n, out, fields, keys, counts):
+    """Copy the ``n`` of ``rows`` int64[..., words] whose keys stand in ``keys[0]`` to ``out``, sorted by word 0 and then by rank.
 
     ``fields`` int64[k, 3]; ``keys`` int64[2, >= n]; ``counts`` int64[2 ** _DIGIT_BITS].
     """
-    n = rows.shape[0]
     earliest = keys[0, 0]
     latest = keys[0, 0]
     for i in range(1, n):
         earliest = min(earliest, keys[0, i])
         latest = max(latest, keys[0, i])
-    earliest >>= _PLACE_BITS
-    span = (latest >> _PLACE_BITS) - earliest if n >= _FEW else 0
+    earliest >>= PLACE_BITS
+    span = (latest >> PLACE_BITS) - earliest if n >= _FEW else 0
     bits = 0
     while span >> bits:
         bits += 1
@@ -95,13 +94,13 @@ def _sort(rows, out, fields, keys, counts):
         source, target = keys[start], keys[1 - start]
         counts[:digits] = 0
         for i in range(n):
-            counts[((source[i] >> _PLACE_BITS) - earliest) >> shift & (digits - 1)] += 1
+            counts[((source[i] >> PLACE_BITS) - earliest) >> shift & (digits - 1)] += 1
         total = 0
         for digit in range(digits):
             total, counts[digit] = total + counts[digit], total
         for i in range(n):
             key = source[i]
-            digit = ((key >> _PLACE_BITS) - earliest) >> shift & (digits - 1)
+            digit = ((key >> PLACE_BITS) - earliest) >> shift & (digits - 1)
             to = counts[digit]
             counts[digit] = to + 1
             target[to] = key
@@ -110,19 +109,19 @@ def _sort(rows, out, fields, keys, counts):
     order = keys[start]
     for i in range(1, n):  # runs of equal times are short and mostly in order of rank
         key = order[i]
-        time = key >> _PLACE_BITS
+        time = key >> PLACE_BITS
         hole = i
-        if order[i - 1] >> _PLACE_BITS >= time:
-            rank = _rank_of(rows, key & _PLACES, fields)
-            while hole and order[hole - 1] >> _PLACE_BITS >= time:
+        if order[i - 1] >> PLACE_BITS >= time:
+            rank = _rank_of(rows, key & PLACES, fields)
+            while hole and order[hole - 1] >> PLACE_BITS >= time:
                 other = order[hole - 1]
-                if other >> _PLACE_BITS == time and _rank_of(rows, other & _PLACES, fields) < rank:
+                if other >> PLACE_BITS == time and _rank_of(rows, other & PLACES, fields) < rank:
                     break
                 order[hole] = other
                 hole -= 1
             order[hole] = key
     for i in range(n):
-        _copy(out, i, rows, order[i] & _PLACES)
+        _copy(out, i, rows, order[i] & PLACES)
 
 
 @compiled
@@ -134,7 +133,7 @@ def _first_time(rows):
     return earliest
 
 
-_sorted, _part, _earliest = direct(_sort), direct(_split), direct(_first_time)
+_sorted, _part, _earliest = direct(sort_keyed), direct(_split), direct(_first_time)
 
 
 class Inbox:
@@ -192,9 +191,9 @@ class Inbox:
             return
         count = sum(map(len, self._waiting))
         if len(self._due) < count:
-            if count > _PLACES:
+            if count > PLACES:
                 raise SpecError(
-                    f"{count:,} messages wait for one part of the machine, of at most {_PLACES:,}: simulate fewer SMs or shorter windows"
+                    f"{count:,} messages wait for one part of the machine, of at most {PLACES:,}: simulate fewer SMs or shorter windows"
                 )
             self._keys = np.empty((2, 2 * count), np.int64)
             room = (2 * count, self._words)
@@ -206,7 +205,7 @@ class Inbox:
             _part(rows, until_tick, self._due, self._keys, self._spare, tally)
         due, kept, self._earliest_waiting = tally.tolist()
         self._sorted, self._messages = self._out[:due], self._views[:due]
-        _sorted(self._due[:due], self._sorted, self._fields, self._keys, self._counts)
+        _sorted(self._due, due, self._sorted, self._fields, self._keys, self._counts)
         self._waiting = [self._spare[:kept]] if kept else []
         self._spare, self._kept = self._kept, self._spare
 
@@ -214,6 +213,33 @@ class Inbox:
         """Forget the first ``count`` messages of :meth:`ordered`: they have been handled."""
         if count:
             self._sorted, self._messages = self._sorted[count:], self._messages[count:]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of its messages."""
+        return self._dtype
+
+    @property
+    def fields(self) -> np.ndarray:
+        """What decides between equal times: word, shift and bits of each field, int64[k, 3]."""
+        return self._fields
+
+    def take_rows(self) -> list[np.ndarray]:
+        """Hand over all messages, as words, int64[n, words] each, in no order."""
+        rows = [*self._waiting, self._sorted] if len(self._sorted) else self._waiting
+        self._waiting, self._earliest_waiting, self._sorted, self._messages = (
+            [],
+            NEVER,
+            self._sorted[:0],
+            self._messages[:0],
+        )
+        return rows
+
+    def put_rows(self, rows: np.ndarray) -> None:
+        """Take messages as :meth:`take_rows` gives them, which nobody may change afterwards."""
+        if len(rows):
+            self._waiting.append(rows)
+            self._earliest_waiting = min(self._earliest_waiting, int(_earliest(rows)))
 
     def __len__(self) -> int:
         return len(self._sorted) + sum(map(len, self._waiting))

@@ -57,6 +57,7 @@ from gpusim.model.residency import (
     PRODUCTS_CLOSED,
     PRODUCTS_END,
     PRODUCTS_ISSUED,
+    PRODUCTS_LATE,
     PRODUCTS_LEAVE,
     QUEUED,
     ROW,
@@ -74,7 +75,15 @@ from gpusim.model.residency import (
 )
 from gpusim.model.scheduler import AGE, FREE, PORT, READY, lost, sleep
 from gpusim.model.scoreboard import raise_counter, release_at
-from gpusim.model.sm_tables import FILLED, HELD_FROM, HOLD, LAST_WARP, TENSOR_FREE_TICK
+from gpusim.model.sm_tables import (
+    FILLED,
+    HELD_FROM,
+    HOLD,
+    LAST_WARP,
+    TENSOR_FREE_TICK,
+    TENSOR_LATE,
+    TENSOR_PRODUCT_TICKS,
+)
 from gpusim.model.tensor_unit import take_work
 from gpusim.model.timing import (
     BARRIER_LATENCY,
@@ -105,6 +114,7 @@ from gpusim.model.trace_tables import (
     W_RUN,
     W_RUN_END,
 )
+from gpusim.model.write_back import begin_product, write_beside
 from gpusim.state_tables import HOST_LINE_BYTES
 from gpusim.trace.layout import BARRIER_ADDRESS, BARRIER_THREADS_SHIFT, MAX_SLEEP_NS, SLEEP_ADDRESS
 from gpusim.trace.record import NO_BARRIER, SCATTERED, Flag, MemoryKind, PipeClass
@@ -248,6 +258,49 @@ def choose_round(state, tables, warp, now):
 
 
 @inlined
+def _take_half(ports, sub, which, interval, now):
+    """Keep a half of the FMA pipe: the light one for FP32 if it is free, so that integers find the heavy one."""
+    light = ports[sub, op.LITE_PORT, FREE]
+    if which == op.HEAVY_HALF:
+        ports[sub, op.HEAVY_PORT, FREE] = now + interval
+    elif light <= now:
+        light = now + 2 * interval
+        ports[sub, op.LITE_PORT, FREE] = light
+    else:
+        ports[sub, op.HEAVY_PORT, FREE] = now + 2 * interval
+    ports[sub, op.FMA_PORT, FREE] = max(now + 1, min(light, ports[sub, op.HEAVY_PORT, FREE]))
+
+
+@inlined
+def _issue_plain(state, sub, warp, pc, now):
+    """The rest of :func:`issue` for a PLAIN instruction that is not its run's last: whatever the warp waited for before lies behind ``now``, so that its next
+    instruction can issue when the stall count has elapsed."""
+    program, timing, subs, resident, front = state.program, state.timing, state.subs, state.resident, state.front
+    warps, slots = resident.warps, resident.slots
+    first = sub * timing[WARPS_PER_SUB_CORE]
+    if program[pc, op.HALF_PIPE]:
+        _take_half(resident.ports, sub, program[pc, op.HALF_PIPE], program[pc, op.INTERVAL], now)
+    else:
+        resident.ports[sub, program[pc, op.PORT], FREE] = now + program[pc, op.INTERVAL]
+    if program[pc, op.WRITE_TICKS]:
+        write_beside(subs, sub, program[pc, op.WRITE_TICKS], now)
+    if front.operands[pc, PORTS]:
+        clear = allocate(front.registers, front.operands, sub, warp - first, pc, now)
+        if clear > now + 1:
+            subs[sub, HOLD] = clear
+            subs[sub, HELD_FROM] = now + 1
+    subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
+    stall_end = now + program[pc, op.STALL]
+    warps[warp, ISSUED] = now
+    warps[warp, LEFT] -= 1
+    warps[warp, PC] = pc + 1
+    warps[warp, BRANCHED] = 0
+    warps[warp, STALL_END] = stall_end
+    slots[warp, PORT] = program[pc + 1, op.PORT]
+    sleep(slots, resident.sets, sub, first, warp, stall_end)
+
+
+@inlined
 def issue(state, tables, sm, sub, warp, now):
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
     program, timing, sms, subs, ports = state.program, state.timing, state.sms, state.subs, state.resident.ports
@@ -256,6 +309,9 @@ def issue(state, tables, sm, sub, warp, now):
     pc = warps[warp, PC]
     account(state, sub, warp, pc, now)
     state.work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
+    if program[pc, op.PLAIN] and warps[warp, LEFT] > 1 and warps[warp, FENCED] == 0 and warps[warp, POLL_END] == 0:
+        _issue_plain(state, sub, warp, pc, now)
+        return False
     flags = program[pc, op.FLAGS]
     writer = program[pc, op.WRITE_BARRIER]
     reader = program[pc, op.READ_BARRIER]
@@ -285,15 +341,25 @@ def issue(state, tables, sm, sub, warp, now):
         free = now + interval
         if program[pc, op.TICKS]:
             # The port frees in the cycle in which the core does; the next product enters the core up to a cycle later.
-            tick = max(now * TICKS_PER_CYCLE, subs[sub, TENSOR_FREE_TICK]) + program[pc, op.TICKS]
+            late = subs[sub, TENSOR_LATE]
+            spare = program[pc, op.SPARE_TICKS]
+            tick = begin_product(subs, sub, now * TICKS_PER_CYCLE - late, program[pc, op.TICKS], spare)
             subs[sub, TENSOR_FREE_TICK] = tick
-            free = tick // TICKS_PER_CYCLE
             if flags & PRODUCT:  # the core has it in its queue
+                free = tick // TICKS_PER_CYCLE
+                warps[warp, PRODUCTS_LATE] = late // TICKS_PER_CYCLE
                 note_product(warps, timing, warp, flags, free, free + 1 + latency)
                 free = now + 1
+            else:
+                subs[sub, TENSOR_PRODUCT_TICKS] = 0
+                free = (tick + late) // TICKS_PER_CYCLE
+        elif program[pc, op.WRITE_TICKS]:
+            write_beside(subs, sub, program[pc, op.WRITE_TICKS], now)
         if program[pc, op.SHARED_BY_SM]:
             for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
                 ports[other, port, FREE] = free
+        elif program[pc, op.HALF_PIPE]:
+            _take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
         else:
             ports[sub, port, FREE] = free
         if program[pc, op.BULK] == op.MULTIPLIES:

@@ -32,20 +32,16 @@ from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, R
 from gpusim.model.tlb import make_pages, page_shift
 from gpusim.model.trace_tables import SIGNAL_TABLE
 
-#: What one request may cause at most: nodes that it holds, DRAM messages on its way.
-_NODES_PER_REQUEST = 2
-_DRAM_PER_EVENT = 3
-
-
 _handle_until = direct(l2.handle_until)
 
 
 class L2Part:
-    """The slices of both partitions. Takes REQUEST and DRAM_RESPONSE, sends RESPONSE and DRAM_REQUEST."""
+    """The slices of both partitions. Takes REQUEST and DRAM_RESPONSE, sends RESPONSE and DRAM_REQUEST. ``rates`` and ``state`` are what the compiled code gets;
+    ``requests`` and ``fills`` hold what has not been handled yet."""
 
     def __init__(self, spec: GpuSpec, device: int = 0, elsewhere: Windows = ()) -> None:
         self.name, self.device, self._spec = part_name(device, "l2"), device, spec
-        self._elsewhere = elsewhere
+        self.elsewhere = elsewhere
         chip, sectors = spec.l2, spec.l2.line_bytes // spec.l2.sector_bytes
         sets = chip.total_bytes // (chip.slices * chip.ways * chip.line_bytes)
         counts = np.arange(sectors + 1)
@@ -54,7 +50,7 @@ class L2Part:
             return np.array([ticks(spec, n * chip.sector_bytes / bytes_per_ns) for n in counts], np.int64)
 
         lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
-        self._rates = l2_state.L2Rates(
+        self.rates = l2_state.L2Rates(
             layout=layout_of(chip, spec.dram),
             partitions=chip.partitions,
             slices_per_partition=chip.slices // chip.partitions,
@@ -87,9 +83,9 @@ class L2Part:
 
     def reset(self) -> None:
         """Empty, with nothing under way, tick 0."""
-        spec, chip, rates = self._spec, self._spec.l2, self._rates
+        spec, chip, rates = self._spec, self._spec.l2, self.rates
         room = max(1, spec.dram.write_queue_entries * spec.dram.channels // chip.slices)
-        self._state = l2_state.L2State(
+        self.state = l2_state.L2State(
             tags=make_tags(chip.slices * rates.sets * chip.ways, rates.line_sectors),
             # One row more for what comes from other devices.
             pages=make_pages(spec.tlb, spec.sm_count + 1),
@@ -108,48 +104,48 @@ class L2Part:
             slice_ways=slice_ways(spec),
         )
         self._arena: Arena | None = None
-        self._state.servers[:, l2_state.WRITE_ROOM] = room
-        self._state.servers[:, l2_state.FIRST_BLOCKED] = -1
-        self._state.scalars[l2_state.FREE_NODE] = -1
+        self.state.servers[:, l2_state.WRITE_ROOM] = room
+        self.state.servers[:, l2_state.FIRST_BLOCKED] = -1
+        self.state.scalars[l2_state.FREE_NODE] = -1
         kept = min(room, spec.dram.write_high_entries * max(1, spec.dram.channels // chip.slices))
         #: Dirty lines that warming has evicted last, by slice, and their number.
         self._evicted = np.zeros((chip.slices, kept), np.int64)
         self._evictions = np.zeros(chip.slices, np.int64)
-        self._warmed = False  # whether there may be any
-        self._requests = Inbox(REQUEST, (("sm", 12), ("sequence", 20)))
-        self._fills = Inbox(DRAM_RESPONSE, (("sequence", 30),))
+        self.warmed = False  #: whether there may be any
+        self.requests = Inbox(REQUEST, (("sm", 12), ("sequence", 20)))
+        self.fills = Inbox(DRAM_RESPONSE, (("sequence", 30),))
 
     @property
     def minimum_latency_ticks(self) -> int:
         """Least latency of any message that this part sends."""
-        return min(self._rates.response, self._rates.to_dram)
+        return min(self.rates.response, self.rates.to_dram)
 
     @property
     def last_tick(self) -> int:
         """Tick of the latest event handled."""
-        return int(self._state.scalars[l2_state.LAST_TICK])
+        return int(self.state.scalars[l2_state.LAST_TICK])
 
     @property
     def filled(self) -> float:
         """Share of all lines that hold something."""
-        held = self._state.tags.slots[l2_tags.HELD]
+        held = self.state.tags.slots[l2_tags.HELD]
         return 1.0 - np.count_nonzero(held == l2_tags.EMPTY) / len(held)
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take a batch whose times are not before any tick already advanced to. Requests for memory that is elsewhere are left to the port to its devices."""
-        if self._elsewhere and batch.dtype == REQUEST:
-            batch = batch[owners(batch["line"], self._elsewhere) < 0]
-        (self._requests if batch.dtype == REQUEST else self._fills).add(batch)
+        if self.elsewhere and batch.dtype == REQUEST:
+            batch = batch[owners(batch["line"], self.elsewhere) < 0]
+        (self.requests if batch.dtype == REQUEST else self.fills).add(batch)
 
     def next_tick(self) -> int:
         """Earliest tick with work, own or delivered; NEVER when there is none."""
-        scalars = self._state.scalars
-        own = int(self._state.heap[0, 0]) >> BIRTH_BITS if scalars[l2_state.HEAP_SIZE] else NEVER
-        return min(own, self._requests.next_tick(), self._fills.next_tick())
+        scalars = self.state.scalars
+        own = int(self.state.heap[0, 0]) >> BIRTH_BITS if scalars[l2_state.HEAP_SIZE] else NEVER
+        return min(own, self.requests.next_tick(), self.fills.next_tick())
 
     def advance_alone(self, until_tick: int, answer_ticks: Mapping[np.dtype, int]) -> Outgoing:
         """As :meth:`advance`, but no further than an answer to what it sends could come."""
-        scalars = self._state.scalars
+        scalars = self.state.scalars
         scalars[l2_state.ALONE] = 1
         scalars[l2_state.RESPONSE_ANSWER] = answer_ticks[RESPONSE]
         scalars[l2_state.DRAM_ANSWER] = answer_ticks[DRAM_REQUEST]
@@ -161,14 +157,14 @@ class L2Part:
     def advance(self, until_tick: int) -> Outgoing:
         """Handle all events strictly before ``until_tick``."""
         sent: Outgoing = []
-        if self._warmed and (first := self.next_tick()) < until_tick:
+        if self.warmed and (first := self.next_tick()) < until_tick:
             sent.append(self._unwritten(first))
-        requests, fills = self._requests.ordered(until_tick), self._fills.ordered(until_tick)
-        self._make_room(len(requests), len(fills))
-        state = self._state
-        taken, taken_fills = _handle_until(self._rates, state, requests, fills, until_tick)
-        self._requests.drop(taken)
-        self._fills.drop(taken_fills)
+        requests, fills = self.requests.ordered(until_tick), self.fills.ordered(until_tick)
+        self.make_room(len(requests), len(fills))
+        state = self.state
+        taken, taken_fills = _handle_until(self.rates, state, requests, fills, until_tick)
+        self.requests.drop(taken)
+        self.fills.drop(taken_fills)
         count = int(state.scalars[l2_state.RESPONSES])
         if count:
             sent.append(copied(state.responses, count))
@@ -180,21 +176,20 @@ class L2Part:
     def begin_launch(self, arena: Arena) -> None:
         """A launch whose trace lies in ``arena`` begins: no word that its warps poll has been written."""
         self._arena = arena
-        self._state.written[:] = 0
+        self.state.written[:] = 0
 
     def written(self, word: int) -> int:
         """How often word number ``word`` of those that warps poll has been written."""
-        return int(self._state.written[word]) if word < len(self._state.written) else 0
+        return int(self.state.written[word]) if word < len(self.state.written) else 0
 
-    def _make_room(self, requests: int, fills: int) -> None:
+    def make_room(self, requests: int, fills: int) -> None:
         """Grow nodes, heap and outgoing messages to what the coming window may need at most."""
-        state = self._state
+        state = self.state
         if self._arena is not None and (words := self._arena.words):
             written = state.written if len(state.written) >= words else grown(state.written, words)
             state = state._replace(signals=self._arena.tables.signals, written=written)
-        outstanding = int(state.scalars[l2_state.OUTSTANDING]) + requests
-        nodes = _NODES_PER_REQUEST * (outstanding + requests) + 64
-        events = 2 * outstanding + fills + int(state.scalars[l2_state.HEAP_SIZE])
+        outstanding, events = int(state.scalars[l2_state.OUTSTANDING]), int(state.scalars[l2_state.HEAP_SIZE])
+        nodes, answers, asked = l2_state.room_needed(outstanding, events, requests, fills)
         if len(state.nodes) < nodes:
             bigger = grown(state.nodes, nodes)
             heap = np.zeros((2, len(bigger)), np.int64)
@@ -202,11 +197,11 @@ class L2Part:
             state = state._replace(nodes=bigger, heap=heap)
         if len(state.places) < requests:
             state = state._replace(places=l2_state.PLACE_TABLE.zeros(2 * requests))
-        if len(state.responses) < outstanding:
-            state = state._replace(responses=np.zeros(2 * outstanding, RESPONSE))
-        if len(state.dram) < _DRAM_PER_EVENT * events:
-            state = state._replace(dram=np.zeros(2 * _DRAM_PER_EVENT * events, DRAM_REQUEST))
-        self._state = state
+        if len(state.responses) < answers:
+            state = state._replace(responses=np.zeros(2 * answers, RESPONSE))
+        if len(state.dram) < asked:
+            state = state._replace(dram=np.zeros(2 * asked, DRAM_REQUEST))
+        self.state = state
 
     def warm(self, lines: np.ndarray, sectors: np.ndarray, is_write: np.ndarray, sms: np.ndarray) -> None:
         """Install the state that these accesses leave, in order, in no time; the dirty lines that they
@@ -215,12 +210,12 @@ class L2Part:
         ``lines`` uint64[n] byte addresses, ``sectors`` uint8[n], ``is_write`` bool or uint8[n], ``sms``
         int16[n]. Raises :class:`DeadlockError` while requests are under way.
         """
-        if self.next_tick() != NEVER or self._state.scalars[l2_state.OUTSTANDING]:
+        if self.next_tick() != NEVER or self.state.scalars[l2_state.OUTSTANDING]:
             raise DeadlockError(f"warming a busy L2: {self.waiting_for()}")
-        self._warmed = True
+        self.warmed = True
         warm_lines(
-            self._rates,
-            self._state,
+            self.rates,
+            self.state,
             np.ascontiguousarray(lines, np.uint64),
             np.ascontiguousarray(sectors, np.uint8),
             np.ascontiguousarray(is_write, np.uint8),
@@ -240,9 +235,9 @@ class L2Part:
             lines = [int(self._evicted[index, (evicted - 1 - i) % kept]) for i in range(count)]
             rows += [(index, line) for line in reversed(lines)]
         self._evictions[:] = 0
-        self._warmed = False
+        self.warmed = False
         batch = np.zeros(len(rows), DRAM_REQUEST)
-        rates, state = self._rates, self._state
+        rates, state = self.rates, self.state
         for request, (index, line) in zip(batch, rows, strict=True):
             state.scalars[l2_state.BIRTHS] += 1
             state.servers[index, l2_state.WRITE_ROOM] -= 1
@@ -256,15 +251,15 @@ class L2Part:
 
     def waiting_for(self) -> str:
         """One line: what is under way here; empty if nothing is."""
-        unanswered, events = (int(self._state.scalars[i]) for i in (l2_state.OUTSTANDING, l2_state.HEAP_SIZE))
-        coming = len(self._requests) + len(self._fills)
+        unanswered, events = (int(self.state.scalars[i]) for i in (l2_state.OUTSTANDING, l2_state.HEAP_SIZE))
+        coming = len(self.requests) + len(self.fills)
         if not unanswered and not events and not coming:
             return ""
         return f"{self.name}: {unanswered} requests unanswered, {coming} messages not yet arrived, {events} internal events"
 
     def counters(self) -> dict[str, int]:
         """Cumulative counters; Nsight Compute's names where they mean the same."""
-        c = self._state.scalars
+        c = self.state.scalars
         return {
             "lts__t_requests.sum": int(c[l2_state.REQUESTS]),
             "lts__t_sectors_op_read.sum": int(c[l2_state.READ_SECTORS]),

@@ -20,7 +20,7 @@ from gpusim.engine.samples import Sampler
 from gpusim.engine.sampling import Reading, Sampling, WaveReader
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
-from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.trace.record import Trace
@@ -144,6 +144,13 @@ class RunningLaunch:
         if self._watch is not None:
             cycle = tick // TICKS_PER_CYCLE
             self._watch(cycle - self._cycle, self._executions, lambda _cycle: self._counters.read(cycle))
+
+    @property
+    def next_boundary(self) -> int:
+        """The tick before which :meth:`on_boundary` has nothing to do, where nobody looks at boundaries."""
+        return (
+            min(self._device.dispatcher.next_look, self._polling.next_look, NEVER // TICKS_PER_CYCLE) * TICKS_PER_CYCLE
+        )
 
     def waiting(self) -> str:
         """Warps that wait for words which have not been written; empty if none does."""

@@ -29,6 +29,7 @@ from gpusim.engine.round_windows import Turns, turns_of
 from gpusim.engine.run_ahead import run_ahead
 from gpusim.engine.sm import SmGroup, is_clustered
 from gpusim.engine.window import WindowScheduler
+from gpusim.engine.window_calls import WindowCalls
 from gpusim.errors import DeadlockError, SpecError, UsageError
 from gpusim.io.progress import task
 from gpusim.model.messages import MESSAGES, TICKS_PER_CYCLE
@@ -180,9 +181,12 @@ class Machine:
     ) -> None:
         """Run all parts until nothing has anything left to do."""
         parts = [part for parts in self.parts.values() for part in parts]
-        offsets = None
+        offsets, calls = None, None
         if turns is not None:
             offsets = {part.name: offset for node, offset in turns.offset_ticks.items() for part in self.parts[node]}
+            launch = next(iter(running.values()))
+            if WindowCalls.fit(parts) and isinstance(launch, RunningLaunch):
+                calls = WindowCalls(parts, turns.window_ticks, offsets, lambda: launch.next_boundary)
         elif self._random is not None:
             self._random.shuffle(parts)
 
@@ -207,6 +211,7 @@ class Machine:
             self._helpers,
             None if wanted.looks_at_boundaries else self._ahead,
             offsets,
+            calls,
         )
         scheduler.run()
         self.windows += scheduler.windows

@@ -13,6 +13,7 @@ from gpusim.engine.arena import Arena
 from gpusim.engine.device import Device
 from gpusim.errors import DeadlockError
 from gpusim.model import counters as count
+from gpusim.model.messages import NEVER
 from gpusim.model.residency import ACCESS, BLOCK, BLOCK_NUMBER, POLL_ACCESS, POLL_END, SUSPENDED
 from gpusim.model.scheduler import AGE
 from gpusim.model.stall_reasons import SELECTED
@@ -38,6 +39,11 @@ class PollWatch:
     def __init__(self, device: Device, arena: Arena) -> None:
         self._device, self._arena = device, arena
         self._next, self._since, self._progress = 0, 0, (-1, -1)
+
+    @property
+    def next_look(self) -> int:
+        """The cycle before which :meth:`look` has nothing to do."""
+        return self._next if self._arena.words else NEVER
 
     def look(self, cycle: int) -> None:
         """All parts have done everything before ``cycle``. Raises DeadlockError."""

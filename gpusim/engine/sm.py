@@ -81,7 +81,7 @@ def is_clustered(program: Program, launch: Launch) -> bool:
 
 
 @compiled
-def _deliver(state, batch):
+def deliver_responses(state, batch):
     """Promise the responses of ``batch`` that are for this group; returns its next cycle with work."""
     timing, sms = state.timing, state.sms
     first = timing[at.FIRST_SM]
@@ -154,7 +154,7 @@ def _deliver_starts(state, batch):
 
 
 @compiled
-def _deliver_peers(state, batch):
+def deliver_peers(state, batch):
     """Keep what blocks on other SMs tell this group's, until it comes; there is room."""
     timing, sms, peers = state.timing, state.sms, state.peers
     for i in range(batch.shape[0]):
@@ -172,7 +172,8 @@ def _deliver_peers(state, batch):
         state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)
 
 
-_advance_group, _promise, _note_starts = direct(advance_group), direct(_deliver), direct(_deliver_starts)
+_advance_group, _promise, _note_starts = direct(advance_group), direct(deliver_responses), direct(_deliver_starts)
+_note_peers = direct(deliver_peers)
 
 
 class SmGroup:
@@ -296,14 +297,13 @@ class SmGroup:
                 peers = PEER_TABLE.zeros(self.count, 2 * held)
                 peers[:, :room] = self.state.peers
                 self.state = self.state._replace(peers=peers)
-            _deliver_peers(self.state, batch)
+            _note_peers(self.state, batch)
         else:
             _promise(self.state, batch)
 
     def advance(self, until_tick: int) -> Outgoing:
         """Run all SMs up to ``until_tick``."""
-        if len(self.state.written) < self.arena.words:
-            self.state = self.state._replace(written=grown(self.state.written, self.arena.words))
+        self.make_room()
         state = self.state
         _advance_group(state, self.arena.tables, until_tick // TICKS_PER_CYCLE)
         requests, exits = int(state.report[R_REQUESTS]), int(state.report[R_EXITS])
@@ -311,14 +311,21 @@ class SmGroup:
         if requests:
             outgoing.append(copied(state.out, requests))
         if exits:
-            outgoing.append(self._exits(state.exits[:exits]))
+            outgoing.append(self.exits())
         if state.report[R_PEERS]:
             outgoing.append(copied(state.peers_sent, int(state.report[R_PEERS])))
         return outgoing
 
-    def _exits(self, rows: np.ndarray) -> np.ndarray:
-        """Block ends as messages to the dispatcher."""
-        exits = rows.copy().view(EXIT)[:, 0]  # the table's columns stand in the order of the message's fields
+    def make_room(self) -> None:
+        """Have a count for every word that warps of the launch write and poll."""
+        if len(self.state.written) < self.arena.words:
+            self.state = self.state._replace(written=grown(self.state.written, self.arena.words))
+
+    def exits(self) -> np.ndarray:
+        """Block ends of the last turn as messages to the dispatcher."""
+        exits = (
+            self.state.exits[: int(self.state.report[R_EXITS])].copy().view(EXIT)[:, 0]
+        )  # the table's columns stand in the order of the message's fields
         exits["time"] *= TICKS_PER_CYCLE
         exits["time"] += self._exit_ticks
         return exits
@@ -334,4 +341,4 @@ class SmGroup:
         blocks, reads, writes = (int(sms[:, c].sum()) for c in (RESIDENT_BLOCKS, READS_OUT, WRITES_OUT))
         if not blocks and not reads and not writes:
             return ""
-        return f"{self.name}: {blocks} resident blocks, {reads} unanswered reads, {writes} unacknowledged writes"
+        return f"{self.name}: {blocks} resident blocks, {reads} unanswered reads, {writes} unacknowledged sectors of writes"

@@ -46,7 +46,7 @@ from gpusim.model.residency import (
     wake,
     warp_index,
 )
-from gpusim.model.scheduler import ASLEEP, AWAKE, READY, hold, pick_warp, sleep
+from gpusim.model.scheduler import ASLEEP, AWAKE, DUE, READY, hold, pick_warp, sleep
 from gpusim.model.scheduler import WANTED as WANTED_PORTS
 from gpusim.model.sm_tables import (
     AGE_COUNT,
@@ -82,6 +82,7 @@ from gpusim.model.sm_tables import (
     S_WARPS,
     SM_TABLE,
     START_NEXT,
+    TENSOR_LATE,
     TMA_NEXT,
 )
 from gpusim.model.sm_widths import known_state, known_tables
@@ -99,6 +100,7 @@ from gpusim.model.timing import (
 )
 from gpusim.model.tma import feed
 from gpusim.model.trace_tables import W_ACCESS, W_NEXT, W_RUN, W_RUN_END
+from gpusim.model.write_back import look_again
 from gpusim.state_tables import HOST_LINE_BYTES
 from gpusim.trace.record import MemoryKind
 
@@ -316,7 +318,7 @@ def advance_sm(state, tables, sm, until):
                 take_instruction(state, tables, sm)
             if not lsu[sm, LSU_BUSY]:
                 sms[sm, QUEUE_NEXT] = next_instruction_cycle(subs, sms, timing, sm)
-            elif has_room(sms, lsu, program, timing, sm):
+            elif has_room(state.lines, sms, lsu, program, timing, sm):
                 warp = enter(state, tables, sm, now)
                 taken = lsu[sm, LSU_WARP]
                 kind = program[lsu[sm, LSU_PC], op.KIND]
@@ -347,6 +349,9 @@ def advance_sm(state, tables, sm, until):
                 hold(sets, sub, subs[sub, HELD_FROM], held_up_to)
                 subs[sub, HOLD] = 0
             subs_next[sub] = NEVER
+            late = subs[sub, TENSOR_LATE]
+            if late and sets[sub, DUE] <= now:
+                look_again(resident, program, sub, sub * per_sub, late // TICKS_PER_CYCLE, now)
             warp, later = pick_warp(slots, ports, sets, sub, sub * per_sub, subs[sub, LAST_WARP], now)
             if warp >= 0:
                 if issue(state, tables, sm, sub, warp, now):

@@ -222,6 +222,11 @@ class Supply:
             place.idle = idle if idle.any() else np.zeros(0, bool)
         return place.idle
 
+    @property
+    def next_look(self) -> int:
+        """The cycle before which :meth:`feed` has nothing to do."""
+        return self._next_look if self.chained else NEVER
+
     def feed(self, groups: list[SmGroup], next_block: int, cycle: int) -> None:
         """At a window's begin: bring in what resident warps will need in it, and drop what they have left behind."""
         if cycle < self._next_look or not self.chained:

@@ -8,7 +8,8 @@ A part with nothing to do costs nothing; a message for it names the window of it
 sight, nothing can ever happen again: the machine is quiet, or it is deadlocked, which the caller can tell.
 
 Where one thread runs all parts they may take turns within longer windows (:mod:`gpusim.engine.round_windows`): each has what those before it
-have sent in the same window.
+have sent in the same window. Of one GPU many windows in which no block starts or ends are one call of compiled code (:mod:`gpusim.engine.window_calls`), between two
+events of this process.
 
 Threads are worth their hand-over only where a window is long: parts that, after what their last turns took, would
 share less than :data:`WORTH_A_HAND_OVER_NS` run one after the other.
@@ -27,6 +28,7 @@ import simpy
 
 from gpusim.engine.part import Outgoing, Part
 from gpusim.engine.run_ahead import MOST_WINDOWS, RunAhead, SelfStopping
+from gpusim.engine.window_calls import WindowCalls
 from gpusim.errors import SpecError
 from gpusim.model.messages import ADDRESSED, NEVER, TICKS_PER_CYCLE
 
@@ -88,7 +90,7 @@ class WindowScheduler:
     they have done everything before ``tick`` and nothing after it. With ``ahead`` a part that alone has work in a window goes on
     behind it as far as nothing can reach it; at a boundary it may then have done more. With ``offset_ticks``, by part, the parts take
     turns, of which each has what those before it sent, and no thread helps: a part's windows lie so far behind the others', so that
-    at a boundary it may have done as much more, and nothing less."""
+    at a boundary it may have done as much more, and nothing less. ``calls`` runs through many windows of such parts at once."""
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class WindowScheduler:
         helpers: int = 1,
         ahead: RunAhead | None = None,
         offset_ticks: Mapping[str, int] | None = None,
+        calls: WindowCalls | None = None,
     ) -> None:
         self.window_ticks = window_ticks
         self.windows = 0
@@ -112,6 +115,8 @@ class WindowScheduler:
         offsets = offset_ticks or {}
         places = {part.name: _Place(part, offsets.get(part.name, 0)) for part in parts}
         self._places = list(places.values())
+        self._calls = calls
+        self._python = [] if calls is None else [places[calls.dispatcher.name]]
         self._alone = {} if ahead is None else {place: self._when_alone(place, ahead) for place in self._places}
         # Not in the places themselves: parts that answer each other would never be freed.
         self._takers = {
@@ -143,9 +148,11 @@ class WindowScheduler:
             if window >= never:
                 return
             if window > now:
-                yield environment.timeout(window - now)
+                yield environment.timeout(window - int(environment.now))
                 now = window
-            if self._in_turns:
+            if self._calls is not None and (stop := self._next_in_python(now)) > now and self._calls.ready:
+                now = self._run_windows(self._calls, now, stop)
+            elif self._in_turns:
                 self._take_turns(now)
             else:
                 self._turn([place for place in places if place.window <= now], now * self.window_ticks)
@@ -203,6 +210,23 @@ class WindowScheduler:
             else:
                 place.run(until)
             self._hand_over([place], until)
+
+    def _next_in_python(self, now: int) -> int:
+        """The first window in which a part that is Python, or another process, may have something to do."""
+        return min([place.window for place in self._python] + [int(min(self._environment.peek(), NEVER))])
+
+    def _run_windows(self, calls: WindowCalls, now: int, stop: int) -> int:
+        """Run through windows from ``now`` on, before ``stop``, at once; the last one begun, in which parts may yet have work."""
+        device, ticks = calls.dispatcher.device, self.window_ticks
+        if self._on_boundary is not None:
+            self._on_boundary(device, now * ticks)
+        unseen = -(-calls.next_boundary() // ticks)
+        last = calls.run(now, min(stop, now + calls.most, max(unseen, now + 1)))
+        self.windows += calls.turns
+        if self._on_window is not None:
+            self._on_window(device, (last + 1) * ticks)
+        self._look(self._places)
+        return last
 
     def _hand_over(self, due: list[_Place], until: int) -> None:
         """Hand over what the parts sent in the window that ends at ``until``, and see when they and others have work next."""

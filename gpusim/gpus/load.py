@@ -32,6 +32,8 @@ _FOLDER = Path(__file__).parent
 _MAX_FILE_BYTES = 1 << 20
 _MAX_INHERITANCE = 8
 PIPE_SECTION = "pipes"
+#: Pipes that files from before they were told apart do not state -> the one that they were part of.
+FORMERLY = {"reduce": "vote", "convert_wide": "convert", "bfloat": "half"}
 ALL_KEYS = "`gpusim gpus show h200` lists all keys"
 
 
@@ -234,12 +236,18 @@ def build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
         if item.name == "name":
             continue
         if item.name == PIPE_SECTION:
-            values[item.name] = {pipe: _section(path, f"pipes.{pipe}", PipeSpec, claims) for pipe in PIPE_NAMES}
+            values[item.name] = {pipe: _pipe(path, pipe, claims) for pipe in PIPE_NAMES}
         elif is_dataclass(hints[item.name]):
             values[item.name] = _section(path, item.name, hints[item.name], claims)
         else:
             values[item.name] = _field(path, item.name, hints[item.name], claims)
     return GpuSpec(**values)
+
+
+def _pipe(path: Path, pipe: str, claims: dict[str, Claim]) -> object:
+    stated = any(key.startswith(f"{PIPE_SECTION}.{pipe}.") for key in claims)
+    name = pipe if stated else FORMERLY.get(pipe, pipe)
+    return _section(path, f"{PIPE_SECTION}.{name}", PipeSpec, claims)
 
 
 def _section(path: Path, prefix: str, kind: type, claims: dict[str, Claim]) -> object:

@@ -32,6 +32,9 @@ PIPE_NAMES = (
     "barrier",
     "tma",
     "tensor_memory",
+    "reduce",
+    "convert_wide",
+    "bfloat",
 )
 
 
@@ -149,10 +152,12 @@ class ConstantCacheSpec:
 @dataclass(frozen=True)
 class RegisterFileSpec:
     """Two banks a sub-core, by register number, each with ``reads_per_bank`` 1024-bit reads a cycle. ``bank_conflicts`` is
-    true of every GPU; a what-if may set it false, and operands never wait."""
+    true of every GPU; a what-if may set it false, and operands never wait. ``product_write_cycles``: by how much the accumulators of a warp group's
+    product (wgmma), of which one register a cycle is written back, are late for each register that another instruction of the sub-core writes meanwhile (0: not at all)."""
 
     reads_per_bank: int
     bank_conflicts: bool = True
+    product_write_cycles: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ class L1Spec:
     ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data, whose passes
     may fall ``tag_lead_cycles`` behind the lookups before the back end takes no more.
     ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
-    ``store_entries``: the same for writes. ``bank_conflicts`` is true of every GPU; a what-if may set it
+    ``store_entries``: the same for writes, of which one takes as much of an entry as it writes sectors of the line. ``bank_conflicts`` is true of every GPU; a what-if may set it
     false, and every access takes the least passes over the banks that its bytes need. ``tag_conflicts``
     likewise: false, and all lines of an access are looked up in one cycle.
     ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster, on another
@@ -195,7 +200,7 @@ class L1Spec:
     miss_entries: int
     fill_bytes_per_cycle: int  # SM input port of the crossbar
     store_bytes_per_cycle: int  # SM output port of the crossbar
-    store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged
+    store_entries: int = 64  # writes and reductions of an SM that may be unacknowledged, in lines of four sectors
     cluster_shared_latency_cycles: int = 190
     cluster_shared_spread_cycles: int = 0
     cluster_shared_bytes_per_cycle: int = 16

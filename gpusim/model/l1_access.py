@@ -95,14 +95,19 @@ PENDING_LIMIT, TARGET_LIMIT = 2048, 4096
 
 
 @inner
-def has_room(sms, lsu, program, timing, sm):
+def has_room(lines, sms, lsu, program, timing, sm):
     """Whether everything that the LSU's instruction may ask for fits now."""
     n = lsu[sm, LSU_LINES]
     if n == 0:
         return True
     kind = program[lsu[sm, LSU_PC], op.KIND]
     if kind == STORE or kind == REDUCTION:
-        return sms[sm, WRITES_OUT] == 0 or sms[sm, WRITES_OUT] + n <= timing[WRITE_LIMIT]
+        if sms[sm, WRITES_OUT] == 0:
+            return True
+        sectors = 0
+        for i in range(n):
+            sectors += bits(lines[sm, i, SECTORS])
+        return sms[sm, WRITES_OUT] + sectors <= timing[WRITE_LIMIT]
     if sms[sm, PENDING_OUT] >= PENDING_LIMIT or sms[sm, TARGETS_OUT] + n > TARGET_LIMIT:
         return False
     return sms[sm, READS_OUT] == 0 or sms[sm, READS_OUT] + n <= timing[READ_LIMIT]
@@ -228,6 +233,7 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
             cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
         fields = (to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS])
         content = table.content(to, sectors, 0, of_grid)
+        sms[sm, WRITES_OUT] += bits(sectors)
         send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)
         if space == LOCAL:
             row[count.LOCAL_STORE_SECTORS] += bits(sectors)
@@ -236,7 +242,6 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
         else:
             row[count.ATOMIC_SECTORS] += bits(sectors)
         row[count.SECTORS_TO_L2] += bits(sectors)
-    sms[sm, WRITES_OUT] += n
     state.resident.warps[warp, STORES] += n
     state.resident.blocks[state.resident.warps[warp, BLOCK], STORES_LEFT] = sms[sm, PORT_FREE_TICK]
     if space != LOCAL:

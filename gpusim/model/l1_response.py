@@ -62,7 +62,7 @@ def receive(state, tables, key, sm, now):
         return
     if kind == message.WRITE or kind == message.REDUCTION:
         warps = state.resident.warps
-        sms[sm, WRITES_OUT] -= 1
+        sms[sm, WRITES_OUT] -= bits(sectors)
         if instruction:
             perform(state.grid_writes, state.exits, state.report, timing, sm, instruction - 1, now)
         if state.resident.slots[warp, AGE] == age:

@@ -165,6 +165,22 @@ class L2State(NamedTuple):
     slice_ways: np.ndarray  # int64[slices]
 
 
+#: What one request may cause at most: nodes that it holds, DRAM messages on its way.
+_NODES_PER_REQUEST, _DRAM_PER_EVENT = 2, 3
+
+
+def room_needed(outstanding: int, events: int, requests: int, fills: int) -> tuple[int, int, int]:
+    """Rows of ``nodes``, of ``responses`` and of ``dram`` that a window needs at most, in which so many requests and fills come, while so many requests
+    are unanswered and so many events in the heap."""
+    answers = outstanding + requests
+    return (
+        _NODES_PER_REQUEST * (answers + requests) + 64, answers, _DRAM_PER_EVENT * (2 * answers + fills + events)
+    )  # fmt: skip
+
+
+room_for = inner(room_needed)
+
+
 @inner
 def first_slot(p: L2Rates, slice_index: int, set_index: int) -> int:
     """The first slot of a set of a slice (counted over all partitions)."""

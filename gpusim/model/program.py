@@ -14,9 +14,10 @@ import numpy as np
 from gpusim.errors import SpecError, UnsupportedOpcodeError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.messages import TICKS_PER_CYCLE
+from gpusim.model.register_file import write_ticks
 from gpusim.model.scoreboard import COUNTERS
 from gpusim.model.stall_reasons import IMC_MISS, LONG_SCOREBOARD, SHORT_SCOREBOARD
-from gpusim.model.tensor import instruction_timing
+from gpusim.model.tensor import instruction_timing, write_back_cycles
 from gpusim.state_tables import Table
 from gpusim.trace.layout import TENSOR_KINDS
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
@@ -40,6 +41,9 @@ DEPBAR_LEVEL = PROGRAM_TABLE.column("count", "that it may still be at")
 BARRIER_ID = PROGRAM_TABLE.column("index", "number of its named barrier")
 REASON = PROGRAM_TABLE.column("code", "the stall reason of a warp that waits for its result")
 SHARED_BY_SM = PROGRAM_TABLE.column("flag", "the port is one of the SM, not of the sub-core")
+HALF_PIPE = PROGRAM_TABLE.column(
+    "code", "of an FMA pipe of two halves: EITHER_HALF takes it, or the HEAVY_HALF alone; else 0"
+)
 IS_SHUFFLE = PROGRAM_TABLE.column("flag", "it is a shuffle")
 FETCH = PROGRAM_TABLE.column(
     "packed", "2 * (1 + line of code to ask for when it issues) + whether it is its line's last instruction"
@@ -54,6 +58,10 @@ LOADED_LINE = PROGRAM_TABLE.column(
 TICKS = PROGRAM_TABLE.column(
     "ticks", "interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0"
 )
+SPARE_TICKS = PROGRAM_TABLE.column(
+    "ticks", "of a product (wgmma): it multiplies so much longer than it writes accumulators back"
+)
+WRITE_TICKS = PROGRAM_TABLE.column("ticks", "of write-back that its own writes take from products")
 SLEEP = PROGRAM_TABLE.column(
     "cycles", "for which its warp sleeps; below 0: - those of 2 ** SLEEP_SHIFT ns, and its access says how many ns"
 )
@@ -65,17 +73,31 @@ BULK = PROGRAM_TABLE.column("code", "MOVES, CLOSES, MULTIPLIES, COMMITS; else 0"
 #: multiplies or copies, it tells an mbarrier when that is done.
 MOVES, CLOSES, MULTIPLIES, COMMITS = 1, 2, 3, 4
 
+PLAIN = PROGRAM_TABLE.column(
+    "flag", "nothing but arithmetic of a fixed latency, and nothing behind it waits for more than its stall count"
+)
+
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
 
 #: Classes that share one unit: integer multiply-add runs on the FMA pipe, conversions on the
-#: transcendental unit.
+#: transcendental unit; those of 64-bit types on the FP64 unit where that is one an SM.
 _PORT_OF = {
     PipeClass.IMAD: PipeClass.FMA,
     PipeClass.IMAD_WIDE: PipeClass.FMA,
     PipeClass.CONVERT: PipeClass.MUFU,
+    PipeClass.CONVERT_WIDE: PipeClass.MUFU,
+    PipeClass.BFLOAT: PipeClass.HALF,
 }
+#: An FMA pipe that issues FP32 twice as often as integer multiply-adds is two halves of 16 lanes, of which one, the heavy one, also
+#: has integers and packed halves (Nsight Compute's pipelines fma, fmaheavy and fmalite, from GA10x on). The FMA port is then free when
+#: either half is; each half has a port that no instruction asks for otherwise.
+EITHER_HALF, HEAVY_HALF = 1, 2
+FMA_PORT, HEAVY_PORT, LITE_PORT = int(PipeClass.FMA), int(PipeClass.IMAD), int(PipeClass.IMAD_WIDE)
+_HEAVY = (PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.HALF, PipeClass.BFLOAT)
+#: Flags of instructions that wait for something else than counters.
+_WAITING = int(Flag.DEPBAR | Flag.PRODUCT | Flag.PRODUCT_WAIT | Flag.GRID_WAIT)
 _QUEUED = (PipeClass.LSU, PipeClass.SHUFFLE)
 _L1TEX_SPACES = (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
 
@@ -145,11 +167,13 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     table[np.isin(code["memory_kind"], TENSOR_KINDS), BULK] = MULTIPLIES
     table[(code["flags"] & int(Flag.BULK_GROUP)) != 0, BULK] = CLOSES
     table[(code["flags"] & int(Flag.COMMIT)) != 0, BULK] = COMMITS
+    table[:, WRITE_TICKS] = write_ticks(code, spec.register_file)
     table[:, REASON] = SHORT_SCOREBOARD
     table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS
     _lines_of_constants(table, code, spec)
     _lines_of_code(table, code, spec, first_line)
+    table[:, PLAIN] = _is_plain(table)
     return table
 
 
@@ -159,7 +183,16 @@ def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: Gpu
     if name not in spec.pipes:
         raise SpecError(f"{spec.name}: no pipe {name!r}; the program needs it")
     pipe = spec.pipes[name]
-    table[rows, PORT] = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
+    port = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
+    if pipe_class == PipeClass.CONVERT_WIDE and pipe.shared_by_sm:
+        port = PipeClass.FP64
+    halves = 2 * spec.pipes["fma"].interval_cycles == spec.pipes["imad"].interval_cycles
+    if halves and pipe_class == PipeClass.FMA:
+        table[rows, HALF_PIPE] = EITHER_HALF
+    elif halves and pipe_class in _HEAVY and pipe.interval_cycles > spec.pipes["fma"].interval_cycles:
+        port = HEAVY_PORT
+        table[rows, HALF_PIPE] = HEAVY_HALF
+    table[rows, PORT] = port
     table[rows, INTERVAL] = pipe.interval_cycles
     table[rows, LATENCY] = pipe.latency_cycles
     table[rows, SHARED_BY_SM] = pipe.shared_by_sm
@@ -179,6 +212,23 @@ def _own_latencies(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
         rows = tensor[which == number]
         table[rows, LATENCY], table[rows, INTERVAL] = latency, math.ceil(interval)
         table[rows, TICKS] = round(interval * TICKS_PER_CYCLE)
+        if code["flags"][tensor[i]] & int(Flag.PRODUCT):
+            written = write_back_cycles(int(code["matrix_type"][tensor[i]]), int(code["matrix_macs"][tensor[i]]))
+            table[rows, SPARE_TICKS] = max(0, round((interval - written) * TICKS_PER_CYCLE))
+
+
+def _is_plain(table: np.ndarray) -> np.ndarray:
+    """Which instructions change nothing but their port, their operands' ports and their warp's place, and let the next one issue when their stall count has
+    elapsed, bool[instructions]."""
+    special = np.isin(table[:, PORT], (QUEUE_PORT, PipeClass.CONSTANT, PipeClass.BARRIER))
+    for column in (FLAGS, RECORDS, SHARED_BY_SM, FETCH, TICKS, SLEEP, BULK):
+        special |= table[:, column] != 0
+    for column in (WRITE_BARRIER, READ_BARRIER):
+        special |= table[:, column] != NO_BARRIER
+    waits = (table[:, FLAGS] & _WAITING) != 0
+    for column in (WAIT_MASK, CONSTANT_LINE):
+        waits |= table[:, column] != 0
+    return ~special & ~np.append(waits[1:], True)
 
 
 def counts_down(table: np.ndarray) -> bool:

@@ -18,8 +18,9 @@ import numpy as np
 
 from gpusim.gpus.spec import RegisterFileSpec
 from gpusim.model.compiled import inlined
+from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.state_tables import Table
-from gpusim.trace.record import NO_BARRIER, PipeClass, Program
+from gpusim.trace.record import NO_BARRIER, Flag, PipeClass, Program
 
 BANKS = 2
 SLOTS = 3
@@ -52,6 +53,20 @@ _WARP_SHIFT = 8
 #: Classes whose operands are read elsewhere: by the LSU, or over many cycles in which the unit takes nothing
 #: else (tensor cores).
 _ELSEWHERE = (PipeClass.LSU, PipeClass.SHUFFLE, PipeClass.CONSTANT, PipeClass.TENSOR, PipeClass.BARRIER)
+
+#: Classes whose results do not come with their issue: the LSU writes them when they are there, and the tensor core writes its own.
+_WRITTEN_LATER = (PipeClass.LSU, PipeClass.SHUFFLE, PipeClass.TENSOR, PipeClass.TENSOR_MEMORY, PipeClass.TMA)
+
+
+def write_ticks(code: np.ndarray, spec: RegisterFileSpec) -> np.ndarray:
+    """int64[instructions]: ticks of a tensor core's write-back that each instruction's own writes take (:mod:`gpusim.model.write_back`), a cycle at most; all zero in a
+    program without products of warp groups."""
+    each = spec.product_write_cycles if spec.bank_conflicts else 0.0
+    if not each or not (code["flags"] & int(Flag.PRODUCT)).any():
+        return np.zeros(len(code), np.int64)
+    words = np.where(code["destination"] >= 0, np.maximum(code["destination_count"].astype(np.int64), 1), 0)
+    words[np.isin(code["pipe"], [int(pipe) for pipe in _WRITTEN_LATER])] = 0
+    return np.minimum(np.round(words * each * TICKS_PER_CYCLE).astype(np.int64), TICKS_PER_CYCLE)
 
 
 def operand_table(program: Program, spec: RegisterFileSpec) -> np.ndarray:

@@ -97,6 +97,9 @@ PRODUCTS_ISSUED = WARP_TABLE.column("count", "products issued so far")
 PRODUCTS_LEAVE = WARP_TABLE.column(
     "cycle", "at which the core has done with each of the latest products", span=MOST_QUEUED_PRODUCTS
 )
+PRODUCTS_LATE = WARP_TABLE.column(
+    "cycles", "by which the tensor core's clock, of whose cycles those of products are, was behind at the last look"
+)
 PRODUCTS_CLOSED = WARP_TABLE.column("count", "groups of products closed so far")
 GROUPS_END = WARP_TABLE.column("cycle", "at which the latest groups of products are there", span=PRODUCT_GROUPS)
 HELD_END = WARP_TABLE.column(
@@ -187,14 +190,14 @@ def earliest_issue(warps, board, program, warp):
             return NEVER
     if program[pc, op.FLAGS] & FLAG_DEPBAR:
         cycle = _depbar_end(warps, board, warp, program[pc, op.DEPBAR_INDEX], program[pc, op.DEPBAR_LEVEL], cycle)
-    if program[pc, op.FLAGS] & FLAG_PRODUCT and warps[warp, PRODUCT_ROOM] > cycle:
-        cycle = warps[warp, PRODUCT_ROOM]
+    if program[pc, op.FLAGS] & FLAG_PRODUCT and warps[warp, PRODUCT_ROOM] + warps[warp, PRODUCTS_LATE] > cycle:
+        cycle = warps[warp, PRODUCT_ROOM] + warps[warp, PRODUCTS_LATE]
         warps[warp, WAIT_REASON] = GMMA
     if program[pc, op.FLAGS] & FLAG_PRODUCT_WAIT:
         # Groups complete in order: that of the last one that must be there decides.
         group = warps[warp, PRODUCTS_CLOSED] - program[pc, op.DEPBAR_LEVEL]
         if group > 0 and program[pc, op.DEPBAR_LEVEL] < PRODUCT_GROUPS:
-            end = warps[warp, GROUPS_END + group % PRODUCT_GROUPS]
+            end = warps[warp, GROUPS_END + group % PRODUCT_GROUPS] + warps[warp, PRODUCTS_LATE]
             if end > cycle:
                 cycle = end
                 warps[warp, WAIT_REASON] = GMMA

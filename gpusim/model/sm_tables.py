@@ -27,7 +27,7 @@ FILL_FREE_TICK = SM_TABLE.column("tick", "from which the input port from the cro
 FILLED = SM_TABLE.column("flag", "data have come into the L1 since it was last emptied")
 SEQUENCE = SM_TABLE.column("count", "requests sent to the L2 so far")
 READS_OUT = SM_TABLE.column("count", "requests to the L2 whose data have not come")
-WRITES_OUT = SM_TABLE.column("count", "writes and reductions not acknowledged")
+WRITES_OUT = SM_TABLE.column("count", "sectors of writes and reductions not acknowledged")
 ARRIVALS = SM_TABLE.column("count", "promised responses in the heap")
 PENDING_OUT = SM_TABLE.column("count", "entries of the pending request table in use")
 TARGETS_OUT = SM_TABLE.column("count", "targets of MSHR entries in use")
@@ -91,7 +91,14 @@ QUEUE_COUNT = SUB_TABLE.column("count", "entries there")
 HOLD = SUB_TABLE.column("cycle", "until which operand reads keep it from issuing; 0: none do")
 HELD_FROM = SUB_TABLE.column("cycle", "from which they do")
 ADDRESS_FREE = SUB_TABLE.column("cycle", "from which it works out another memory instruction's addresses")
-TENSOR_FREE_TICK = SUB_TABLE.column("tick", "from which its tensor core is free")
+TENSOR_FREE_TICK = SUB_TABLE.column("tick", "of its tensor core's clock, from which that is free")
+TENSOR_LATE = SUB_TABLE.column(
+    "ticks", "by which that clock is behind: other instructions' writes took them from write-back"
+)
+TENSOR_PRODUCT_TICKS = SUB_TABLE.column("ticks", "interval of the products (wgmma) that it works on; 0: of none")
+TENSOR_SPARE = SUB_TABLE.column("ticks", "of write-back that others may take and products are not late")
+TENSOR_SPARE_MOST = SUB_TABLE.column("ticks", "the most that this comes to")
+TENSOR_SPARE_TICK = SUB_TABLE.column("tick", "of its clock, for which that holds")
 QUEUE_READY = SUB_TABLE.column(
     "cycle", "from which the LSU can take the oldest entry of its memory queue; NEVER: there is none"
 )

@@ -65,6 +65,13 @@ def product_timing(matrix_type: int, macs: int, space: int, column_bytes: int, s
     return round(interval * TICKS_PER_CYCLE) / TICKS_PER_CYCLE, latency
 
 
+def write_back_cycles(matrix_type: int, macs: int) -> float:
+    """Of a warp's part of a product of a group: registers of accumulators a thread, of which one is written back a cycle."""
+    kind = MatrixType(matrix_type)
+    columns = macs // (_WARP_ROWS * _PRODUCTS[kind])
+    return columns / (4 if kind in (MatrixType.F16_F16, MatrixType.FP8_F16) else 2)
+
+
 def instruction_timing(instruction: np.void | np.ndarray, spec: GpuSpec) -> tuple[float, int]:
     """:func:`product_timing` or :func:`tensor_timing` of a tensor-core instruction of a trace (a row of INSTRUCTION)."""
     kind, macs = int(instruction["matrix_type"]), int(instruction["matrix_macs"])

@@ -36,7 +36,7 @@ DATA_BANKS = TIMING_TABLE.column("count", "4-byte words a cycle")
 L1_WAYS = TIMING_TABLE.column("count", "ways of the L1")
 L1_SETS = TIMING_TABLE.column("count", "sets of the L1: of the launch, what the shared carve-out leaves")
 READ_LIMIT = TIMING_TABLE.column("count", "line requests with data that may be unanswered")
-WRITE_LIMIT = TIMING_TABLE.column("count", "line requests without data that may be unacknowledged")
+WRITE_LIMIT = TIMING_TABLE.column("count", "sectors of writes and reductions that may be unacknowledged")
 FILL_TICKS_PER_SECTOR = TIMING_TABLE.column("ticks", "of the input port from the crossbar")
 STORE_TICKS_PER_SECTOR = TIMING_TABLE.column("ticks", "of the output port to the crossbar")
 REQUEST_LATENCY_TICKS = TIMING_TABLE.column("ticks", "SM output to L2 slice input")
@@ -123,7 +123,8 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
         raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
     if l1.tag_banks not in (1, 2, 4, 8) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
         raise SpecError(f"{spec.name}: l1.tag_banks must be 1, 2, 4 or 8, l1.bank_count a power of 2, l1.bank_bytes 4")
-    if l1.miss_entries + l1.store_entries + spec.tma.request_entries + 2 * LINES_MAX + _TMA_SLACK > REQUESTS_MAX:
+    stores = l1.store_entries * (l1.line_bytes // l1.sector_bytes)
+    if l1.miss_entries + stores + spec.tma.request_entries + 2 * LINES_MAX + _TMA_SLACK > REQUESTS_MAX:
         raise SpecError(
             f"{spec.name}: l1.miss_entries, l1.store_entries and tma.request_entries leave no room for {REQUESTS_MAX} tags"
         )
@@ -154,7 +155,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[ONE_LOOKUP] = not l1.tag_conflicts
     timing[L1_WAYS] = l1.ways
     timing[READ_LIMIT] = l1.miss_entries
-    timing[WRITE_LIMIT] = l1.store_entries
+    timing[WRITE_LIMIT] = l1.store_entries * (l1.line_bytes // l1.sector_bytes)
     timing[FILL_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.fill_bytes_per_cycle)
     timing[STORE_TICKS_PER_SECTOR] = math.ceil(l1.sector_bytes * TICKS_PER_CYCLE / l1.store_bytes_per_cycle)
     timing[REQUEST_LATENCY_TICKS] = request_latency_ticks(spec)

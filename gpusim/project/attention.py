@@ -34,7 +34,9 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
     found = [
         normalisation(PART, tokens, config.hidden),
         Operator(
-            PART, "queries, keys, values", GemmOp(tokens, (heads + 2 * kv_heads) * dim, config.hidden, plan.dtype)
+            PART,
+            "queries, keys, values",
+            GemmOp(tokens, ((1 + config.gates_heads) * heads + 2 * kv_heads) * dim, config.hidden, plan.dtype),
         ),
     ]
     if config.normalises_heads:
@@ -48,6 +50,9 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
             each_head=plan.reads == "each" and phase == "generation", framework=plan.framework, cold=phase == "generation",
         )  # fmt: skip
         found.append(Operator(PART, "attention", op))
+    if config.gates_heads:
+        gated = 2.0 * tokens * heads * dim
+        found.append(Operator(PART, "gate", MemoryOp("activation", 2 * gated, gated)))
     return found
 
 

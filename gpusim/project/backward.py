@@ -1,7 +1,7 @@
 """The backward pass of a layer, and the optimizer's step, as operators.
 
 Mental model: each product has two of the same size behind it (for the gradient of its input and of its weights); attention has five products where forward
-has two, so 2.5 times its operations (Dao, FlashAttention-2 (2023), section 3.1); element-wise operators read their input again beside the gradient. Sums over
+has two, so 2.5 times its operations (Dao, FlashAttention-2 (2023), section 3.1); experts and linear attention take twice their forward pass (of the latter a guess); element-wise operators read their input again beside the gradient. Sums over
 GPUs come once more. Recomputation runs the forward pass again before it.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.operator import Operator
-from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
 
 #: A backward attention as so many forward ones: FlashAttention-2's operations, at the same rate (which on H100 is optimistic: a guess).
 _ATTENTION_PASSES = 2.5
@@ -44,7 +44,7 @@ def _behind(operator: Operator) -> list[Operator]:
         if half:
             found.append(Operator(part, name, _half(op), count))
         return found
-    if isinstance(op, MoeOp):
+    if isinstance(op, MoeOp | RecurrentOp):
         return [Operator(part, name, op, 2 * count)]
     return [Operator(part, name, op, count)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.errors import UsageError
-from gpusim.project.decoder import Decoder, Experts, LatentAttention
+from gpusim.project.decoder import Decoder, Experts, LatentAttention, LinearAttention
 
 _MOST_BYTES = 1 << 20
 _MOST = 1 << 24
@@ -85,6 +85,7 @@ def _decoder(table: _Table, path: Path) -> Decoder:
             table.whole("q_lora_rank", default=hidden), table.whole("kv_lora_rank"), table.whole("qk_nope_head_dim"),
             table.whole("qk_rope_head_dim"), table.whole("v_head_dim"),
         )  # fmt: skip
+    linear = _linear(table, path)
     kinds = table.get("layer_types")
     banded = isinstance(kinds, list) and "sliding_attention" in kinds
     window = table.whole("sliding_window", default=0) if banded else 0
@@ -95,8 +96,28 @@ def _decoder(table: _Table, path: Path) -> Decoder:
     return Decoder(
         name=str(name)[:80], source=path.name, layers=table.whole("num_hidden_layers", "n_layer"), hidden=hidden, heads=heads, kv_heads=kv_heads,
         head_dim=table.whole("head_dim", default=max(1, hidden // heads)), feed_forward=feed_forward, vocabulary=table.whole("vocab_size"),
-        gated=table.get("model_type") not in _UNGATED, experts=experts, latent=latent, normalises_heads=table.get("model_type") in ("qwen3", "qwen3_moe"), window=window,
+        gated=table.get("model_type") not in _UNGATED, experts=experts, latent=latent, normalises_heads=str(table.get("model_type")).startswith("qwen3"), window=window,
+        linear=linear, gates_heads=linear is not None and table.get("attn_output_gate") is not False,
     )  # fmt: skip
+
+
+def _linear(table: _Table, path: Path) -> LinearAttention | None:
+    """The layers of linear attention that Qwen3-Next's family names, all but each so-many-th. Raises UsageError for another order of layers."""
+    if not table.whole("linear_num_value_heads", default=0):
+        return None
+    every, kinds = table.whole("full_attention_interval", default=4), table.get("layer_types")
+    if isinstance(kinds, list) and "full_attention" in kinds:
+        every = kinds.index("full_attention") + 1
+        full = [kind == "full_attention" for kind in kinds]
+        if full != [(layer + 1) % every == 0 for layer in range(len(kinds))]:
+            raise UsageError(f"{path}: layer_types has full attention elsewhere than in each {every}th layer")
+    found = LinearAttention(
+        table.whole("linear_num_key_heads"), table.whole("linear_num_value_heads"), table.whole("linear_key_head_dim"),
+        table.whole("linear_value_head_dim"), table.whole("linear_conv_kernel_dim"), every,
+    )  # fmt: skip
+    if found.value_heads % found.key_heads:
+        raise UsageError(f"{path}: {found.value_heads} value heads are no multiple of {found.key_heads} key heads")
+    return found
 
 
 def _shared(table: _Table, width: int) -> int:

@@ -33,9 +33,37 @@ class LatentAttention:
 
 
 @dataclass(frozen=True)
+class LinearAttention:
+    """Layers with a gated delta rule in place of attention, all but each ``full_every``-th: heads of keys (and queries) and of values, their elements, and the tokens of the
+    causal convolution before them."""
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    conv_width: int
+    full_every: int
+
+    @property
+    def keys(self) -> int:
+        """Elements of a token's keys, and of its queries."""
+        return self.key_heads * self.key_dim
+
+    @property
+    def values(self) -> int:
+        """Elements of a token's values."""
+        return self.value_heads * self.value_dim
+
+    @property
+    def channels(self) -> int:
+        """Of the convolution: queries, keys and values."""
+        return 2 * self.keys + self.values
+
+
+@dataclass(frozen=True)
 class Decoder:
     """``hidden``: width; ``feed_forward``: columns of the gated block; ``window``: tokens that every second layer attends to (0: all);
-    ``gated``: the feed-forward block has a gate beside its first product."""
+    ``gated``: the feed-forward block has a gate beside its first product; ``gates_heads``: what attention gives is gated by a product of its own."""
 
     name: str
     source: str
@@ -51,6 +79,8 @@ class Decoder:
     normalises_heads: bool = False
     window: int = 0
     gated: bool = True
+    linear: LinearAttention | None = None
+    gates_heads: bool = False
 
     @property
     def ways_up(self) -> int:
@@ -60,8 +90,6 @@ class Decoder:
 
 def decoder_of_fields(values: Mapping[str, Any]) -> Decoder:
     """From the fields of a value of the workloads' table (``dataclasses.asdict``)."""
-    experts, latent = values["experts"], values["latent"]
-    plain = {name: value for name, value in values.items() if name not in ("experts", "latent")}
-    return Decoder(
-        **plain, experts=Experts(**experts) if experts else None, latent=LatentAttention(**latent) if latent else None
-    )
+    parts = {"experts": Experts, "latent": LatentAttention, "linear": LinearAttention}
+    plain = {name: value for name, value in values.items() if name not in parts}
+    return Decoder(**plain, **{name: make(**values[name]) for name, make in parts.items() if values.get(name)})

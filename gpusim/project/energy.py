@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpusim.energy.figures import figures_of
+from gpusim.energy.figures import figures_for, figures_of
 from gpusim.energy.operator import energy_of
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.part import Priced
@@ -24,15 +24,19 @@ class StepEnergy:
 
 
 def step_energy(
-    spec: GpuSpec, plan: Plan, items: Iterable[Priced], once: Iterable[Priced], seconds: float, limit_watts: float | None = None
+    spec: GpuSpec, plan: Plan, items: Iterable[Priced], once: Iterable[Priced], seconds: float, limit_watts: float | None = None,
+    share: float = 1.0,
 ) -> StepEnergy:  # fmt: skip
-    """Of a step of ``seconds`` under the board's power limit or ``limit_watts`` each GPU: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all GPUs once."""
+    """Of a step of ``seconds`` under the board's power limit or ``limit_watts`` each GPU, whose clock is ``share`` of the one at which energies are known: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all GPUs once."""
+    slow = share ** (figures_for(spec).clock_exponent - 1.0)
+    # What busy SMs take is power: it goes with the voltage and with the clock.
+    factors = {"busy SMs": slow * share, "tensor cores": slow, "other arithmetic": slow, "L2": slow}
     stage_gpus = plan.tensor_parallel * plan.data_parallel
     joules, busy_seconds, validated = 0.0, 0.0, True
     for part, copies in ((items, stage_gpus * plan.micro_batches), (once, plan.gpus)):
         for item in part:
             found = energy_of(spec, item.projection, limit_watts)
-            joules += copies * item.operator.count * found.joules
+            joules += copies * item.operator.count * sum(part * factors.get(unit, 1.0) for unit, part in found.by_unit)
             busy_seconds += copies * item.seconds
             validated = validated and found.validated
     figures = figures_of(spec.generation)

@@ -1,4 +1,4 @@
-"""Bytes of a GPU's memory that a plan takes: weights, keys and values, activations, and in training gradients and the optimizer's state.
+"""Bytes of a GPU's memory that a plan takes: weights, keys and values (or the states of linear attention), activations, and in training gradients and the optimizer's state.
 
 Mental model: the fullest GPU of the fullest pipeline stage. Formulas are those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer
 Models (2022), for activations in training, and Rajbhandari et al., ZeRO (2020), section 3, for mixed-precision Adam.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gpusim.project.attention import kv_heads_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.layers import Kind, stages_of
+from gpusim.project.linear_attention import parameters_of_layer, state_bytes
 from gpusim.project.load import steps_of
 from gpusim.project.plan import KV_BYTES, WEIGHT_BYTES, Plan
 
@@ -53,7 +54,9 @@ def parameters_of(config: Decoder) -> tuple[float, float]:
     return sum(layers) + 2 * table, sum(active) + table
 
 
-def _attention_parameters(config: Decoder) -> float:
+def _attention_parameters(config: Decoder, kind: Kind) -> float:
+    if kind.linear and config.linear is not None:
+        return parameters_of_layer(config, config.linear)
     if config.latent is not None:
         latent, heads = config.latent, config.heads
         down = config.hidden * (latent.query_rank + latent.key_rank + latent.rotary_dim)
@@ -62,11 +65,13 @@ def _attention_parameters(config: Decoder) -> float:
             + latent.key_rank * (latent.plain_dim + latent.value_dim)
         )
         return float(down + up + heads * latent.value_dim * config.hidden)
-    return float(config.hidden * config.head_dim * 2 * (config.heads + config.kv_heads))
+    return float(
+        config.hidden * config.head_dim * (2 * (config.heads + config.kv_heads) + config.gates_heads * config.heads)
+    )
 
 
 def _layer_parameters(config: Decoder, kind: Kind, *, every: bool) -> float:
-    found = _attention_parameters(config)
+    found = _attention_parameters(config, kind)
     if not kind.experts or config.experts is None:
         return found + (config.ways_up + 1.0) * config.hidden * config.feed_forward
     experts = config.experts
@@ -82,7 +87,7 @@ def _share(config: Decoder, plan: Plan, kind: Kind) -> float:
     experts = config.experts
     own = _routed_share(config, plan, kind)
     rest = 3.0 * config.hidden * experts.hidden * experts.shared / tp + config.hidden * experts.routed
-    return _attention_parameters(config) / tp + own + rest
+    return _attention_parameters(config, kind) / tp + own + rest
 
 
 def _routed_share(config: Decoder, plan: Plan, kind: Kind) -> float:
@@ -133,8 +138,15 @@ def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
     if config.latent is not None:
         each = float(config.latent.key_rank + config.latent.rotary_dim)
     # The last page of a sequence is seldom full, one within which a window begins is kept whole.
-    held = sum(-(-min(tokens, kind.window or tokens) // plan.page_tokens) * plan.page_tokens for kind in stage)
-    return plan.replica_batch * held * each * KV_BYTES[plan.kv_dtype]
+    held = sum(
+        -(-min(tokens, kind.window or tokens) // plan.page_tokens) * plan.page_tokens
+        for kind in stage
+        if not kind.linear
+    )
+    states = 0.0
+    if config.linear is not None:
+        states = sum(kind.linear for kind in stage) * state_bytes(config.linear) / plan.tensor_parallel
+    return plan.replica_batch * (held * each * KV_BYTES[plan.kv_dtype] + states)
 
 
 def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:

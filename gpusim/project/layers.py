@@ -12,6 +12,7 @@ from gpusim.collective.shape import Collective
 from gpusim.project.attention import attention_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.feed_forward import dense, of_experts
+from gpusim.project.linear_attention import linear_attention_of
 from gpusim.project.load import Load
 from gpusim.project.operator import Operator, normalisation
 from gpusim.project.plan import Plan
@@ -20,17 +21,23 @@ from gpusim.tile.operators import GemmOp, MemoryOp
 
 @dataclass(frozen=True)
 class Kind:
-    """Of a layer: whether it has experts, and the tokens that it attends to (0: all)."""
+    """Of a layer: whether it has experts, the tokens that it attends to (0: all), and whether it has linear attention in attention's place."""
 
     experts: bool
     window: int
+    linear: bool = False
 
 
 def kinds_of(config: Decoder) -> tuple[Kind, ...]:
-    """Of every layer, in order. Where attention is banded it is in every second layer, from the first on."""
+    """Of every layer, in order. Where attention is banded it is in every second layer, from the first on; of linear attention each ``full_every``-th layer has none."""
     first = config.experts.dense_layers if config.experts else config.layers
     return tuple(
-        Kind(layer >= first, config.window if config.window and layer % 2 == 0 else 0) for layer in range(config.layers)
+        Kind(
+            layer >= first,
+            config.window if config.window and layer % 2 == 0 else 0,
+            config.linear is not None and (layer + 1) % config.linear.full_every != 0,
+        )
+        for layer in range(config.layers)
     )
 
 
@@ -43,7 +50,10 @@ def stages_of(config: Decoder, stages: int) -> tuple[tuple[Kind, ...], ...]:
 
 def layer_operators(config: Decoder, plan: Plan, load: Load, kind: Kind) -> list[Operator]:
     """Of one layer of that kind on one GPU, in order."""
-    found = attention_of(config, plan, load, kind.window)
+    if kind.linear and config.linear is not None:
+        found = linear_attention_of(config, config.linear, plan, load)
+    else:
+        found = attention_of(config, plan, load, kind.window)
     if kind.experts and config.experts is not None:
         return found + of_experts(config, config.experts, plan, load)
     return found + dense(config, plan, load)

@@ -64,7 +64,7 @@ def _settings(spec: GpuSpec) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _changed(prices: Prices, settings: tuple[str, ...]) -> Prices:
-    return Prices(override_gpu(prices.spec, settings), prices.limit_watts)
+    return Prices(override_gpu(prices.spec, settings), prices.limit_watts, prices.one_clock)
 
 
 def remedies(prices: Prices, config: Decoder, plan: Plan, now: ModelProjection) -> list[Remedy]:
@@ -79,7 +79,7 @@ def remedies(prices: Prices, config: Decoder, plan: Plan, now: ModelProjection) 
     limit = power_limit(prices.spec, prices.limit_watts)
     if limit is not None:
         watts = FACTOR * limit.limit_watts
-        better = project_model(Prices(prices.spec, watts), config, plan)
+        better = project_model(Prices(prices.spec, watts, prices.one_clock), config, plan)
         found.append(Remedy("power limit", (f"a limit of {watts:g} W",), 1.0 - better.step.seconds / now.step.seconds))
     for name, settings in _settings(prices.spec):
         try:

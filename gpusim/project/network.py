@@ -19,8 +19,10 @@ def decoder_of(word: str) -> Decoder:
         return decoder_of_file(Path(word))
     load_sibling("workloads", "the workloads")
     configs = importlib.import_module("gpusim.workloads.networks.configs")
-    known = [name for name, config in configs.CONFIGS.items() if isinstance(config, configs.Decoder)]
-    config = configs.CONFIGS.get(word)
+    projected = importlib.import_module("gpusim.workloads.networks.projected")
+    every = configs.CONFIGS | projected.PROJECTED
+    known = [name for name, config in every.items() if isinstance(config, configs.Decoder)]
+    config = every.get(word)
     if config is None:
         raise UsageError(f"no network is called {word!r} (a config.json's path ends in .json); {hint(word, known)}")
     if not isinstance(config, configs.Decoder):

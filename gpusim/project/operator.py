@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.plan import Plan
-from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
 
-Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | Collective
+Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | RecurrentOp | Collective
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,10 @@ class Plan:
                 raise UsageError(
                     f"{config.name}: {amount} {what} cannot be shared evenly by {tp} GPUs (tensor parallel)"
                 )
+        if config.linear is not None and config.linear.key_heads % tp:
+            raise UsageError(
+                f"{config.name}: {config.linear.key_heads} key heads of linear attention cannot be shared evenly by {tp} GPUs (tensor parallel)"
+            )
         if tp > config.kv_heads and tp % config.kv_heads and config.latent is None:
             raise UsageError(
                 f"{config.name}: {config.kv_heads} key/value heads cannot be copied evenly onto {tp} GPUs (tensor parallel)"

@@ -6,12 +6,14 @@ dictionary from plan to plan.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
+from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.operator import Shape
 from gpusim.tile.machine import has_products
@@ -20,10 +22,12 @@ from gpusim.tile.operators import (
     GemmOp,
     MemoryOp,
     MoeOp,
+    RecurrentOp,
     project_attention_op,
     project_gemm_op,
     project_memory_op,
     project_moe_op,
+    project_recurrent_op,
 )
 from gpusim.tile.projection import Projection
 
@@ -32,20 +36,28 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
     AttentionOp: project_attention_op,
     MoeOp: project_moe_op,
     MemoryOp: project_memory_op,
+    RecurrentOp: project_recurrent_op,
 }
 
 
 class Prices:
-    """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU."""
+    """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU; ``one_clock``: it acts on the mean of a step
+    (:mod:`gpusim.project.one_clock`), not on each operator; ``share``: of the clock at which energies are known that of ``spec`` is."""
 
-    def __init__(self, spec: GpuSpec, limit_watts: float | None = None) -> None:
-        self.spec, self.limit_watts = spec, limit_watts
+    def __init__(
+        self, spec: GpuSpec, limit_watts: float | None = None, one_clock: bool = False, share: float = 1.0
+    ) -> None:
+        self.spec, self.limit_watts, self.one_clock, self.share = spec, limit_watts, one_clock, share
         self._known: dict[Shape, Projection] = {}
         self._has_bf16 = has_products(spec, "bf16")
 
+    def at_share(self, share: float) -> Prices:
+        """The same GPU at a share of its clock, and no limit."""
+        return Prices(at_clock(self.spec, share * self.spec.clock_hz), math.inf, share=share)
+
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
-        if not self._has_bf16 and not isinstance(op, Collective | MemoryOp) and op.dtype == "bf16":
+        if not self._has_bf16 and not isinstance(op, Collective | MemoryOp | RecurrentOp) and op.dtype == "bf16":
             op = replace(op, dtype="fp16")  # what a model keeps in 16 bits
         found = self._known.get(op)
         if found is None:

@@ -13,7 +13,9 @@ from gpusim.project.bands import factor_of, region_of, widened
 from gpusim.project.decoder import Decoder
 from gpusim.project.energy import step_energy
 from gpusim.project.footprint import Footprint, footprint_of, parameters_of, parameters_of_stages
+from gpusim.project.layers import kinds_of
 from gpusim.project.load import steps_of
+from gpusim.project.one_clock import at_one_clock
 from gpusim.project.part import Interval, Priced, interval_of, merged, priced, seconds_of
 from gpusim.project.peak import peak_flops
 from gpusim.project.plan import Plan
@@ -68,6 +70,8 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
     """A step of ``config`` by ``plan`` on GPUs of ``prices``. Raises UsageError for a plan that the network cannot be shared out by, SpecError where the GPU
     has no such operation."""
     plan.check(config)
+    if prices.one_clock:
+        return at_one_clock(prices, lambda at: project_model(at, config, plan))
     stages = stages_priced(config, plan, prices)
     micro = plan.micro_batches
     passing, slowest = sum(stage.seconds for stage in stages), max(stage.seconds for stage in stages)
@@ -86,7 +90,7 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         hidden_seconds = min(gradients * (layers - 1) / layers, slowest * 2 / 3)
     seconds = passing + (micro - 1) * slowest + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
-    energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts)
+    energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts, prices.share)
     waited = sum(item.seconds for item in once if item.operator.communicates)
     waited += sum(stage.exposed_seconds for stage in stages)
     waited += (micro - 1) * max(stage.exposed_seconds for stage in stages)
@@ -117,12 +121,17 @@ def _model_flops(config: Decoder, plan: Plan, active: float) -> float:
         if config.latent is None
         else (config.latent.plain_dim + config.latent.rotary_dim + config.latent.value_dim) / 2
     )
-    table = config.vocabulary * config.hidden
+    table, linear = config.vocabulary * config.hidden, config.linear
+    attending = sum(not kind.linear for kind in kinds_of(config))
     for load in steps_of(plan):
         rows = load.tokens if plan.phase == "train" else load.ends
         flops += 2.0 * (active - table) * load.tokens + 2.0 * table * rows
         for group in load.groups:
             # Under a causal mask a query meets the keys before it.
             met = group.queries * (group.keys - (group.queries - 1) / 2)
-            flops += 4.0 * group.sequences * met * config.heads * dims * config.layers
+            flops += 4.0 * group.sequences * met * config.heads * dims * attending
+            if linear is not None:
+                # A token reads its state, changes it and reads it again (Yang et al., Gated Delta Networks (2024), equation 10).
+                state = linear.value_heads * linear.key_dim * linear.value_dim
+                flops += 6.0 * group.sequences * group.queries * state * (config.layers - attending)
     return flops * plan.micro_batches * plan.data_parallel * (3.0 if plan.phase == "train" else 1.0)

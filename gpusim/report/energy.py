@@ -15,6 +15,7 @@ import numpy as np
 from gpusim.energy.bands import EnergyBand
 from gpusim.energy.figures import EnergyFigures, figures_for, knows_energy
 from gpusim.energy.operator import Energy, energy_within
+from gpusim.energy.shared_clock import Work
 from gpusim.engine.result import LaunchResult, Result
 from gpusim.engine.samples import COLUMNS
 from gpusim.gpus.spec import GpuSpec
@@ -45,9 +46,13 @@ def launch_energy(launch: LaunchResult, spec: GpuSpec, limit_watts: float | None
     return energy_within(spec, seconds, dynamic, lambda _: _BAND, limit_watts)
 
 
-def dynamic_joules(launch: LaunchResult, spec: GpuSpec) -> float:
-    """What all events of a launch take at the clock and voltage that ``spec`` describes, and its SMs for being busy as many cycles."""
-    return sum(_dynamic(launch, figures_for(spec), float(launch.cycles / spec.clock_hz)).values())
+def launch_work(launch: LaunchResult, spec: GpuSpec, seconds: float | None = None) -> Work:
+    """A simulated launch as a part of launches that share a clock. ``spec``: with the described clock, at whose voltage its events are counted. ``seconds``: what it takes at
+    any clock, as simulated at one; if None, its cycles at whichever."""
+    units = _dynamic(launch, figures_for(spec), 0.0)
+    own = float(launch.cycles / spec.clock_hz)
+    clocked = sum(units.values()) - units["DRAM"]
+    return Work((lambda share: own / share) if seconds is None else (lambda _: seconds), clocked, units["DRAM"])
 
 
 def _dynamic(launch: LaunchResult, figures: EnergyFigures, seconds: float) -> dict[str, float]:

@@ -3,20 +3,23 @@
 Mental model: a launch's events take their joules at the described clock and its voltage. At a share s of the clock an event takes s ** (exponent - 1) of that and
 the launch lasts longer, so its power goes with s ** exponent where SMs bound it, and by less where DRAM does, which keeps its nanoseconds: that is why the launch
 is simulated again. The figures are :mod:`gpusim.energy`'s, most of them guesses; no exact launch was compared with a measured power. The limit is taken to be
-held all the time, as in a loop of launches.
+held all the time, as in a loop of launches, and all launches have one clock, as far as they follow each other within :data:`gpusim.energy.shared_clock.CONTROL_SECONDS`:
+their mean power counts, gaps between them at what the GPU takes at rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from gpusim.energy.figures import knows_energy
-from gpusim.energy.power import PowerLimit, power_limit
+from gpusim.energy.power import power_limit
+from gpusim.energy.shared_clock import Work, idle, mean_watts
 from gpusim.engine.result import Result
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
-from gpusim.report.energy import dynamic_joules
+from gpusim.report.energy import launch_work
 
 #: A clock fits when the power is this near to the limit; simulations at other clocks than the described one at most.
 _NEAR, _TRIES = 0.02, 3
@@ -42,21 +45,25 @@ class Held:
         return f"power: {self.watts:.0f} W at {clocks}, {self.described_watts:.0f} W at the described clock, limit {self.limit_watts:.0f} W (guessed energies)"
 
 
-def within_power(simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None) -> Held:
-    """``simulate``'s launches at the highest clock, the described one at most, at which their mean power stays within ``limit_watts``, or the board's limit. Raises
-    SpecError for a limit that is not above what the GPU takes at rest, or a generation of which no energy is known."""
+def within_power(
+    simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None, gap_seconds: float = 0.0,
+    beside: Sequence[Work] = (),
+) -> Held:  # fmt: skip
+    """``simulate``'s launches at the highest clock, the described one at most, at which their mean power, with a gap of ``gap_seconds`` behind each and with ``beside``, that runs in turn with them, stays within ``limit_watts``, or the
+    board's limit. Raises SpecError for a limit that is not above what the GPU takes at rest, or a generation of which no energy is known."""
     result, share = simulate(spec), 1.0
     limit = power_limit(spec, limit_watts)
     if limit is None:
         return Held(result, 1.0, 0.0, 0.0, None)
-    described = watts = _watts(result, spec, limit, share)
+    around = [*beside, idle(gap_seconds * len(result.launches))]
+    described = watts = _watts(result, spec, share, around)
     for _ in range(_TRIES):
         left = (limit.limit_watts - limit.static_watts) / (watts - limit.static_watts)
         if abs(left - 1.0) <= _NEAR or (share == 1.0 and left > 1.0):
             break
         share = min(1.0, share * left ** (1.0 / limit.exponent))
         result = simulate(at_clock(spec, share * spec.clock_hz))
-        watts = _watts(result, spec, limit, share)
+        watts = _watts(result, spec, share, around)
     return Held(result, share, watts, described, limit.limit_watts)
 
 
@@ -66,7 +73,7 @@ def over_the_boards_limit(result: Result) -> str:
     limit = power_limit(result.spec) if knows_energy(result.spec) else None
     if limit is None:
         return ""
-    watts = _watts(result, result.spec, limit, 1.0)
+    watts = _watts(result, result.spec, 1.0, ())
     share = limit.clock_share(watts - limit.static_watts)
     if share > 1.0 - _NEAR:
         return ""
@@ -77,9 +84,28 @@ def over_the_boards_limit(result: Result) -> str:
     )
 
 
-def _watts(result: Result, spec: GpuSpec, limit: PowerLimit, share: float) -> float:
-    """Mean power of launches that were simulated at ``share`` of the clock of ``spec``."""
-    seconds = sum(launch.cycles for launch in result.launches) / (share * spec.clock_hz)
-    # What busy SMs take is given as power: as for an event a cycle, it goes with the time at the described clock.
-    joules = sum(dynamic_joules(launch, spec) for launch in result.launches)
-    return limit.static_watts + share ** (limit.exponent - 1.0) * joules / seconds
+def each_within_power(
+    simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None
+) -> tuple[Held, ...]:
+    """Each of ``simulate``'s launches at a clock of its own, as if it were repeated for longer than power is averaged over, behind the others at the same clock. Raises SpecError as
+    :func:`within_power` does."""
+    simulated = functools.cache(lambda clock_hz: simulate(at_clock(spec, clock_hz)))
+    count = len(simulated(spec.clock_hz).launches)
+
+    def alone(place: int) -> Held:
+        return within_power(lambda at: _only(simulated(at.clock_hz), place), spec, limit_watts)
+
+    return tuple(map(alone, range(count)))
+
+
+def _only(result: Result, place: int) -> Result:
+    launch = result.launches[place]
+    return replace(
+        result, kernel=launch.kernel, cycles=launch.cycles, counters=launch.counters, stalls=launch.stalls, launches=(launch,),
+    )  # fmt: skip
+
+
+def _watts(result: Result, spec: GpuSpec, share: float, around: Sequence[Work]) -> float:
+    """Mean power of launches that were simulated at ``share`` of the clock of ``spec``, and of what runs in turn with them."""
+    works = [launch_work(each, spec, each.cycles / (share * spec.clock_hz)) for each in result.launches]
+    return mean_watts(spec, [*works, *around], share)

@@ -7,31 +7,35 @@ in waves; the whole is no faster than DRAM and L2 deliver the bytes. How the lib
 
 from __future__ import annotations
 
-import functools
-import math
-import tomllib
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.attention_figures import (
+    EACH_HEAD,
+    FRAMEWORKS,
+    AttentionLibrary,
+    attention_library_of,
+    cache_rows,
+    framework_known,
+    odd_width,
+)
 from gpusim.tile.attention_split import RULES, Keys, takes_xqa
 from gpusim.tile.bands import attention_band
-from gpusim.tile.library import LIKE, kernels_of, library_of
+from gpusim.tile.described_attention import described_attention, is_described
+from gpusim.tile.library import kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
-_FILE = Path(__file__).with_name("attention.toml")
 _LARGEST = 1 << 31
 #: Most elements of a head whose kernels for a window have steps of their own.
 _NARROW_HEAD = 64
-#: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
-_EACH_HEAD = "each_head"
 #: Operations outside the tensor cores for each score: scale and shift, exponential, maximum, sum, conversion.
 SCORE_OPERATIONS = 6.0
-#: Whose kernels are known: what the table says of a generation is the first one's.
-FRAMEWORKS = ("vllm", "sglang", "trtllm")
+#: Of a block's start, what one without keys takes (TensorRT-LLM's shared heads on an H100 within a window of 128 keys: 4, 8, 11 and 16 parts of 64 heads, which are 2 to 8 waves, take 15.9 to 31.2 us;
+#: 2.5 us a wave where the start is 3.85).
+_IDLE_START = 0.65
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 _PART_BYTES = 2.0  # where the last block of a head adds parts up alone they have 16 bits
 
@@ -91,93 +95,15 @@ class AttentionShape:
         return 4.0 * self.batch * self.heads * self.keys * self.head_dim
 
 
-@dataclass(frozen=True)
-class AttentionLibrary:
-    """The figures of ``attention.toml`` for one generation, units in the names; shares are of 1. ``rule``: how keys are shared out (:mod:`gpusim.tile.attention_split`)."""
-
-    rule: str
-    query_rows: int
-    least_rows: int
-    kv_columns: int
-    blocks_per_sm: int
-    splits_single_heads: int
-    most_shared: int
-    launch_ns: float
-    regroup_ns: float
-    regroup_head_cycles: float
-    start_cycles: float
-    clock_mhz: float
-    step_cycles: float
-    block_bytes_per_cycle: float
-    head_cycles: float
-    combine_cycles: float
-    combine_rows: float
-    narrow_window_step_cycles: float
-    dram_share: float
-    l2_rate_share: float
-    l2_share: float
-
-
-#: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are transposed on the way.
-WIDE_HEAD = 128
-
-
-def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
-    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, in order."""
-    if element_bytes >= 2:
-        return ()
-    return ("fp8_cache", "fp8_cache_wide") if head_dim > WIDE_HEAD else ("fp8_cache",)
-
-
-def framework_known(framework: str) -> str:
-    """``framework``. Raises SpecError where nothing is known of its kernels."""
-    if framework not in FRAMEWORKS:
-        raise SpecError(f"an attention's framework is {framework!r}: known are {', '.join(FRAMEWORKS)}")
-    return framework
-
-
-@functools.cache
-def attention_generations() -> tuple[str, ...]:
-    """Generations whose rows set figures."""
-    return tuple(tomllib.loads(_FILE.read_text(encoding="utf-8")))
-
-
-@functools.cache
-def attention_library_of(
-    generation: str, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
-) -> AttentionLibrary:
-    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says
-    otherwise of ``framework``, and in ``rows`` (:func:`cache_rows`, known of the first framework). Raises SpecError for a generation or a framework of which nothing is known."""
-    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    name = generation if generation in table else LIKE.get(generation, "")
-    if name not in table:
-        raise SpecError(
-            f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
-        )
-    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
-    own = dict(table[name].get(framework_known(framework), {}))
-    of_each_head = own.pop(_EACH_HEAD, {})
-    row |= own
-    for each in rows:
-        row |= of_each_head if each == _EACH_HEAD else table[name].get(each, {}) if framework == FRAMEWORKS[0] else {}
-    expected = {each.name for each in fields(AttentionLibrary)}
-    if set(row) != expected:
-        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
-    if row["rule"] not in RULES:
-        raise SpecError(f"{_FILE.name}, {name}.rule is {row['rule']!r}: known are {', '.join(RULES)}")
-    for key, value in row.items():
-        if key != "rule" and not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
-            raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a number of at least 0")
-    return AttentionLibrary(**row)
-
-
 def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
     """The kernels that the shape's framework takes for it on ``spec``."""
+    if is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype) and not shape.each_head:
+        return described_attention(spec)
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
     shared = attention_library_of(kernels_of(spec), shape.framework, rows)
     if not one_head_a_block(spec, shape, shared):
         return shared
-    return attention_library_of(kernels_of(spec), shape.framework, (*rows, _EACH_HEAD))
+    return attention_library_of(kernels_of(spec), shape.framework, (*rows, EACH_HEAD))
 
 
 def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary) -> bool:
@@ -187,7 +113,7 @@ def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLib
     if shape.each_head or library.rule == "mmha" or 0 < library.most_shared < group:
         return True
     return library.rule == "xqa" and (
-        group == 1 or not takes_xqa(spec.sm_count, shape.batch, shape.kv_heads, shape.keys)
+        group == 1 or not takes_xqa(spec.sm_count, shape.batch, shape.kv_heads, shape.kv_length)
     )
 
 
@@ -205,15 +131,18 @@ def project_attention(
     kv_bytes = shape.kv_bytes
     split = RULES[used.rule](
         Keys(
-            blocks, shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
+            blocks, shape.kv_length if used.rule in ("xqa", "mmha") else shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
             used.kv_columns,
         )
     )  # fmt: skip
-    all_steps, places = -(-shape.kv_length // split.columns), machine.sm_count * split.blocks_per_sm
+    all_steps: float = -(-shape.kv_length // split.columns)
+    places = machine.sm_count * split.blocks_per_sm
     if shape.keys < shape.kv_length:
-        # Tiles of keys lie at multiples of their width, a window begins in the midst of one, which is loaded whole.
-        all_steps = min(all_steps, -(-(shape.keys - 1) // split.columns) + 1)
-        kv_bytes *= min(shape.kv_length, all_steps * split.columns) / shape.keys
+        # A tile or page of keys in whose midst a window begins is loaded whole.
+        page_keys = used.window_page_keys or split.columns
+        first = (shape.kv_length - shape.keys - used.window_early_keys) // page_keys * page_keys
+        kv_bytes *= (shape.kv_length - first) / shape.keys
+        all_steps -= first / split.columns
     whole = group == 1 and not used.splits_single_heads
     if each_head and used.rule != "mmha":
         whole = True
@@ -225,8 +154,13 @@ def project_attention(
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz) if used.clock_mhz else used.start_cycles
     if shape.keys < shape.kv_length and shape.head_dim <= _NARROW_HEAD:
         step = max(step, used.narrow_window_step_cycles)
-    steps = split.first_step if all_steps == 1 else -(-all_steps // parts)
+    steps = split.first_step if all_steps == 1 else all_steps if parts == 1 else -(-all_steps // parts)
     block_cycles = start_cycles + steps * step
+    waves = -(-blocks * parts // places)
+    # Parts that lie before a window: their blocks start, and have no step.
+    worked = min(1.0, all_steps / parts)
+    later_start = used.later_start_share * start_cycles
+    later_cycles = worked * (later_start + steps * step) + (1.0 - worked) * _IDLE_START * later_start
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
     missed = 1.0 if shape.cold else min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
@@ -238,7 +172,7 @@ def project_attention(
         "DRAM": start_cycles
         + missed * kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
         "L2": start_cycles + rereads * kv_bytes / l2_rate,
-        "latency": -(-blocks * parts // places) * block_cycles,
+        "latency": block_cycles + (waves - 1) * later_cycles,
     }  # fmt: skip
     limiter = max(bounds, key=lambda unit: bounds[unit])
     after_cycles = used.head_cycles * shape.batch * shape.heads / machine.sm_count
@@ -250,7 +184,9 @@ def project_attention(
     # Heads that share keys are put side by side, by copies, where that is not how they lie.
     regrouped = group > 1 and not each_head and shape.batch > 1 and shape.kv_heads > 1
     after_cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
-    launch_seconds = 1e-9 * (used.launch_ns + regrouped * used.regroup_ns)
+    launch_seconds = 1e-9 * (
+        used.launch_ns + regrouped * used.regroup_ns + odd_width(shape.head_dim) * used.odd_width_ns
+    )
     l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
     # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a single head works lane by lane on what there is.
     tiles = blocks * max(parts, all_steps) * split.columns

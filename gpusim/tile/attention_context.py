@@ -8,30 +8,28 @@ longest block more, and never less than the longest block. How the library works
 from __future__ import annotations
 
 import functools
-import math
-import tomllib
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import (
+from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
+from gpusim.tile.attention_figures import (
     FRAMEWORKS,
-    SCORE_OPERATIONS,
-    AttentionShape,
+    ContextLibrary,
     cache_rows,
+    context_library_of,
     framework_known,
-    project_attention,
+    odd_width,
 )
 from gpusim.tile.bands import context_band, operator_band
-from gpusim.tile.library import LIKE, kernels_of
+from gpusim.tile.described_attention import described_context, is_described
+from gpusim.tile.library import kernels_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
-_FILE = Path(__file__).with_name("attention.toml")
 _MOST_QUERIES = 1 << 22
 _LARGEST = 1 << 31
 #: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
@@ -111,55 +109,6 @@ class ContextShape:
         return 4.0 * self.batch * self.heads * self.scores * self.head_dim
 
 
-@dataclass(frozen=True)
-class ContextLibrary:
-    """The figures of ``attention.toml`` for one generation's context kernels, units in the names; shares are of 1."""
-
-    query_rows: int
-    narrow_query_rows: int
-    kv_columns: int
-    blocks_per_sm: int
-    packs_heads: int
-    launch_ns: float
-    start_cycles: float
-    clock_mhz: float
-    rate: float
-    score_cycles: float
-    tail: float
-    kv_passes: float
-    head_passes: float
-    padding_ns: float
-
-
-@functools.cache
-def context_library_of(
-    generation: str, causal: bool = True, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
-) -> ContextLibrary:
-    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with
-    what the table says otherwise of ``framework``, and in ``rows`` (:func:`gpusim.tile.attention.cache_rows`, known of the first framework). Raises SpecError for a generation or a
-    framework of which nothing is known."""
-    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    name = generation if generation in table else LIKE.get(generation, "")
-    if name not in table:
-        raise SpecError(
-            f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
-        )
-    row = dict(table[name].get("context", {}))
-    of_frameworks = {each: row.pop(each, {}) for each in FRAMEWORKS}
-    row |= of_frameworks[framework_known(framework)]
-    if not causal:
-        row |= table[name].get("encoder", {})
-    for each in rows if framework == FRAMEWORKS[0] else ():
-        row |= table[name].get(f"context_{each}", {})
-    expected = {each.name for each in fields(ContextLibrary)}
-    if set(row) != expected:
-        raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
-    for key, value in row.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
-            raise SpecError(f"{_FILE.name}, {name}.context.{key} is {value!r}, not a number of at least 0")
-    return ContextLibrary(**row)
-
-
 def project_context(
     spec: GpuSpec, shape: ContextShape, library: ContextLibrary | None = None, limit_watts: float | None = None
 ) -> Projection:
@@ -173,7 +122,7 @@ def project_context(
         return project_attention(spec, one, limit_watts=limit_watts)
     machine = tile_machine(spec, shape.dtype)
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
-    used = library or context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
+    used = library or _library_for(spec, shape, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
     query_rows = used.narrow_query_rows if width <= _NARROW_WIDTH else used.query_rows
@@ -200,7 +149,8 @@ def project_context(
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
     if dram_cycles > cycles:
         limiter = "DRAM"
-    launch_seconds = (used.launch_ns + used.padding_ns * (width != shape.head_dim)) * 1e-9
+    beside_ns = used.padding_ns * (width != shape.head_dim) + used.odd_width_ns * odd_width(shape.head_dim)
+    launch_seconds = (used.launch_ns + beside_ns) * 1e-9
     if launch_seconds > seconds:
         limiter = "launch"
     elif limited_by_power(seconds, unlimited_seconds):
@@ -219,6 +169,12 @@ def project_context(
         dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
         vector_flops=SCORE_OPERATIONS * executed / (4.0 * shape.head_dim),
     )  # fmt: skip
+
+
+def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> ContextLibrary:
+    if shape.causal and is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype):
+        return described_context(spec)
+    return context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
 
 
 @functools.lru_cache(1 << 16)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -147,16 +148,22 @@ def _attention_band(
 
 #: Regions of kernels that only move data by the bytes read and written: name, most.
 BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", 1e18))
+#: Formats of experts that were measured, and the frameworks beside the one that is followed (moe.toml).
+EXPERTS = (
+    "bf16", "bf16_sglang", "bf16_trtllm", "fp8", "fp8_vllm", "fp8_block", "fp8_block_vllm", "fp8_block_trtllm", "int4_wo", "int4_wo_vllm", "mxfp4_wo", "mxfp4_wo_sglang",
+    "mxfp4_wo_trtllm",
+)  # fmt: skip
 #: Regions of the other operators: what they go by, and its ranges.
-OPERATOR_REGIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
+OPERATOR_REGIONS: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
-    "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS), "moe_int4_wo": (" tokens", REGIONS), "moe_mxfp4_wo": (" tokens", REGIONS),
+    "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
     "gemm_fp8_trtllm": (" rows", REGIONS), "gemm_fp8_vllm": (" rows", REGIONS), "gemm_fp8_block_trtllm": (" rows", REGIONS),
-    "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS), "moe_bf16": (" tokens", REGIONS), "moe_fp8": (" tokens", REGIONS),
-    "moe_fp8_block": (" tokens", REGIONS), "mla_generation": (" of latents", KV_REGIONS),
+    "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS),
+    "mla_generation": (" of latents", KV_REGIONS),
     "mla_generation_fp8": (" of latents", KV_REGIONS),
     "mla_context": (" queries a sequence", QUERY_REGIONS), "mla_context_fp8": (" queries a sequence", QUERY_REGIONS), "encoder": (" queries a sequence", QUERY_REGIONS),
     "quantize": (" moved", BYTE_REGIONS),
+    **{f"moe_{kernels}": (" tokens", REGIONS) for kernels in EXPERTS},
 } | {
     f"{kind}_{phase}{of}": (" tokens a sequence", QUERY_REGIONS) if phase == "context" else (" of states in FP32", KV_REGIONS)
     for kind in ("conv", "delta") for phase in ("context", "generation") for of in ("", "_sglang", "_trtllm")
@@ -173,7 +180,8 @@ def _operators() -> dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]
 def operator_band(kind: str, generation: str, size: float) -> Band:
     """The band of an operator of a ``kind`` of :data:`OPERATOR_REGIONS` and its size as they count it; a guess for any other."""
     known = _operators().get(kind, {}).get("generations", {})
-    if not known:
+    every = [row["factor"] for each in known.values() for row in each.values() if isinstance(row, dict)]
+    if not every:  # none, or too few of any region
         return Band(
             _UNKNOWN_FACTOR, 0, False, "not validated: no measured operators of the kind; the interval is a guess"
         )
@@ -184,7 +192,6 @@ def operator_band(kind: str, generation: str, size: float) -> Band:
         gpu = known[generation]["gpu"]
         reason = f"{int(own['shapes'])} measured shapes, {region}{of}, on {gpu}, none of them used for fitting"
         return Band(own["factor"], int(own["shapes"]), True, reason)
-    every = [row["factor"] for each in known.values() for row in each.values() if isinstance(row, dict)]
     if generation not in known:
         return _borrowed(kind, region, max(every), f"{kind} of the {generation} generation")
     reason = f"not validated: none measured of the {generation} generation in {region}{of}; the widest of {', '.join(sorted(known))}"

@@ -95,6 +95,11 @@ def has_products(spec: GpuSpec, dtype: str) -> bool:
     return _macs_per_cycle(spec, dtype) > 0
 
 
+def warps_share(spec: GpuSpec) -> float:
+    """Of the rate of the newest unit that the GPU multiplies 16 bits with, what its warps reach with theirs (mma.sync)."""
+    return min(1.0, spec.sm.sub_cores * spec.tensor.f16_macs_per_cycle / _macs_per_cycle(spec, "fp16"))
+
+
 def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
     """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of each of 128 rows a
     column), warp groups, warps; 0 where it has none. fp32: by its FMA pipes."""

@@ -12,8 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import attention_generations, attention_library_of
-from gpusim.tile.attention_context import ContextLibrary, context_library_of
+from gpusim.tile.attention_figures import (
+    ContextLibrary,
+    attention_generations,
+    attention_library_of,
+    context_library_of,
+)
 from gpusim.tile.described import SHARED_BYTES_PER_CYCLE, Constants, constants_of
 from gpusim.tile.library import kernels_of, named_kernels
 from gpusim.tile.machine import OPERANDS, has_products, tile_machine

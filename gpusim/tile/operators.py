@@ -1,7 +1,7 @@
 """One front for every operator of a model on one GPU: what it is in, a :class:`Projection` out.
 
 Mental model: an operator is a shape and a dtype; which kernels a library makes of it is decided below (``gemm``, ``attention``, ``mla``, ``moe``,
-``memory``). The same operator on the same GPU is projected once and remembered. ``limit_watts``: another power limit than the board's (``inf``: none); a clock that falls
+``memory``, ``recurrent``). The same operator on the same GPU is projected once and remembered. ``limit_watts``: another power limit than the board's (``inf``: none); a clock that falls
 slows all that does not wait for DRAM.
 """
 
@@ -18,10 +18,11 @@ from gpusim.tile.mla import MlaShape, project_mla
 from gpusim.tile.moe import MoeOp, project_moe
 from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.projection import Projection
+from gpusim.tile.recurrent import RecurrentOp, project_recurrent
 from gpusim.tile.remembered import remembered
 
 __all__ = [
-    "AttentionOp", "GemmOp", "MemoryOp", "MoeOp", "project_attention_op", "project_gemm_op", "project_memory_op", "project_moe_op",
+    "AttentionOp", "GemmOp", "MemoryOp", "MoeOp", "RecurrentOp", "project_attention_op", "project_gemm_op", "project_memory_op", "project_moe_op", "project_recurrent_op",
 ]  # fmt: skip
 
 
@@ -106,3 +107,9 @@ def project_moe_op(spec: GpuSpec, op: MoeOp, limit_watts: float | None = None) -
 def project_memory_op(spec: GpuSpec, op: MemoryOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec`` as a node of a CUDA graph."""
     return project_memory(spec, op, limit_watts=limit_watts)
+
+
+@remembered
+def project_recurrent_op(spec: GpuSpec, op: RecurrentOp, limit_watts: float | None = None) -> Projection:
+    """Time of ``op`` on ``spec``, all its launches as nodes of a CUDA graph."""
+    return project_recurrent(spec, op, limit_watts=limit_watts)

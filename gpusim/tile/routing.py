@@ -10,6 +10,7 @@ collector draws them (collector/helper.py, as of 2026, and before); here the dra
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
@@ -60,6 +61,20 @@ def all_expert_rows(
         found.append((parts[most_loaded], np.delete(parts, most_loaded, axis=0).ravel()))
     own, others = sorted(found, key=lambda part: int(part[0].sum()))[len(found) // 2]
     return _with_rows(own) or (1,), _with_rows(others)
+
+
+def dispatched_tokens(tokens: int, top_k: int, ep: int, distribution: str, rows: tuple[int, ...]) -> int:
+    """Tokens of which the most loaded GPU's experts, which have ``rows`` each, are one choice or more. Of balanced choices, which go by GPUs in turn, each is another GPU's as long as there are such; of
+    others, as many as there are if experts are chosen independently."""
+    if distribution == "balanced":
+        return max(1, -(-tokens * min(top_k, ep) // ep))
+    none = math.prod(1.0 - min(1.0, each / tokens) for each in rows)
+    return max(1, math.ceil(tokens * (1.0 - none)))
+
+
+def even_expert_rows(tokens: int, experts: int, top_k: int, ep: int) -> tuple[int, ...]:
+    """Rows of each expert of a GPU that has any, if all have as many choices."""
+    return _balanced(tokens, experts, top_k, ep)[0]
 
 
 def _with_rows(rows: np.ndarray) -> tuple[int, ...]:

@@ -54,14 +54,14 @@ class PipeClass(IntEnum):
     FMA = 2  # FP32 add, multiply, FMA
     IMAD = 3  # integer multiply-add (the FMA-heavy half of FP32)
     IMAD_WIDE = 4  # 32x32+64 multiply-add
-    HALF = 5  # packed half and bfloat16
+    HALF = 5  # packed half
     FP64 = 6
     MUFU = 7  # transcendental and reciprocal approximations
     CONVERT = 8  # conversions and bit counts, which share the transcendental unit
     UNIFORM = 9  # uniform datapath
     BRANCH = 10  # control flow and convergence
     TENSOR = 11  # products of small matrices
-    VOTE = 12  # votes, matches and reductions over a warp
+    VOTE = 12  # votes and matches
     SHUFFLE = 13  # crosses lanes in the shared-memory path
     SPECIAL = 14  # special registers, and moves between register files
     CONSTANT = 15  # constant-cache loads
@@ -69,6 +69,9 @@ class PipeClass(IntEnum):
     BARRIER = 17  # block barriers
     TMA = 18  # what is handed to the tensor memory accelerator
     TENSOR_MEMORY = 19  # products into tensor memory, and what moves, loads, stores and allocates it (tcgen05)
+    REDUCE = 20  # reductions over a warp
+    CONVERT_WIDE = 21  # conversions from and to types of 64 bits
+    BFLOAT = 22  # packed bfloat16
 
 
 class MatrixType(IntEnum):

@@ -20,6 +20,7 @@ from gpusim.engine import window as engine_window
 from gpusim.engine.gpu import simulate, window_limit_cycles
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
+from gpusim.model import program as model_program
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 
@@ -67,6 +68,17 @@ def test_window_order_and_threads_do_not_show(machine, trace, other, data):
         patch.setattr(engine_window, "WORTH_A_HAND_OVER_NS", -1)  # these windows are not worth it
         patch.setattr(engine_machine, "_BLOCKS_WORTH_THREADS", 1)
         assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
+
+
+@pytest.mark.parametrize("machine", ["two_sms", "two_cold_sms"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(trace=launches())
+def test_plain_instructions_issue_as_all_others_do(machine, trace):
+    spec = MACHINES[machine]
+    want = facts(simulate(trace, spec, threads=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_program, "_is_plain", lambda table: np.zeros(len(table), bool))
+        assert facts(simulate(trace, spec, threads=1)) == want
 
 
 @pytest.mark.parametrize("machine", ["two_sms", "two_cold_sms"])

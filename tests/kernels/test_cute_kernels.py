@@ -47,6 +47,15 @@ def test_tensors_of_the_dsl_with_dynamic_shapes_share_a_build(kernels: Any) -> N
 
 
 @with_dsl
+def test_constants_of_the_code_stand_among_the_arguments(kernels: Any) -> None:
+    for function in (kernels.add_times, kernels.AddTimes()):
+        for times in (2, 3):
+            a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+            gpusim.capture(gpusim.cute(function), None, None, (a, b, times, 48), gpu="h200")
+            assert (b[:48] == times * a[:48]).all() and not b[48:].any()
+
+
+@with_dsl
 def test_pointers_point_into_arrays_that_are_named(kernels: Any) -> None:
     cutlass, runtime = importlib.import_module("cutlass"), importlib.import_module("cutlass.cute.runtime")
     a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)

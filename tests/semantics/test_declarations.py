@@ -71,6 +71,14 @@ def test_a_lowering_that_contradicts_its_declaration_is_a_mistake_of_ours():
 def test_the_uniform_twin_runs_on_the_uniform_datapath():
     assert lower("IMAD.WIDE R0, R2, R4, R6").pipe == PipeClass.IMAD_WIDE
     assert lower("UIMAD.WIDE UR0, UR2, UR4, UR6").pipe == PipeClass.UNIFORM
+
+
+def test_conversions_of_64_bit_types_and_bfloat16_have_pipes_of_their_own():
+    wide = ("F2F.F64.F32 R0, R2", "F2F.F32.F64 R0, R2", "I2F.F64 R0, R2", "F2I.F64 R0, R2", "F2I.S64 R0, R2")
+    assert {lower(text).pipe for text in wide} == {PipeClass.CONVERT_WIDE}
+    assert {lower(text).pipe for text in ("F2I R0, R2", "F2F.F16.F32 R0, R2")} == {PipeClass.CONVERT}
+    assert lower("HFMA2.BF16_V2 R0, R1, R2, R3").pipe == PipeClass.BFLOAT
+    assert lower("HFMA2 R0, R1, R2, R3").pipe == PipeClass.HALF
     assert TABLE["UIMAD"].uniform and TABLE["UIMAD"].summary == "multiply and add (uniform)"
 
 

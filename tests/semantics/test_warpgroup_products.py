@@ -172,6 +172,7 @@ def test_sparse_products(monkeypatch):
         [
             whole_product(rng, "f32", ("f16", "f16"), 24, sparse=True),
             whole_product(rng, "f32", ("bf16", "bf16"), 8, sparse=True, selector=1, registers=True, turned=(False, True)),
+            whole_product(rng, "f32", ("e4m3", "e4m3"), 136, sparse=True),  # columns beyond two strips of 64
             whole_product(rng, "f16", ("f16", "f16"), 8, sparse=True, selector=1, turned=(True, True), swizzles=("64B", "none")),
             whole_product(rng, "f32", ("tf32", "tf32"), 8, sparse=True, selector=1),
             whole_product(rng, "f32", ("tf32", "tf32"), 16, sparse=True, registers=True),

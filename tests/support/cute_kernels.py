@@ -127,3 +127,24 @@ def stage_kernel(a: cute.Tensor, b: cute.Tensor):
 def stage(a: cute.Tensor, b: cute.Tensor):
     """B is A, of 128, backwards, through asynchronous copies, which only global memory has."""
     stage_kernel(a, b).launch(grid=[1, 1, 1], block=[TILE, 1, 1])
+
+
+@cute.kernel
+def add_times_kernel(a: cute.Tensor, b: cute.Tensor, times: cutlass.Constexpr[int], n: cutlass.Int32):
+    thread, _, _ = cute.arch.thread_idx()
+    if thread < n:
+        for _ in cutlass.range_constexpr(times):
+            b[thread] += a[thread]
+
+
+class AddTimes:
+    """Launches by being called, as CUTLASS's own examples do, with a constant of the code between two arguments."""
+
+    @cute.jit
+    def __call__(self, a: cute.Tensor, b: cute.Tensor, times: cutlass.Constexpr[int], n: cutlass.Int32):
+        add_times_kernel(a, b, times, n).launch(grid=[1, 1, 1], block=[64, 1, 1])
+
+
+@cute.jit
+def add_times(a: cute.Tensor, b: cute.Tensor, times: cutlass.Constexpr[int], n: cutlass.Int32):
+    add_times_kernel(a, b, times, n).launch(grid=[1, 1, 1], block=[64, 1, 1])

@@ -12,7 +12,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
-from gpusim.report.power import over_the_boards_limit, within_power
+from gpusim.report.power import each_within_power, over_the_boards_limit, within_power
 from gpusim.report.simulation import simulation_text
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
@@ -76,3 +76,20 @@ def test_what_a_board_may_not_take_for_long_is_said_with_the_clock_that_it_would
 def test_a_limit_below_what_idles_is_refused(trace: gpusim.Trace) -> None:
     with pytest.raises(SpecError, match="not above"):
         within_power(lambda at: gpusim.simulate(trace, at), load_gpu("h200"), 50.0)
+
+
+def test_gaps_count_and_launches_share_a_clock_or_have_their_own(trace: gpusim.Trace) -> None:
+    spec = load_gpu("h200")
+
+    def simulate(at: GpuSpec) -> Result:
+        return gpusim.simulate([trace, trace], at)
+
+    free = within_power(simulate, spec)
+    limit = STATIC_WATTS + 0.6 * (free.watts - STATIC_WATTS)
+    slowed = within_power(simulate, spec, limit)
+    gap_seconds = 1e-6 * free.result.time_us / 2
+    assert slowed.clock_share < 0.9 < within_power(simulate, spec, limit, gap_seconds).clock_share
+    apart = each_within_power(simulate, spec, limit)
+    assert [len(each.result.launches) for each in apart] == [1, 1]
+    # The second finds its code and data in the caches: it takes more power, and gets a lower clock.
+    assert apart[1].described_watts > apart[0].described_watts and apart[1].clock_share < apart[0].clock_share

@@ -66,6 +66,48 @@ def test_a_unit_shared_by_the_sm_serves_one_sub_core_at_a_time():
     assert shared >= 4 * 10 * 8 - 8
 
 
+@pytest.mark.parametrize(
+    ("pipe", "cycles_a_pair"), [(PipeClass.IMAD, 2), (PipeClass.HALF, 2), (PipeClass.IMAD_WIDE, 4), (PipeClass.FMA, 2)]
+)
+def test_integers_take_a_half_of_an_fma_pipe_and_leave_the_other_to_fp32(pipe, cycles_a_pair):
+    """An FP32 operation and another one in turn, eight warps: both halves work, and issue takes one a cycle."""
+    gpu = small_gpu(
+        fma__interval_cycles=1, imad__interval_cycles=2, half__interval_cycles=2, imad_wide__interval_cycles=4,
+        register_file__bank_conflicts=False,
+    )  # fmt: skip
+    asm = Asm()
+    for _ in range(40):
+        asm.op(PipeClass.FMA, 1).op(pipe, 1)
+    taken = run_cycles(simulate(build(asm.exit(), threads=32 * 32), gpu))
+    assert taken == pytest.approx(8 * 40 * cycles_a_pair, rel=0.05)
+
+
+def test_integers_alone_have_only_the_heavy_half():
+    asm = Asm()
+    for _ in range(40):
+        asm.op(PipeClass.IMAD, 1).op(PipeClass.HALF, 1)
+    gpu = small_gpu(fma__interval_cycles=1, imad__interval_cycles=2, half__interval_cycles=2)
+    assert run_cycles(simulate(build(asm.exit(), threads=32 * 32), gpu)) >= (8 * 80 - 1) * 2
+
+
+def test_few_fp64_units_also_convert_types_of_64_bits_and_many_do_not():
+    """Conversions and FP64 operations in turn: one after another on units that the SM shares, side by side elsewhere."""
+    both, doubles = Asm(), Asm()
+    for _ in range(10):
+        both.op(PipeClass.FP64, 1).op(PipeClass.CONVERT_WIDE, 1)
+        doubles.op(PipeClass.FP64, 1)
+    few = {"fp64__interval_cycles": 8, "fp64__shared_by_sm": True}
+    few |= {"convert_wide__interval_cycles": 8, "convert_wide__shared_by_sm": True}
+    many = {"fp64__interval_cycles": 8, "convert_wide__interval_cycles": 8}
+
+    def run(asm: Asm, shape: dict) -> int:
+        return run_cycles(simulate(build(asm, threads=128), small_gpu(**shape)))
+
+    both.exit(), doubles.exit()
+    assert run(both, few) >= 2 * run(doubles, few) - 8
+    assert run(both, many) <= run(doubles, many) + 8
+
+
 @pytest.mark.parametrize(("latency", "stall"), [(18, 2), (18, 15), (40, 2)])
 def test_variable_latency_result_is_ready_at_its_latency_and_not_before(latency, stall):
     gpu = small_gpu(mufu__latency_cycles=latency)

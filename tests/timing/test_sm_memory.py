@@ -267,6 +267,19 @@ def test_outstanding_misses_limit_bandwidth(limit):
     assert cycles < 1.5 * trips * latency + 500
 
 
+def test_stores_of_single_sectors_have_as_many_of_them_in_flight_as_stores_of_whole_lines():
+    """512 sectors, as 128 lines or as 512: ``store_entries`` of 16 lines are 64 sectors of either."""
+
+    def cycles(stride: int, stores: int, entries: int) -> int:
+        asm = Asm()
+        for i in range(stores):
+            asm.store(lambda b, w, i=i: (BASE + (w * stores + i) * 32 * stride, stride))
+        return run_cycles(simulate(build(asm.exit(), threads=256), small_gpu(sm_count=1, l1__store_entries=entries)))
+
+    assert cycles(128, 2, 16) == pytest.approx(cycles(4, 16, 16), rel=0.2)
+    assert cycles(128, 2, 4) > 1.5 * cycles(128, 2, 16)
+
+
 def test_stores_are_acknowledged_before_the_launch_ends_and_counted():
     asm = Asm().store(lambda b, w: (BASE + (b * 4 + w) * 256, 8), width=8)
     result = simulate(build(asm.exit(), blocks=10, threads=128), GPU)

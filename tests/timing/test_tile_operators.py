@@ -14,7 +14,7 @@ from gpusim.project.plan import Plan
 from gpusim.tile.attention_context import ContextShape
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.library import library_of
-from gpusim.tile.moe import moe_library_of
+from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.moe_tiles import blocks_per_sm, searched_tile
 from gpusim.tile.operators import (
     AttentionOp,

@@ -15,7 +15,8 @@ from gpusim.gpus.spec import GpuSpec
 class Kind:
     """``columns``: of the rows, that make a shape; ``select``: column -> the values that count; ``sources``: the framework or kernel that is
     followed, by GPU ("": all, their median); ``size``: what regions go by; ``seconds``: of a shape, with other figures than the generation's own
-    (None: with those); ``library``: the generation's own; ``fitted``: names of figures that may be searched."""
+    (None: with those); ``library``: the generation's own; ``fitted``: names of figures that may be searched; ``without``: a generation's,
+    of figures that all generations share as its own rows did not set them (None: no such figures)."""
 
     columns: tuple[str, ...]
     select: dict[str, tuple[Any, ...]]
@@ -24,3 +25,4 @@ class Kind:
     seconds: Callable[[GpuSpec, Any, Any], float]
     library: Callable[[str], Any]
     fitted: tuple[str, ...]
+    without: Callable[[str], Any] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,8 @@ from gpusim.tile.library import library_of
 from gpusim.tile.memory import MemoryOp, memory_library_of, project_memory
 from gpusim.tile.mla import MlaShape, project_mla
 from gpusim.tile.mla_library import mla_context_library_of, mla_library_of
-from gpusim.tile.moe import MoeOp, moe_library_of, project_moe
+from gpusim.tile.moe import MoeOp, project_moe
+from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.software import product_library
 from operators.kind import Kind
@@ -99,28 +101,22 @@ def _gated(row: Any) -> bool:
     return not (row.version == "0.24.0" and shape in _WITHOUT_GATE)
 
 
-def _moe(dtype: str, block_scaled: bool = False) -> Callable[[GpuSpec, Any, Any], float]:
+#: Versions whose rows of several GPUs were measured with choices of other GPUs' experts counted as one of this GPU's (SGLang's of the collector until then): read off rows of balanced choices, where a token
+#: on four GPUs takes what two experts take, and 12,288 tokens of eight choices 19.5 to 20 ms on one to eight GPUs alike (A100, int4_wo), 9.6, 4.8, 2.4, 1.2 and 0.6 ms on 16 to 256.
+_CLAMPED = ("0.5.6.post2", "0.5.9", "0.5.10")
+
+
+def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float]:
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
         op = MoeOp(
             int(row.num_tokens), int(row.hidden_size), int(row.inter_size), int(row.num_experts), int(row.topk), dtype,
-            int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), block_scaled=block_scaled, gated=_gated(row),
+            int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), gated=_gated(row), framework=framework,
         )  # fmt: skip
+        if op.ep > 1 and row.version in _CLAMPED:
+            library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="clamped")
         return project_moe(spec, op, library).seconds
 
     return seconds
-
-
-def _moe_marlin(spec: GpuSpec, row: Any, library: Any) -> float:
-    """SGLang's rows (A100) with several GPUs take as long as if a GPU had the tokens that chose one of its experts, and went over all choices of theirs: at 12,288 tokens of
-    eight choices each, balanced, 19.5 to 20 ms on one to eight GPUs, 9.6, 4.8, 2.4, 1.2 and 0.6 ms on 16 to 256."""
-    if spec.generation != "ampere" or row.moe_ep_size == 1:
-        return _moe("int4_wo")(spec, row, library)
-    experts, top_k = int(row.num_experts) // int(row.moe_ep_size), int(row.topk)
-    tokens = -(-int(row.num_tokens) * min(top_k, int(row.moe_ep_size)) // int(row.moe_ep_size))
-    op = MoeOp(
-        tokens, int(row.hidden_size), int(row.inter_size), experts, min(top_k, experts), "int4_wo", 1, int(row.moe_tp_size), _distribution(row)
-    )  # fmt: skip
-    return project_moe(spec, op, library).seconds
 
 
 def _mla_generation(kv_dtype: str = "") -> Callable[[GpuSpec, Any, Any], float]:
@@ -153,6 +149,15 @@ def _quantize(spec: GpuSpec, row: Any, library: Any) -> float:
 
 def _rows(table: pd.DataFrame) -> Any:
     return table["m"] if "m" in table else table["num_tokens"]
+
+
+def _experts(dtype: str, of_rows: str, sources: dict[str, str], framework: str = "") -> Kind:
+    """Experts of a format (``of_rows``: what the rows call it) by a framework's kernels ("": those that are followed)."""
+    return Kind(
+        _MOE_SHAPE, {"moe_dtype": (of_rows,)}, sources, _rows, _moe(dtype, framework),
+        lambda generation: moe_library_of(generation, dtype, framework), _MOE,
+        lambda generation: moe_library_of(generation, dtype, framework, generation),
+    )  # fmt: skip
 
 
 KINDS = {
@@ -196,23 +201,19 @@ KINDS = {
         ("op_name", "num_tokens", "num_heads"), {"bmm_dtype": ("bfloat16",)}, {"a100_80gb": "", "h100": ""}, _rows,
         _bmm("bf16"), lambda generation: library_of(generation, "batch"), _GEMM,
     ),
-    "moe_bf16": Kind(
-        _MOE_SHAPE, {"moe_dtype": ("bfloat16",)},
-        {"a100_80gb": "vllm_fused_moe", "h100": "vllm_unquantizedfusedmoe_triton_tritonexperts"}, _rows, _moe("bf16"),
-        lambda generation: moe_library_of(generation, "bf16"), _MOE,
-    ),
-    "moe_fp8": Kind(
-        _MOE_SHAPE, {"moe_dtype": ("fp8",)}, {"h100": "moe_torch_flow_cutlass"}, _rows, _moe("fp8"),
-        lambda generation: moe_library_of(generation, "fp8"), _MOE,
-    ),
-    "moe_int4_wo": Kind(
-        _MOE_SHAPE, {"moe_dtype": ("int4_wo",)}, {"a100_80gb": "sglang_marlin_moe", "h100": "vllm_marlin_int4_moe"}, _rows, _moe_marlin,
-        lambda generation: moe_library_of(generation, "int4_wo"), _MOE,
-    ),
-    "moe_mxfp4_wo": Kind(
-        _MOE_SHAPE, {"moe_dtype": ("w4a16_mxfp4",)}, {"h100": "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"}, _rows, _moe("mxfp4_wo"),
-        lambda generation: moe_library_of(generation, "mxfp4_wo"), _MOE,
-    ),
+    "moe_bf16": _experts("bf16", "bfloat16", {"a100_80gb": "vllm_fused_moe", "h100": "vllm_unquantizedfusedmoe_triton_tritonexperts"}),
+    "moe_bf16_sglang": _experts("bf16", "bfloat16", {"a100_80gb": "sglang_fused_moe_triton", "h100": "sglang_fused_moe_triton"}, "sglang"),
+    "moe_bf16_trtllm": _experts("bf16", "bfloat16", {"a100_80gb": "moe_torch_flow", "h100": "moe_torch_flow_cutlass"}, "trtllm"),
+    "moe_fp8": _experts("fp8", "fp8", {"h100": "moe_torch_flow_cutlass"}),
+    "moe_fp8_vllm": _experts("fp8", "fp8", {"h100": "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts"}, "vllm"),
+    "moe_fp8_block": _experts("fp8_block", "fp8_block", {"h100": "sglang_fused_moe_triton"}),
+    "moe_fp8_block_vllm": _experts("fp8_block", "fp8_block", {"h100": "vllm_fp8moe_triton_tritonexperts"}, "vllm"),
+    "moe_fp8_block_trtllm": _experts("fp8_block", "fp8_block", {"h100": "moe_torch_flow_cutlass"}, "trtllm"),
+    "moe_int4_wo": _experts("int4_wo", "int4_wo", {"a100_80gb": "sglang_marlin_moe", "h100": "sglang_marlin_moe"}),
+    "moe_int4_wo_vllm": _experts("int4_wo", "int4_wo", {"h100": "vllm_marlin_int4_moe"}, "vllm"),
+    "moe_mxfp4_wo": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"}),
+    "moe_mxfp4_wo_sglang": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "sglang_fused_moe_triton"}, "sglang"),
+    "moe_mxfp4_wo_trtllm": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "moe_torch_flow"}, "trtllm"),
     "mla_generation": Kind(
         ("batch_size", "step", "num_heads"), {"kv_cache_dtype": ("bfloat16",)}, {"a100_80gb": "trtllm", "h100": "trtllm"},
         lambda table: 1152.0 * table.batch_size * (table.step + 1), _mla_generation(), mla_library_of, _MLA,
@@ -242,7 +243,7 @@ KINDS = {
 #: File of each kind's rows.
 FILES = {
     "gemm_fp8": "gemm", "gemm_fp8_trtllm": "gemm", "gemm_fp8_vllm": "gemm", "gemm_fp8_block": "gemm", "gemm_fp8_block_trtllm": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
-    "moe_bf16": "moe", "moe_fp8": "moe", "moe_int4_wo": "moe", "moe_mxfp4_wo": "moe",
     "mla_generation": "mla_generation", "mla_context": "mla_context", "mla_generation_fp8": "mla_generation", "mla_context_fp8": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
+    **{name: "moe" for name in KINDS if name.startswith("moe_")},
 } | RECURRENT_FILES  # fmt: skip

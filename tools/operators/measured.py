@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 _POWER_RUNS = "B200-SXM-180GB"
+_STEP_US = 2.048
 #: Names of measured GPUs -> descriptions.
 GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100", _POWER_RUNS: "b200"}
 #: Generations with figures of their own -> whose rows set them.
@@ -29,3 +30,9 @@ def find_file(folder: Path, name: str, gpu: str) -> Path:
     if gpu == FITTED_GPUS["blackwell"]:
         name = f"power/b200_{name.replace('.csv', '_power.csv')}"
     return next(path for path in (folder / name, folder.parent / name) if path.exists())
+
+
+def half_step_us(gpu: str) -> float:
+    """What a row of ``gpu`` is longer than its kernels on average: a B200's graphs of one call took multiples of 2.048 us (nine of ten rows of 4 to 16 us lie within 0.12 us of one, where one of nine would), so
+    that times come rounded up, by half a step in the mean."""
+    return _STEP_US / 2 if gpu == FITTED_GPUS["blackwell"] else 0.0

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 import gpusim
-from gpusim.cases.run_case import run_case
 from gpusim.engine.result import LaunchResult, Result, tensor_formats
 from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
@@ -35,6 +34,7 @@ from gpusim.trace.record import Trace
 from workloads.external.families import FAMILIES, FLUSH, SuiteLaunch, Timed
 
 from .own_compiler import by_own_compiler
+from .suite_launch import run_suite_launch
 
 #: Least SMs of a GPU that is cut down: fewer would leave nothing to share.
 LEAST_SMS = 2
@@ -95,12 +95,11 @@ def predict(
 
 
 def _of_the_suite(launch: SuiteLaunch, spec: GpuSpec) -> Prediction:
-    """Captured without data where its kernel's path does not depend on any, as ``simulate --sample`` does."""
-    trace = run_case(launch.name, launch.shape(spec.sm_count), spec, sample=True).launches[0].trace
-    result = gpusim.simulate(trace, spec, code=trace, sample=True)
+    """See :mod:`validation.suite_launch`."""
+    trace, result, part = run_suite_launch(launch, spec)
     last = result.launches[-1]
-    held = occupancy(trace.launch, spec)
-    return _described(trace, held, result, last.time_us, "the whole launch", _claimed_us(result, last))
+    time_us = 1e6 * last.cycles / result.clock_hz
+    return _described(trace, occupancy(trace.launch, spec), result, time_us, part, _claimed_us(result, last))
 
 
 def _claimed_us(result: Result, last: LaunchResult) -> float | None:

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from kernels.case import Case
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
+from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
 HERE = Path(__file__).parent
 Row = Mapping[str, Any]
@@ -55,16 +57,27 @@ class CudaKernel:
 
 @dataclass(frozen=True)
 class SuiteLaunch:
-    """A row that a kernel of the suite stands for: entry ``name`` with ``shape(SMs of the GPU)``, one launch. It is run whole, its waves sampled."""
+    """A row that a kernel of the suite stands for: entry ``name`` with ``shape(SMs of the GPU)``, one launch. It is run whole, its waves sampled. ``before(case)``: a launch
+    that leaves its data in the caches; ``depth``: of the common dimension, which is the shape's ``k``, and how many steps of it the busiest SM takes in all, so that a launch of many may be run to two
+    lesser depths (0: always to all of it); ``around``: what the measured program runs in turn with it, with which it shares the clock that the board's power leaves."""
 
     name: str
     shape: Callable[[int], dict[str, int]]
     sources: tuple[Path, ...]
     options: tuple[str, ...] = ()
+    depth: int = 0
+    steps_per_sm: Callable[[int], float] = lambda _: 0.0
+    before: Callable[[Case], Timed] | None = None
+    around: tuple[Product | Elementwise, ...] = ()
 
 
 #: Writes the whole of a buffer: ``(buffer of float4, its length)``.
 FLUSH = CudaKernel(HERE / "flush.cu", "flush")
+#: Casts to E4M3, sixteen elements a thread, four a load, as PyTorch's element-wise kernels go: ``(from, to, fours)``.
+CAST = CudaKernel(HERE / "cast.cu", "cast")
+_CAST_THREADS, _CAST_EACH = 128, 16
+#: Of a step along k of a product with block scales.
+_FP8_STEP = 128
 _CONVOLUTION = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "read_only", "use_padding")
 _IMAGE, _FILTER = 4096, 15
 
@@ -174,8 +187,23 @@ def scaled_products(row: Row, checkout: Path | None = None) -> SuiteLaunch:
     def shape(sm_count: int) -> dict[str, int]:
         return {"m": m, "n": n, "k": k, "blocks": sm_count} | choose_tiles(m, n, k, sm_count)
 
+    def steps_per_sm(sm_count: int) -> float:
+        tiles = choose_tiles(m, n, k, sm_count)
+        return -(-(m // tiles["rows"] * -(-n // tiles["columns"])) // sm_count) * k / _FP8_STEP
+
     sources = tuple(folder / name for name in ("fp8_gemm.cu", "hopper_fp8.py", "wgmma.cuh", "hopper.cuh"))
-    return SuiteLaunch("cpp_fp8_gemm", shape, sources)
+    sources += (HERE / "cast.cu", HERE / "fp8_loop.py", Path(__file__))
+    return SuiteLaunch(
+        "cpp_fp8_gemm", shape, sources, depth=k, steps_per_sm=steps_per_sm, before=cast_of_b, around=operators_around(m, n, k),
+    )  # fmt: skip
+
+
+def cast_of_b(case: Case) -> Timed:
+    """The last large launch in front of a product of :func:`scaled_products`: B cast from single precision, as the measured program does for each repetition."""
+    b = case.launches[0].args[1].data
+    args = (np.zeros(b.size, np.float32), b.reshape(-1).view(np.uint32), b.size // 4)
+    blocks = -(-b.size // (_CAST_THREADS * _CAST_EACH))
+    return Timed(CAST, (blocks,), (_CAST_THREADS,), lambda _: args, (CAST.source,))
 
 
 #: Family -> what makes a launch of one of its rows, given a checkout of the original or None.

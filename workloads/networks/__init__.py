@@ -12,10 +12,11 @@ from __future__ import annotations
 from .configs import CONFIGS, Decoder, Residual
 from .encoder import PAST, encoder_launches
 from .operators import PRECISIONS, NetworkLaunch
+from .projected import PROJECTED
 from .residual import residual_launches
 from .transformer import PHASES, Step, decoder_launches
 
-__all__ = ["CONFIGS", "PHASES", "PRECISIONS", "NetworkLaunch", "launches"]
+__all__ = ["CONFIGS", "PHASES", "PRECISIONS", "PROJECTED", "NetworkLaunch", "launches"]
 
 
 def launches(
@@ -33,6 +34,10 @@ def launches(
     the cache. Encoders without a decoder and convolutional networks have no decode. Raises ValueError for a network,
     phase, precision or split that does not exist.
     """
+    if network in PROJECTED:
+        raise ValueError(
+            f"{network} has layers that the suite has no kernels of; `gpusim project {network}` has its times"
+        )
     if network not in CONFIGS:
         raise ValueError(f"no network is called {network!r}; there are {', '.join(CONFIGS)}")
     config = CONFIGS[network]

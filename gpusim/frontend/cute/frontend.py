@@ -194,12 +194,22 @@ def _run(
 ) -> None:
     """Run the host code with ``tensors``, showing its launches to ``take``."""
     try:
+        taken = compiled.execution_args
+        given = _without_constants(taken, tensors)
         # What the second value holds has to live as long as the addresses in the first.
-        addresses, kept = compiled.execution_args.generate_execution_args(tuple(tensors), {})
+        addresses, kept = taken.generate_execution_args(given, {})
     except Exception as error:
         raise UsageError(f"{kernel.__name__} does not take these arguments: {_first_line(error)}") from error
     host.run(addresses, take)
     del kept
+
+
+def _without_constants(taken: Any, tensors: list[Any]) -> tuple[Any, ...]:
+    """The arguments but those that the code holds as constants (``cutlass.Constexpr``), which its host code does not take; the DSL counts an
+    object that is called, ``self``, as one."""
+    constants = {each["argument_name"] for each in taken.get_constexpr_args()}
+    names = [name for name in taken.original_signature.parameters if name != "self"]
+    return tuple(value for place, value in enumerate(tensors) if place >= len(names) or names[place] not in constants)
 
 
 def _argument(value: Any, where: str) -> Any:

@@ -14,7 +14,8 @@ from gpusim.isa.lowering import Modifiers, Roles, bare, is_zero, micro, split
 from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
-CONVERT, ALU = PipeClass.CONVERT, PipeClass.ALU
+CONVERT, CONVERT_WIDE, ALU = PipeClass.CONVERT, PipeClass.CONVERT_WIDE, PipeClass.ALU
+_OF_64_BITS = (ops.F64, ops.INTEGERS["S64"], ops.INTEGERS["U64"])
 NARROW = {"F16": ops.F16, "BF16": ops.BF16, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "TF32": ops.TF32, "E8": ops.E8M0}
 #: Formats without infinity and NaN, of 4 and 6 bits (sm_100).
 TINY = {"E2M1": ops.E2M1, "E2M3": ops.E2M3, "E3M2": ops.E3M2}
@@ -22,6 +23,11 @@ FLOATS = {"F32": ops.F32, "F64": ops.F64, "F16": ops.F16, "BF16": ops.BF16}
 #: Where a byte or half selector finds its bits.
 SELECTORS = {(): 0, ("B0",): 0, ("B1",): 8, ("B2",): 16, ("B3",): 24, ("H0",): 0, ("H1",): 16}
 SELECTORS |= {("H0_H0",): 0, ("H1_H1",): 16}
+
+
+def _pipe(*types: int) -> PipeClass | None:
+    """The pipe of a conversion between these types: None, which stands for the opcode's own, or that of 64-bit types."""
+    return CONVERT_WIDE if any(each in _OF_64_BITS for each in types) else None
 
 
 def _single(instruction: Instruction, modifiers: Modifiers) -> Roles | None:
@@ -62,7 +68,7 @@ def lower_to_integer(instruction: Instruction) -> MicroOp | None:
     source, place = found
     flags = (style | place << 8, target, mode, options)
     words = 2 if target in (ops.INTEGERS["S64"], ops.INTEGERS["U64"]) else 1
-    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags, pipe=_pipe(target, style))
 
 
 def lower_from_integer(instruction: Instruction) -> MicroOp | None:
@@ -82,7 +88,7 @@ def lower_from_integer(instruction: Instruction) -> MicroOp | None:
     source = bare(operand, 2 if bits == 64 else 1)
     words = 2 if style == ops.F64 else 1
     flags = (kind | place << 8, style, mode, 0)
-    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags, pipe=_pipe(kind, style))
 
 
 def lower_to_float(instruction: Instruction) -> MicroOp | None:
@@ -100,7 +106,7 @@ def lower_to_float(instruction: Instruction) -> MicroOp | None:
     source, place = found
     words = 2 if target == ops.F64 else 1
     flags = (style | place << 8, target, mode, options)
-    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags, pipe=_pipe(target, style))
 
 
 def lower_round(instruction: Instruction) -> MicroOp | None:
@@ -118,7 +124,7 @@ def lower_round(instruction: Instruction) -> MicroOp | None:
     source, place = found
     words = 2 if style == ops.F64 else 1
     flags = (style | place << 8, style, mode, options)
-    return micro(convert, instruction, roles, (source,), words=words, flags=flags)
+    return micro(convert, instruction, roles, (source,), words=words, flags=flags, pipe=_pipe(style))
 
 
 def lower_pack(instruction: Instruction) -> MicroOp | None:
@@ -294,11 +300,11 @@ def lower_pack_integer(instruction: Instruction) -> MicroOp | None:
 CONVERSIONS = (
     Opcode(
         mnemonic="F2I", twin=True, summary="float to integer", lowering=lower_to_integer,
-        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+        bodies=(convert,), pipe=CONVERT, other_pipes=(CONVERT_WIDE,), coverage="convert", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="I2F", twin=True, summary="integer to float", lowering=lower_from_integer,
-        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+        bodies=(convert,), pipe=CONVERT, other_pipes=(CONVERT_WIDE,), coverage="convert", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="I2FP", twin=True, summary="integer to float", lowering=lower_from_integer,
@@ -306,11 +312,11 @@ CONVERSIONS = (
     ),
     Opcode(
         mnemonic="F2F", twin=True, summary="float to float", lowering=lower_to_float,
-        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+        bodies=(convert,), pipe=CONVERT, other_pipes=(CONVERT_WIDE,), coverage="convert", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="FRND", twin=True, summary="round to integral", lowering=lower_round,
-        bodies=(convert,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+        bodies=(convert,), pipe=CONVERT, other_pipes=(CONVERT_WIDE,), coverage="convert", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="F2FP", twin=True, summary="pack narrow floats", lowering=lower_pack,

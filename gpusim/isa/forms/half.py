@@ -18,7 +18,7 @@ from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, spl
 from gpusim.isa.opcode import NO_FLOPS, Opcode, fp16, fp32
 from gpusim.trace.record import PipeClass
 
-ALU, FMA, HALF = PipeClass.ALU, PipeClass.FMA, PipeClass.HALF
+ALU, FMA, HALF, BFLOAT = PipeClass.ALU, PipeClass.FMA, PipeClass.HALF, PipeClass.BFLOAT
 _ARITHMETIC = {
     "HADD2": (body.add_halves_float, body.add_to_single, 2),
     "HMUL2": (body.multiply_halves, body.multiply_to_single, 2),
@@ -100,15 +100,16 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     if count == 2 and any(o.modifiers == ("F32",) for o in roles.sources):
         known = not to_float and how & ~15 in (0, ops.SATURATE)
         return _lower_narrow_sum(instruction, roles, packed, how) if known else None
+    pipe = BFLOAT if how & 15 == float_ops.BF16 else None
     swizzles = _swizzles(roles.sources)
     if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU | ops.ZERO_OUTSIDE)):
         return None
     if count == 3 and not to_float and (value := _constant(roles, how)) is not None:
         source = Source(roles.sources[2], immediate=value)
-        return micro(integer_body.mov, instruction, roles, (source,))
+        return micro(integer_body.mov, instruction, roles, (source,), pipe=pipe)
     sources = tuple(map(_source, roles.sources))
     op = wide if to_float else packed
-    return micro(op, instruction, roles, sources, flags=(how, swizzles))
+    return micro(op, instruction, roles, sources, flags=(how, swizzles), pipe=pipe)
 
 
 def _lower_narrow_sum(instruction: Instruction, roles: Roles, op: int, how: int) -> MicroOp | None:
@@ -200,17 +201,17 @@ OPCODES = (
     Opcode(
         mnemonic="HADD2", twin=True, summary="add 16-bit float pairs", lowering=lower_arithmetic,
         bodies=(body.add_halves_float, body.add_to_single, body.add_narrowed),
-        pipe=HALF, coverage="float16 arithmetic", flops=fp16(2),
+        pipe=HALF, other_pipes=(BFLOAT,), coverage="float16 arithmetic", flops=fp16(2),
     ),
     Opcode(
         mnemonic="HMUL2", twin=True, summary="multiply 16-bit float pairs", lowering=lower_arithmetic,
         bodies=(body.multiply_halves, body.multiply_to_single),
-        pipe=HALF, coverage="float16 arithmetic", flops=fp16(2),
+        pipe=HALF, other_pipes=(BFLOAT,), coverage="float16 arithmetic", flops=fp16(2),
     ),
     Opcode(
         mnemonic="HFMA2", twin=True, summary="fused multiply-add 16-bit float pairs", lowering=lower_arithmetic,
         bodies=(body.fused_halves, body.fused_to_single, integer_body.mov),
-        pipe=HALF, coverage="float16 arithmetic", flops=fp16(4),
+        pipe=HALF, other_pipes=(BFLOAT,), coverage="float16 arithmetic", flops=fp16(4),
     ),
     Opcode(
         mnemonic="FHADD", twin=True, summary="add a 16-bit float to FP32", lowering=lower_mixed,

@@ -381,11 +381,11 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="REDUX", summary="reduction over the warp", lowering=lower_reduce,
-        bodies=(ops.REDUCE,), pipe=PipeClass.VOTE, coverage="warp reduction", flops=NO_FLOPS,
+        bodies=(ops.REDUCE,), pipe=PipeClass.REDUCE, coverage="warp reduction", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="CREDUX", summary="reduction over the warp", lowering=lower_reduce,
-        bodies=(ops.REDUCE,), pipe=PipeClass.VOTE, coverage="warp reduction", flops=NO_FLOPS,
+        bodies=(ops.REDUCE,), pipe=PipeClass.REDUCE, coverage="warp reduction", flops=NO_FLOPS,
     ),
     *(
         Opcode(

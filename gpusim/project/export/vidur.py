@@ -34,9 +34,9 @@ def _statistics(name: str, prices: Prices, op: Shape | None) -> dict[str, float]
 def tables(
     config: Decoder, prices: Prices, tensor_parallel: Sequence[int], most_tokens: int
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Names of files with their rows. Raises UsageError for a network that Vidur does not know the kind of (experts, latent attention)."""
-    if config.experts is not None or config.latent is not None:
-        raise UsageError(f"{config.name}: Vidur's tables know no experts and no latent attention")
+    """Names of files with their rows. Raises UsageError for a network that Vidur does not know the kind of (experts, latent or linear attention)."""
+    if config.experts is not None or config.latent is not None or config.linear is not None:
+        raise UsageError(f"{config.name}: Vidur's tables know no experts, no latent and no linear attention")
     ways = [tp for tp in tensor_parallel if config.heads % tp == 0 and config.feed_forward % tp == 0]
     yield "mlp.csv", [row for tp in ways for row in _token_wise(config, prices, tp, most_tokens)]
     yield (

@@ -1,0 +1,161 @@
+"""The figures of attention kernels: a table's row for a generation, a framework, and a cache's width.
+
+Mental model: ``attention.toml`` has a row for each generation; a framework's row, that of a cache of 8 bits, and that of kernels without a mask say what is another figure than in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from gpusim.errors import SpecError
+from gpusim.tile.attention_split import RULES
+from gpusim.tile.library import LIKE
+
+_FILE = Path(__file__).with_name("attention.toml")
+#: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
+EACH_HEAD = "each_head"
+#: Whose kernels are known: what the table says of a generation is the first one's.
+FRAMEWORKS = ("vllm", "sglang", "trtllm")
+
+
+@dataclass(frozen=True)
+class AttentionLibrary:
+    """The figures of ``attention.toml`` for one generation, units in the names; shares are of 1. ``rule``: how keys are shared out (:mod:`gpusim.tile.attention_split`)."""
+
+    rule: str
+    query_rows: int
+    least_rows: int
+    kv_columns: int
+    blocks_per_sm: int
+    splits_single_heads: int
+    most_shared: int
+    launch_ns: float
+    odd_width_ns: float
+    regroup_ns: float
+    regroup_head_cycles: float
+    start_cycles: float
+    later_start_share: float
+    clock_mhz: float
+    step_cycles: float
+    block_bytes_per_cycle: float
+    head_cycles: float
+    combine_cycles: float
+    combine_rows: float
+    narrow_window_step_cycles: float
+    window_page_keys: int
+    window_early_keys: int
+    dram_share: float
+    l2_rate_share: float
+    l2_share: float
+
+
+#: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are transposed on the way.
+WIDE_HEAD = 128
+
+
+def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
+    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, in order."""
+    if element_bytes >= 2:
+        return ()
+    return ("fp8_cache", "fp8_cache_wide") if head_dim > WIDE_HEAD else ("fp8_cache",)
+
+
+def odd_width(head_dim: int) -> bool:
+    """Whether a head's elements are no power of two."""
+    return head_dim & (head_dim - 1) != 0
+
+
+def framework_known(framework: str) -> str:
+    """``framework``. Raises SpecError where nothing is known of its kernels."""
+    if framework not in FRAMEWORKS:
+        raise SpecError(f"an attention's framework is {framework!r}: known are {', '.join(FRAMEWORKS)}")
+    return framework
+
+
+@functools.cache
+def attention_generations() -> tuple[str, ...]:
+    """Generations whose rows set figures."""
+    return tuple(tomllib.loads(_FILE.read_text(encoding="utf-8")))
+
+
+@functools.cache
+def attention_library_of(
+    generation: str, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
+) -> AttentionLibrary:
+    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says
+    otherwise of ``framework``, and in ``rows`` (:func:`cache_rows`, known of the first framework). Raises SpecError for a generation or a framework of which nothing is known."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    if name not in table:
+        raise SpecError(
+            f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
+        )
+    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
+    own = dict(table[name].get(framework_known(framework), {}))
+    of_each_head = own.pop(EACH_HEAD, {})
+    row |= own
+    for each in rows:
+        row |= of_each_head if each == EACH_HEAD else table[name].get(each, {}) if framework == FRAMEWORKS[0] else {}
+    expected = {each.name for each in fields(AttentionLibrary)}
+    if set(row) != expected:
+        raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    if row["rule"] not in RULES:
+        raise SpecError(f"{_FILE.name}, {name}.rule is {row['rule']!r}: known are {', '.join(RULES)}")
+    for key, value in row.items():
+        if key != "rule" and not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+            raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a number of at least 0")
+    return AttentionLibrary(**row)
+
+
+@dataclass(frozen=True)
+class ContextLibrary:
+    """The figures of ``attention.toml`` for one generation's context kernels, units in the names; shares are of 1."""
+
+    query_rows: int
+    narrow_query_rows: int
+    kv_columns: int
+    blocks_per_sm: int
+    packs_heads: int
+    launch_ns: float
+    start_cycles: float
+    clock_mhz: float
+    rate: float
+    score_cycles: float
+    tail: float
+    kv_passes: float
+    head_passes: float
+    padding_ns: float
+    odd_width_ns: float
+
+
+@functools.cache
+def context_library_of(
+    generation: str, causal: bool = True, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
+) -> ContextLibrary:
+    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with
+    what the table says otherwise of ``framework``, and in ``rows`` (:func:`cache_rows`, known of the first framework). Raises SpecError for a generation or a
+    framework of which nothing is known."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = generation if generation in table else LIKE.get(generation, "")
+    if name not in table:
+        raise SpecError(
+            f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
+        )
+    row = dict(table[name].get("context", {}))
+    of_frameworks = {each: row.pop(each, {}) for each in FRAMEWORKS}
+    row |= of_frameworks[framework_known(framework)]
+    if not causal:
+        row |= table[name].get("encoder", {})
+    for each in rows if framework == FRAMEWORKS[0] else ():
+        row |= table[name].get(f"context_{each}", {})
+    expected = {each.name for each in fields(ContextLibrary)}
+    if set(row) != expected:
+        raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    for key, value in row.items():
+        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+            raise SpecError(f"{_FILE.name}, {name}.context.{key} is {value!r}, not a number of at least 0")
+    return ContextLibrary(**row)

@@ -1,0 +1,155 @@
+"""Whose kernels experts have, and what these cost: by generation, framework and number format.
+
+Mental model: kernels of experts are few families (Triton's, Marlin's, CUTLASS's); what a family costs beside its arithmetic is the same times and shares on every GPU, so that its figures
+stand once; which tile it takes, and what more it goes over, is the framework's. A format or framework without rows has the kernels of the one that it is taken to be like, and says so.
+Table: ``moe.toml``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.attention import FRAMEWORKS
+from gpusim.tile.library import LIKE, RATES, Library, Tile, library_of
+from gpusim.tile.machine import warps_share
+from gpusim.tile.moe_tiles import searched_tile
+
+_FILE = Path(__file__).with_name("moe.toml")
+#: Tables of moe.toml that are no generations.
+_FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
+#: Figures of moe.toml that are not the products'.
+_OWN = (
+    "routing_ns", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
+)  # fmt: skip
+#: Figures in cycles that are times at ``clock_mhz``.
+_TIMES = ("block_start_cycles", "epilogue_cycles")
+_OWN_TIMES = ("empty_block_cycles", "zero_block_cycles")
+_MOST_SHARE = 0.995
+
+
+@dataclass(frozen=True)
+class TileRule:
+    """``tile`` where no bound is exceeded: of tokens, of tokens an expert of this GPU, of its rows (tokens that chose it, of all GPUs' tokens) on average."""
+
+    tile: Tile
+    most_tokens: float = math.inf
+    most_tokens_per_expert: float = math.inf
+    most_rows_per_expert: float = math.inf
+
+    def holds(self, tokens: int, experts: int, top_k: int) -> bool:
+        """For so many tokens, of which ``top_k`` choices each are counted over this GPU's ``experts`` (as vLLM and SGLang count them)."""
+        return (
+            tokens <= self.most_tokens
+            and tokens <= self.most_tokens_per_expert * experts
+            and tokens * top_k <= self.most_rows_per_expert * experts
+        )
+
+
+@dataclass(frozen=True)
+class MoeLibrary:
+    """``kind``: format and framework whose rows these are, as errors are recorded by. ``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, and ``token_ns`` more of it for each
+    token. ``choices``: which rows kernels go over: "own", those of this GPU's experts; "all", those of other GPUs' experts too, which hold zeros; "dispatched", all of the tokens that chose one of this
+    GPU's experts; "clamped", the same, of which those for other GPUs' experts are worked on as this GPU's first expert's. Of "all" and "dispatched" the grid has room for every expert's last tile, needed or not: a block without work takes a place for ``empty_block_cycles``, and ``zero_block_cycles``
+    if its rows are another GPU's. ``element_cycles``: of an SM for each element of a tile's operands where rows that are no multiple of 16 elements make lanes load them one by one
+    (Triton's specialisation of arguments; 0: they never do). ``rule``: of which the first that holds is taken, whatever the shape; without any the tile is chosen as for dense products. ``searched``: 1
+    where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at which cycles of a block's start, its epilogue and blocks without work are counted: they keep their
+    time on others (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and shares of the peak are of theirs. ``tuned_evenly``: 1
+    where the tile is the one that is fastest if all experts have as many rows, as a tuner tries them, whatever they have then."""
+
+    kind: str
+    product: Library
+    routing_ns: float
+    token_ns: float
+    choices: str = "own"
+    empty_block_cycles: float = 0.0
+    zero_block_cycles: float = 0.0
+    element_cycles: float = 0.0
+    rule: tuple[TileRule, ...] = ()
+    searched: int = 0
+    clock_mhz: float = 0.0
+    of_warps: int = 0
+    tuned_evenly: int = 0
+
+    def on(self, spec: GpuSpec) -> MoeLibrary:
+        """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
+        times = spec.clock_hz / 1e6 / self.clock_mhz if self.clock_mhz else 1.0
+        share = warps_share(spec) if self.of_warps else 1.0
+        changed: dict[str, float] = {name: getattr(self.product, name) * times for name in _TIMES}
+        changed |= {name: min(_MOST_SHARE, getattr(self.product, name) * share) for name in RATES}
+        own = {name: getattr(self, name) * times for name in _OWN_TIMES}
+        # What feeds warps is alike where the newer units beside them are not.
+        changed["fed_bytes_per_cycle"] = self.product.fed_bytes_per_cycle if share == 1.0 else 1.0
+        return replace(self, product=replace(self.product, **changed), clock_mhz=0.0, of_warps=0, **own)
+
+    def product_for(self, spec: GpuSpec, tokens: int, experts: int, inside: int, top_k: int = 1) -> Library:
+        """The products' kernels, with the one tile that a search or the rule names."""
+        tile = searched_tile(spec, experts, inside, tokens) if self.searched else None
+        if tile is None:
+            tile = next((each.tile for each in self.rule if each.holds(tokens, experts, top_k)), None)
+        return replace(self.product, tiles=(tile,), split_k_cycles=math.inf) if tile else self.product
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def framework_of(dtype: str, framework: str = "") -> str:
+    """The framework whose kernels experts of a format have where none is named ("")."""
+    followed = _table()[_FOLLOWED]
+    return framework or followed.get(dtype) or followed.get(_table()[_ALIKE].get(dtype, ""), FRAMEWORKS[0])
+
+
+def kind_of(dtype: str, framework: str = "") -> str:
+    """What operator_errors.json calls rows of a format and a framework ("": the one that is followed)."""
+    followed = framework_of(dtype)
+    return f"moe_{dtype}" + f"_{framework}" * (framework not in ("", followed))
+
+
+@functools.cache
+def moe_library_of(generation: str, dtype: str = "bf16", framework: str = "", without: str = "") -> MoeLibrary:
+    """The kernels of experts of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`); ``dtype``: a row of the table; ``framework``: "" for the one that is
+    followed; ``without``: a generation whose rows did not set a family's figures. Raises SpecError for a generation of which nothing is known."""
+    table = _table()
+    generations = sorted(set(table) - {_FOLLOWED, _ALIKE, _FAMILIES})
+    name = generation if generation in generations else LIKE.get(generation, "")
+    while name and name not in generations:
+        name = LIKE.get(name, "")
+    if name not in generations:
+        raise SpecError(
+            f"no kernels of experts are known for generation {generation!r}: known are {', '.join(generations)}"
+        )
+    for known in dict.fromkeys((dtype, table[_ALIKE].get(dtype, "bf16"), "bf16")):
+        for whose in dict.fromkeys((framework_of(known, framework), framework_of(known))):
+            if known in table[name].get(whose, {}):
+                return _library(name, known, whose, without)
+    raise AssertionError(f"{_FILE.name} has no bf16 of {name}")
+
+
+def _library(generation: str, dtype: str, framework: str, without: str) -> MoeLibrary:
+    """Of a row that there is, with what its family says."""
+    table = _table()
+    row = dict(table[generation][framework][dtype])
+    family = row.pop("kernels", "")
+    if family:
+        held_out = f"{family}_without_{without}"
+        row = dict(table[_FAMILIES][held_out if held_out in table[_FAMILIES] else family]) | row
+    own = {key: row.pop(key) for key in _OWN if key in row}
+    rule = tuple(
+        TileRule(
+            most_tokens=each.get("most_tokens", math.inf),
+            most_tokens_per_expert=each.get("most_tokens_per_expert", math.inf),
+            most_rows_per_expert=each.get("most_rows_per_expert", math.inf),
+            tile=Tile(**{key: value for key, value in each.items() if not key.startswith("most_")}),
+        )
+        for each in row.pop("rule", ())
+    )
+    product = replace(library_of(generation, dtype), rule=(), **row)
+    return MoeLibrary(kind_of(dtype, framework), product, rule=rule, **own)

@@ -1,0 +1,103 @@
+"""Experts of every format and framework on GPUs that no row was measured on: bounds of physics, and what carries over from one GPU to another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from gpusim.cli import main
+from gpusim.errors import SpecError
+from gpusim.gpus.load import load_gpu
+from gpusim.tile.machine import tile_machine, warps_share
+from gpusim.tile.moe import MoeOp, project_moe
+from gpusim.tile.moe_library import framework_of, kind_of, moe_library_of
+from gpusim.tile.routing import all_expert_rows, dispatched_tokens
+
+H100, B200, L40S, A100 = (load_gpu(name) for name in ("h100", "b200", "l40s", "a100_80gb"))
+LAYER = {"hidden": 2048, "intermediate": 768, "experts": 64, "top_k": 8, "distribution": "balanced"}
+
+
+@pytest.mark.parametrize("framework", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int4_wo", "mxfp4_wo"])
+@pytest.mark.parametrize("spec", [H100, load_gpu("h200"), B200, load_gpu("b300"), L40S], ids=lambda spec: spec.name)
+def test_no_gpu_is_faster_than_its_bytes_and_its_peak_and_more_tokens_take_no_less(spec, dtype, framework):
+    if "fp4" in dtype and "_wo" not in dtype and spec not in (B200, load_gpu("b300")):
+        pytest.skip("no products of fp4")
+    times = []
+    for tokens in (4, 64, 4096):
+        op = MoeOp(tokens, **LAYER, dtype=dtype, framework=framework)
+        machine, found = tile_machine(spec, op.format.operands), project_moe(spec, op)
+        bytes_seconds = (3 * 2048 * 768 * min(64, 8 * tokens) * op.format.b_bytes - machine.l2_bytes) / (
+            spec.dram.peak_bytes_per_ns * 1e9
+        )
+        assert found.seconds > bytes_seconds
+        assert found.seconds > found.flops / (machine.flops_per_cycle * machine.sm_count * machine.clock_hz)
+        times.append(found.seconds)
+    assert times[0] < times[1] < times[2]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp8", "fp8_block", "int4_wo"])
+@pytest.mark.parametrize("tokens", [16, 8192])
+def test_a_newer_gpu_is_faster_by_no_more_than_its_rates(dtype, tokens):
+    old, new = (project_moe(spec, MoeOp(tokens, **LAYER, dtype=dtype)).seconds for spec in (H100, B200))
+    clocks = B200.clock_hz * B200.sm_count / (H100.clock_hz * H100.sm_count)
+    assert 1.0 < old / new < max(2.0 * clocks, B200.dram.peak_bytes_per_ns / H100.dram.peak_bytes_per_ns)
+
+
+@pytest.mark.parametrize("tokens", [1, 32, 512, 8192])
+def test_four_bits_take_no_longer_than_eight_on_tensor_cores_that_multiply_them(tokens):
+    eight, four = (project_moe(B200, MoeOp(tokens, **LAYER, dtype=name)).seconds for name in ("fp8", "nvfp4"))
+    assert four <= eight * 1.01
+
+
+def test_kernels_of_warps_gain_nothing_from_newer_units():
+    assert warps_share(A100) == 1.0 > warps_share(H100) > warps_share(B200)
+    plain, marlin = (project_moe(H100, MoeOp(16384, **LAYER, dtype=name)).seconds for name in ("bf16", "int4_wo"))
+    assert marlin > 1.2 * plain
+    # With few tokens the weights are all that counts.
+    plain, marlin = (project_moe(H100, MoeOp(32, **LAYER, dtype=name)).seconds for name in ("bf16", "int4_wo"))
+    assert marlin < 0.7 * plain
+
+
+def test_times_of_a_family_are_times_at_any_clock():
+    known = moe_library_of("hopper", "bf16")
+    for spec in (A100, H100):
+        here = known.on(spec)
+        assert here.product.block_start_cycles == pytest.approx(
+            known.product.block_start_cycles * spec.clock_hz / 1e6 / known.clock_mhz
+        )
+        assert here.on(spec) == here
+    assert moe_library_of("ampere", "bf16").product.launch_ns == known.product.launch_ns
+    assert moe_library_of("ampere", "bf16", without="ampere").product != moe_library_of("ampere", "bf16").product
+
+
+def test_a_framework_has_kernels_of_its_own_and_says_so_where_it_has_none():
+    assert framework_of("bf16") == framework_of("bf16", "vllm") == "vllm"
+    assert kind_of("bf16", "vllm") == "moe_bf16" and kind_of("bf16", "trtllm") == "moe_bf16_trtllm"
+    vllm, trtllm = (project_moe(H100, MoeOp(8192, **LAYER, ep=8, framework=name)) for name in ("vllm", "trtllm"))
+    # vLLM's go over the rows of other GPUs' experts too.
+    assert trtllm.seconds < vllm.seconds
+    assert vllm.validated and trtllm.validated
+    borrowed = project_moe(H100, MoeOp(64, **LAYER, dtype="int4_wo", framework="trtllm"))
+    assert not borrowed.validated and "as moe_int4_wo" in borrowed.reason
+    with pytest.raises(SpecError, match="framework is 'jax': known are vllm, sglang, trtllm"):
+        MoeOp(64, **LAYER, framework="jax")
+    asked = ["project", "moe", "64", "--hidden", "2048", "--intermediate", "768", "--experts", "64", "--top-k", "8"]
+    found = CliRunner().invoke(main, [*asked, "--dtype", "fp8", "--format", "json"])
+    assert found.exit_code == 0 and '"framework": "trtllm"' in found.output
+    assert CliRunner().invoke(main, [*asked, "--framework", "jax"]).exit_code == 2
+
+
+def test_tokens_that_come_to_a_gpu_are_those_that_chose_one_of_its_experts():
+    own, _ = all_expert_rows(1024, 64, 8, 4, "balanced")
+    assert dispatched_tokens(1024, 8, 4, "balanced", own) == 1024
+    assert dispatched_tokens(1024, 8, 32, "balanced", own) == 256
+    assert dispatched_tokens(100, 8, 32, "power_law_1.2", (50, 50)) == 75
+    # As many choices as tokens that come, of experts elsewhere too, are this GPU's first expert's in rows that were measured so.
+    op = MoeOp(1024, **LAYER | {"ep": 8}, dtype="int4_wo")
+    known = moe_library_of("ampere", "int4_wo")
+    dispatched, clamped = (project_moe(A100, op, replace(known, choices=name)) for name in ("dispatched", "clamped"))
+    assert clamped.flops == pytest.approx(8 * dispatched.flops)
+    assert clamped.seconds > 2 * dispatched.seconds
