@@ -79,6 +79,8 @@ def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int |
     found["key"] = [zlib.crc32(",".join(map(str, row)).encode()) for row in found[columns].itertuples(index=False)]
     found["size"] = of.size(found)
     found = found[found.us > 0]
+    if "m" in found:  # a product of no rows is none (TensorRT-LLM's of block scales have some)
+        found = found[found.m > 0]
     return (
         found[found.key % 2 == int(final)]
         .sort_values("key")

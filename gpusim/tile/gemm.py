@@ -158,13 +158,13 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     products = max(1, len(shape.group_rows))
     moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
     least_moved_cycles = moved / (machine.dram_bytes_per_cycle * library.dram_share)
-    for tile in library.tiles_for(shape.rows):
+    for tile in _taken(machine, library, shape):
         tile_depth = tile.depth * deeper
         tiles = shape.tiles(tile.rows) * -(-shape.columns // tile.columns)
         work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
         for splits in SPLITS:
             if splits > 1 and (
-                library.rule
+                library.is_ruled(shape.rows)
                 or tiles * splits > 2 * machine.sm_count * tile.blocks
                 or shape.depth // splits < _LEAST_STEPS * tile_depth
             ):
@@ -184,6 +184,22 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             # Where DRAM bounds several choices alike, the one with the least arithmetic is tried first.
             least = max(arithmetic, max(least_moved_cycles, l2_cycles) + joining)
             yield _Choice(least, arithmetic, tile, splits)
+
+
+def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:
+    """The tiles that are tried: of a library that prefers one wave of forced tiles to two of others, these where it comes to that."""
+    tiles = library.tiles_for(shape.rows)
+    forced = tuple(tile for tile in tiles if tile.forced)
+    if not forced:
+        return tiles
+
+    def in_one_wave(tile: Tile) -> bool:
+        return shape.tiles(tile.rows) * -(-shape.columns // tile.columns) <= machine.sm_count * tile.blocks
+
+    others = tuple(tile for tile in tiles if not tile.forced)
+    fitting = tuple(tile for tile in forced if in_one_wave(tile))
+    smaller = any(in_one_wave(tile) for tile in others if fitting and tile.outputs < fitting[0].outputs)
+    return fitting if fitting and not smaller else others
 
 
 def _deeper(shape: GemmShape) -> int:

@@ -70,7 +70,7 @@ RATES = {
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
     ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
-    all of its blocks run at once."""
+    all of its blocks run at once. ``forced``: taken, whatever it takes, where all of its blocks run at once and those of no tile that is not forced do; nowhere else."""
 
     rows: int
     columns: int
@@ -79,6 +79,7 @@ class Tile:
     blocks: int
     step_cycles: float = 0.0
     one_wave: bool = False
+    forced: bool = False
 
     @property
     def outputs(self) -> int:
@@ -89,7 +90,7 @@ class Tile:
 @dataclass(frozen=True)
 class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: (most rows of the result, tile), of which the first
-    that holds is taken; a library with a rule never splits the depth. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
+    that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. Where none holds it chooses from ``tiles`` by the shape."""
 
     generation: str
@@ -113,6 +114,10 @@ class Library:
     convert_rate: float
     ragged_ns: float = 0.0
     rule: tuple[tuple[float, Tile], ...] = ()
+
+    def is_ruled(self, rows: int) -> bool:
+        """Whether the tile of a result of ``rows`` rows follows from them."""
+        return any(rows <= most for most, _ in self.rule)
 
     def tiles_for(self, rows: int) -> tuple[Tile, ...]:
         """From which one is chosen for a result of ``rows`` rows."""

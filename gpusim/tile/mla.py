@@ -25,6 +25,8 @@ VALUE, NOT_ROTATED = 128, 128
 #: Both products of a widened head, as of two equal ones: of 192 and of 128 elements.
 _MEAN_HEAD = (NOT_ROTATED + ROTATED + VALUE) // 2
 _SUM_BYTES = 4.0
+#: Whose rows set the figures over a context: its kernels for contexts serve one token a sequence too.
+_FOLLOWED = "trtllm"
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,23 @@ def project_mla(
     """Time of ``shape`` on ``spec``. ``library``, ``context``: other figures of either phase than the generation's own; ``limit_watts``: another power limit than the board's
     (``inf``: none). Raises SpecError where the GPU has no such products."""
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
-    long = shape.phase == "context" and shape.queries > 1
+    long = shape.phase == "context"
     kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
     band = operator_band(kind, named_kernels(spec), shape.queries if long else shape.kv_bytes)
     if long:
         plain = ContextShape(
-            shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype
+            shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype,
+            framework=_FOLLOWED,
         )  # fmt: skip
         found = project_context(spec, plain, context or mla_context_library_on(spec, shape.kv_dtype), limit_watts)
+        # Whatever the heads, each new token's latent is read and written into the cache.
+        cached = OPERANDS[shape.dtype][0] + OPERANDS[shape.kv_dtype or shape.dtype][0]
+        moved = cached * shape.batch * shape.queries * (LATENT + ROTATED)
+        machine = tile_machine(spec, shape.dtype)
+        seconds = found.seconds + moved / (machine.dram_bytes_per_cycle * machine.clock_hz)
         return replace(
-            found, operator=title, validated=band.validated, reason=band.reason, low_seconds=found.seconds / band.factor,
-            high_seconds=found.seconds * band.factor,
+            found, operator=title, validated=band.validated, reason=band.reason, seconds=seconds, low_seconds=seconds / band.factor,
+            high_seconds=seconds * band.factor, dram_bytes=found.dram_bytes + moved,
         )  # fmt: skip
     multiplied = _multiplied(spec, shape)
     machine = tile_machine(spec, multiplied)

@@ -64,3 +64,19 @@ def test_a_framework_is_named_for_formats_that_it_converts_alone():
 def test_products_in_batches_take_longer_to_launch_where_none_were_measured():
     one = project_gemm_op(B200, GemmOp(16, 512, 128, warm=True)).seconds
     assert project_gemm_op(B200, GemmOp(16, 512, 128, batch=2, warm=True)).seconds > one + 1.5e-6
+
+
+def test_a_forced_tile_is_taken_where_it_alone_fills_one_wave():
+    # 1024 x 4096: 128 tiles of 256 x 128 on 132 SMs, and two waves of 128 x 128; with 5120 columns both need two.
+    blocks, fewer_waves = (
+        project_gemm_op(H100, GemmOp(1024, columns, 8192, "fp8_block")).seconds for columns in (4096, 5120)
+    )
+    assert blocks > 1.1 * fewer_waves
+
+
+def test_a_context_of_latents_moves_each_tokens_latent_whatever_the_heads():
+    one, two = (
+        project_attention_op(A100, AttentionOp("context", 256, 128, 128, heads, 1, 576, kind="mla")).dram_bytes
+        for heads in (1, 2)
+    )
+    assert 2 * one - two == pytest.approx(2 * 2 * 576 * 256 * 128)  # read and written, of 16 bits
