@@ -371,6 +371,16 @@ def operator_errors() -> str:
     return table(head, rows, frozenset({3, 4, 5, 6, 7, 8}))
 
 
+def held_out_operators() -> str:
+    """A row an operator and GPU: errors with figures that its generation's rows did not set, from what tools/other_figures.py recorded."""
+    path = Path(__file__).parents[1] / "gpusim" / "tile" / "other_figures_errors.json"
+    rows = [
+        [each["operator"], f"`{each['gpu']}`", each["figures"], each["shapes"], f"{each['mean_error_percent']:.1f} %", f"{each['signed_percent']:+.1f} %"]
+        for each in json.loads(path.read_text("utf-8"))["errors"]
+    ]  # fmt: skip
+    return table(["operator", "GPU", "figures", "shapes", "mean error", "signed"], rows, frozenset({3, 4, 5}))
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "published series": held_out,
@@ -387,6 +397,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "datasheet errors": datasheet_errors,
     "projection errors": projection_errors,
     "operator errors": operator_errors,
+    "held-out operators": held_out_operators,
     "attention errors": attention_errors,
     "collective errors": collective_errors,
     "model errors": model_errors,
