@@ -22,8 +22,8 @@ from validation.sheet_errors import sheet_errors
 
 from gpusim.gpus.describe import describe_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
-from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.bands import OPERATOR_REGIONS
+from gpusim.tile.library import FRAMEWORKS
 from gpusim.uncertainty.limiters import CLASSES
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"

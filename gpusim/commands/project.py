@@ -14,8 +14,8 @@ from gpusim.commands.project_model import model
 from gpusim.commands.project_operators import attention, moe
 from gpusim.commands.project_replay import durations, replay
 from gpusim.errors import UsageError
-from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.formats import BLOCK_FORMATS, FORMATS
+from gpusim.tile.library import FRAMEWORKS
 
 DTYPES = tuple(name for name in FORMATS if name != "int4")
 UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")

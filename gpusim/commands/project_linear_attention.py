@@ -7,7 +7,8 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
-from gpusim.tile.recurrent import FRAMEWORKS, PHASES
+from gpusim.tile.library import FRAMEWORKS
+from gpusim.tile.recurrent import PHASES
 
 _COUNT = click.IntRange(1, (1 << 31) - 1)
 

@@ -9,7 +9,7 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
 from gpusim.project.plan import ALL_REDUCES, KV_BYTES, LAUNCHES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
-from gpusim.tile.attention import FRAMEWORKS
+from gpusim.tile.library import FRAMEWORKS
 
 _COUNT = click.IntRange(min=1)
 

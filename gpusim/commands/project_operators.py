@@ -7,8 +7,8 @@ import click
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
-from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.formats import FORMATS
+from gpusim.tile.library import FRAMEWORKS
 
 _COUNT = click.IntRange(1, (1 << 31) - 1)
 

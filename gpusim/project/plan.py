@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from gpusim.errors import UsageError
 from gpusim.project.decoder import Decoder
-from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.formats import FORMATS
+from gpusim.tile.library import FRAMEWORKS
 
 PHASES = ("prefill", "decode", "mixed", "request", "train")
 #: Of weights and the products with them -> bytes an element, scales of blocks included.

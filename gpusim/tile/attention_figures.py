@@ -13,15 +13,13 @@ from pathlib import Path
 
 from gpusim.errors import SpecError
 from gpusim.tile.attention_split import RULES
-from gpusim.tile.library import LIKE
+from gpusim.tile.library import FRAMEWORKS, LIKE
 
 _FILE = Path(__file__).with_name("attention.toml")
 #: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
 EACH_HEAD = "each_head"
 #: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and SM).
 EXPONENTIAL_CYCLES = 8
-#: Whose kernels are known: what the table says of a generation is the first one's.
-FRAMEWORKS = ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True)

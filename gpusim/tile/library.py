@@ -24,6 +24,10 @@ _BLACKWELL_OF_WARPS = "blackwell_of_warps"
 LIKE = {"ada": _WARPS, "turing": _WARPS, "volta": _WARPS, _BLACKWELL_OF_WARPS: _WARPS, _TENSOR_MEMORY: _WARP_GROUPS}
 
 
+#: Serving frameworks whose kernels are followed; the first is taken where none is named.
+FRAMEWORKS = ("vllm", "sglang", "trtllm")
+
+
 def newest_kernels(spec: GpuSpec) -> str:
     """The generation whose kernels feed tensor cores as those of ``spec`` are fed: from tensor memory, by warp groups, by warps."""
     if spec.tensor_memory.columns_per_cycle:

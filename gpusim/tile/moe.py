@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.bands import Band, operator_band
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import Library, Tile, kernels_of
+from gpusim.tile.library import FRAMEWORKS, Library, Tile, kernels_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.moe_library import MoeLibrary, kind_of, moe_library_of

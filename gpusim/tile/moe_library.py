@@ -16,8 +16,7 @@ from typing import Any
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import FRAMEWORKS
-from gpusim.tile.library import LIKE, RATES, Library, Tile, library_of
+from gpusim.tile.library import FRAMEWORKS, LIKE, RATES, Library, Tile, library_of
 from gpusim.tile.machine import warps_share
 from gpusim.tile.moe_tiles import searched_tile
 

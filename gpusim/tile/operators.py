@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import FRAMEWORKS, AttentionShape, project_attention
+from gpusim.tile.attention import AttentionShape, project_attention
 from gpusim.tile.attention_context import ContextShape, project_context
+from gpusim.tile.library import FRAMEWORKS
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.mla import MlaShape, project_mla
 from gpusim.tile.moe import MoeOp, project_moe

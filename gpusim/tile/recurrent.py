@@ -17,13 +17,12 @@ from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import operator_band
-from gpusim.tile.library import LIKE, kernels_of
+from gpusim.tile.library import FRAMEWORKS, LIKE, kernels_of
 from gpusim.tile.machine import has_products, tile_machine
 from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("recurrent.toml")
 KINDS, PHASES = ("conv", "delta"), ("generation", "context")
-FRAMEWORKS = ("vllm", "sglang", "trtllm")
 #: Whose figures a generation without its own has.
 _MEASURED = "hopper"
 #: FlashInfer's kernel for prompts, which vLLM takes, is written for Hopper's warp groups (flashinfer, gdn_prefill.py); elsewhere vLLM and SGLang have the same Triton kernels.

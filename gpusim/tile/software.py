@@ -14,9 +14,8 @@ from typing import Any
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.attention import FRAMEWORKS
 from gpusim.tile.described import library_on
-from gpusim.tile.library import Library, has_rows, kernels_of, library_of, named_kernels
+from gpusim.tile.library import FRAMEWORKS, Library, has_rows, kernels_of, library_of, named_kernels
 
 _FILE = Path(__file__).with_name("software.toml")
 #: Rows of formats whose first operand a framework converts by kernels of its own.

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from gpusim.cli import gpusim, run
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
-from gpusim.tile.attention import FRAMEWORKS, AttentionShape, attention_library_of, library_for, project_attention
+from gpusim.tile.attention import AttentionShape, attention_library_of, library_for, project_attention
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
 from gpusim.tile.attention_split import RULES, Keys
 from gpusim.tile.bands import attention_band, context_band
 from gpusim.tile.described_attention import attention_constants_of, described_attention, described_context
+from gpusim.tile.library import FRAMEWORKS
 from gpusim.tile.machine import tile_machine
 
 LENGTHS = st.sampled_from([1, 2, 127, 128, 129, 4096, 131072])

@@ -22,8 +22,9 @@ from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.whole import project_model
+from gpusim.tile.library import FRAMEWORKS
 from gpusim.tile.machine import tile_machine
-from gpusim.tile.recurrent import FRAMEWORKS, RecurrentOp, project_recurrent, recurrent_kernel_of
+from gpusim.tile.recurrent import RecurrentOp, project_recurrent, recurrent_kernel_of
 
 H100 = load_gpu("h100")
 NAME = "qwen3_next_80b_a3b"
