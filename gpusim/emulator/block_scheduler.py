@@ -108,7 +108,7 @@ class BlockScheduler:
 
     def used(self) -> tuple[int, int, int]:
         """Entries of the log that are filled: runs, accesses, scattered rows."""
-        return tuple(self._last.states[0]["used"][: at.SYNCS].tolist())
+        return tuple(self._last.plain["used"][: at.SYNCS].tolist())
 
     def signals_used(self) -> int:
         """Signals of the log."""
@@ -120,13 +120,11 @@ class BlockScheduler:
 
     def _logged_so_far(self) -> tuple[int, ...]:
         """What changes when any warp does anything but poll."""
-        state = self._last.states[0]
-        return (int(state.epoch), *self.used())
+        return (int(self._last.plain["epoch"]), *self.used())
 
     def _polled_by(self, slot: Slot) -> tuple[int, ...]:
         """Rows of ``touched`` for the words that the warps of ``slot`` poll; none where one of them polls several."""
-        state = slot.states[0]
-        words = state.poll_watch[state.poll_loop != 0].tolist()
+        words = slot.plain["poll_watch"][slot.plain["poll_loop"] != 0].tolist()
         return tuple({word % len(self.machine.touched) for word in words}) if words and min(words) >= 0 else ()
 
     def _may_give_up(self, resident: Sequence[Slot]) -> bool:
@@ -138,7 +136,7 @@ class BlockScheduler:
 
     def _sleeps(self, slot: Slot) -> bool:
         """Whether no word that ``slot`` polls has been written since it looked."""
-        if slot.polled_at < 0 or slot.polled_at == int(self._last.states[0].changes):
+        if slot.polled_at < 0 or slot.polled_at == int(self._last.plain["changes"]):
             return slot.polled_at >= 0
         touched = self.machine.touched
         return bool(slot.watched) and all(touched[word] <= slot.polled_at for word in slot.watched)
@@ -337,7 +335,7 @@ class BlockScheduler:
 
     def _step(self, slot: Slot, block: int, end: int) -> tuple[int, int]:
         """Run ``slot`` from ``block`` on, growing the log as needed and possible."""
-        state = slot.states[0]
+        state, plain = slot.states[0], slot.plain
         if slot is not self._last:
             slot.go_on_from(self._last)
             self._last = slot
@@ -345,13 +343,16 @@ class BlockScheduler:
             machine = self.machine
             if machine.registers is not slot.registers:
                 machine = machine._replace(registers=slot.registers)
-            state.pause_end = self._pause_end
+            plain["pause_end"] = self._pause_end
             if len(self._bulks):
-                state.bulks_host, state.bulks_room = self._bulks.ctypes.data, len(self._bulks)
-                state.allocations_host, state.allocations = machine.allocations.ctypes.data, len(machine.allocations)
+                plain["bulks_host"], plain["bulks_room"] = self._bulks.ctypes.data, len(self._bulks)
+                plain["allocations_host"], plain["allocations"] = (
+                    machine.allocations.ctypes.data,
+                    len(machine.allocations),
+                )
             status, block = run_blocks(slot.states, 0, machine, self._base, block, end)
-            if state.executed >= self._pause_end:
-                self._pause(block, int(state.executed))
+            if plain["executed"] >= self._pause_end:
+                self._pause(block, int(plain["executed"]))
             if status == at.PAUSED:
                 continue
             if status == at.HOST_CALL:
@@ -389,7 +390,7 @@ class BlockScheduler:
         while self._cooperative and pending < end:  # all of them may wait for each other
             resident.extend(self._begin(pending, free))
             pending += size
-        opened = int(self._last.states[0].executed)
+        opened = int(self._last.plain["executed"])
         rouse = True  # polling blocks have their turn although nothing that is known to be polled has been written
         while resident:
             moved, slow, ended, polled, skipped = False, False, False, False, False
@@ -397,7 +398,7 @@ class BlockScheduler:
                 if not rouse and self._sleeps(slot):
                     polled = skipped = True
                     continue
-                slot.states[0].slice = length
+                slot.plain["slice"] = length
                 before = self._logged_so_far()
                 while True:
                     status, _ = self._step(slot, slot.block, slot.block + 1)
@@ -416,10 +417,10 @@ class BlockScheduler:
                         slot.cluster.leave(int(slot.states[0].cluster_rank))
                         slot.cluster.release()
                     livelock.progress()
-                elif status == at.PREEMPTED and slot.states[0].only_polled:
+                elif status == at.PREEMPTED and slot.plain["only_polled"]:
                     polled, waits = True, before == self._logged_so_far()
                     moved |= not waits
-                    slot.polled_at = int(slot.states[0].changes) if waits else -1
+                    slot.polled_at = int(slot.plain["changes"]) if waits else -1
                     slot.watched = self._polled_by(slot)
                 elif status == at.PREEMPTED:
                     moved = slow = True
@@ -439,7 +440,7 @@ class BlockScheduler:
                     self._fail(stuck_cluster[0], at.DEADLOCK)
                     return pending
                 # Blocks of a cluster wait for each other, not for later ones, unless that goes on for long.
-                patient = moved and int(self._last.states[0].executed) - opened < alone * len(resident)
+                patient = moved and int(self._last.plain["executed"]) - opened < alone * len(resident)
                 slow, polled = slow and not patient, polled and not patient
             rouse = not moved and not rouse
             if rouse and skipped and resident:
@@ -449,7 +450,7 @@ class BlockScheduler:
             hopeless = polled and not moved and not skipped
             giving_up = hopeless and self._may_give_up(resident)
             for slot in resident:
-                slot.states[0].impatient = giving_up
+                slot.plain["impatient"] = giving_up
             pending = self._order.past_taken(pending, end)
             stuck = (slow or giving_up) and not ended and livelock.reached(resident, self.machine.allocations)
             if pending < end and resident and ((slow or polled) and not crowded or not moved or stuck):
@@ -457,7 +458,7 @@ class BlockScheduler:
                 for _ in range(min(len(resident), end - pending) // size if polled and not slow else 1):
                     resident.extend(self._begin(pending, free))
                     pending += size
-                opened = int(self._last.states[0].executed)
+                opened = int(self._last.plain["executed"])
                 livelock.progress()
             elif giving_up and not stuck:
                 rouse = True
