@@ -130,7 +130,8 @@ def simulate(
         write_timeline(result, timeline)
     if save is not None:
         save_result(result_document(result, least, explanation), save)
-    advice = None if why or sample or form in ("json", "csv") else quick_advice(timed, result, warm=before)
+    read = form not in ("json", "csv")
+    advice = quick_advice(timed, result, warm=before) if read and not why and not sample else None
     text = simulation_text(
         result,
         form,
@@ -139,7 +140,7 @@ def simulate(
         explanation=explanation,
         advice=advice,
         details=details,
-        power=over_the_boards_limit(result) if power_limit_watts is None else "",
+        power=over_the_boards_limit(result) if read and power_limit_watts is None else "",
     )
     with open_output(output) as write:
         write(text)

@@ -14,7 +14,6 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_figures import (
     EACH_HEAD,
-    FRAMEWORKS,
     AttentionLibrary,
     attention_library_of,
     cache_rows,
@@ -24,7 +23,7 @@ from gpusim.tile.attention_figures import (
 from gpusim.tile.attention_split import RULES, Keys, takes_xqa
 from gpusim.tile.bands import attention_band
 from gpusim.tile.described_attention import described_attention, is_described
-from gpusim.tile.library import kernels_of, library_of
+from gpusim.tile.library import FRAMEWORKS, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 

@@ -18,7 +18,6 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
 from gpusim.tile.attention_figures import (
     EXPONENTIAL_CYCLES,
-    FRAMEWORKS,
     WIDE_HEAD,
     ContextLibrary,
     cache_rows,
@@ -28,7 +27,7 @@ from gpusim.tile.attention_figures import (
 )
 from gpusim.tile.bands import context_band, operator_band
 from gpusim.tile.described_attention import described_context, is_described
-from gpusim.tile.library import kernels_of
+from gpusim.tile.library import FRAMEWORKS, kernels_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 

@@ -156,10 +156,9 @@ def project_recurrent(
     l2_cycles = passed_bytes / (machine.l2_bytes_per_cycle * used.l2_rate_share)
     dram_cycles = dram_bytes / (machine.dram_bytes_per_cycle * used.dram_share)
     # Blocks that stay run their chains beside each other's traffic; of short ones, and of kernels one after the other, the first chain comes before the rest.
-    before = 0.0 if waves * chain and not used.parallel and used.launches == 1 else chain
-    start = used.start_cycles + before
+    start = used.start_cycles + (chain if used.parallel or used.launches > 1 else 0.0)
     bounds = {
-        "latency": start - before + waves * chain,
+        "latency": used.start_cycles + waves * chain,
         "issue": start + work,
         "L2": start + l2_cycles,
         "DRAM": start + dram_cycles,
