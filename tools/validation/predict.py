@@ -205,20 +205,28 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
     if first == second:
         result = runner.run(timed.grid)
         return _prediction(runner, result, result.time_us, "the whole launch")
+    launch = whole.launch.start_cycles + whole.launch.end_cycles
+    depth = timed.depth
+
+    def work_cycles(part: tuple[int, ...], spec: GpuSpec) -> tuple[float, Result]:
+        """Cycles of ``part`` to the whole depth, without the launch, and the longer of the two runs."""
+        short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
+        of_depth = (long.cycles - short.cycles) / (second - first)
+        return long.cycles - launch + of_depth * (depth - second), long
+
+    if blocks <= whole.sm_count:  # a block an SM at most: all of them run
+        total, long = work_cycles(timed.grid, whole)
+        part = f"all blocks, depths {first} and {second} of {depth}"
+        return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
     cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
     sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
     spec = cut_down(whole, sms)
-    launch = whole.launch.start_cycles + whole.launch.end_cycles
-
-    depth = timed.depth
 
     def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
         """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
         part = _part(timed.grid, waves * resident * sms)
-        short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
-        of_depth = (long.cycles - short.cycles) / (second - first)
-        run_waves = math.prod(part) / (resident * sms)
-        return (long.cycles - launch + of_depth * (depth - second)) / run_waves, long
+        cycles, long = work_cycles(part, spec)
+        return cycles / (math.prod(part) / (resident * sms)), long
 
     cycles, long = wave_cycles(per_sm, WAVES)
     waves = blocks / (per_sm * whole.sm_count)
