@@ -30,7 +30,13 @@ steps(const half *__restrict__ a, const half *__restrict__ b, float *__restrict_
 {
     constexpr int ACROSS = TILE / WARP_COLUMNS, THREADS = TILE / WARP_ROWS * ACROSS * 32, DOWN = WARP_ROWS / 16, RIGHT = WARP_COLUMNS / 8;
     constexpr int A_PIECES = SLAB / 8, B_PIECES = TILE / 8;
-    __shared__ __align__(16) half of_a[STAGES][TILE * SLAB], of_b[STAGES][SLAB * TILE];
+    __shared__ __align__(16) half shared[STAGES * 2 * TILE * SLAB];
+    half *of_a[STAGES], *of_b[STAGES];
+#pragma unroll
+    for (int stage = 0; stage < STAGES; ++stage) {
+        of_a[stage] = shared + stage * 2 * TILE * SLAB;
+        of_b[stage] = of_a[stage] + TILE * SLAB;
+    }
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, down = warp / ACROSS * WARP_ROWS, right = warp % ACROSS * WARP_COLUMNS;
     const int row = blockIdx.y * TILE, column = blockIdx.x * TILE, slabs = depth / SLAB;
     float sums[DOWN][RIGHT][4] = {};
