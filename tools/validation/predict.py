@@ -45,7 +45,7 @@ LEAST_SMS = 2
 WAVES, FEW_WAVES = 2, 8
 #: A flush writes this many times L2's size, by so many blocks an SM of so many threads.
 FLUSH_SHARE, FLUSH_BLOCKS, FLUSH_THREADS = 1.5, 4, 512
-FLUSHED = "flushed"
+FLUSHED, WARM = "flushed", "warm"
 #: The depth of one block, whose instructions are counted first; the two depths that a product is run to: less is not steady yet (with 32 and 64
 #: the vectorised product came out 15 % shorter). A product may cost so many budgets, and needs so many SMs to share what they load.
 LEAST_DEPTH, DEPTHS = 32, (128, 384)
@@ -94,6 +94,7 @@ def predict(
     if reduce == "sms":
         return _by_sms(runner, budget)
     if reduce == "depth":
+        runner.warm = cache == WARM and runner.fits_in_l2()
         return _by_depth(runner, budget)
     if reduce == "blocks":
         return _by_blocks(runner, budget, cache == FLUSHED)
@@ -118,7 +119,7 @@ class _Runner:
     """Captures and simulates parts of one launch, in one device memory."""
 
     def __init__(self, timed: Timed, spec: GpuSpec) -> None:
-        self.timed, self.spec = timed, spec
+        self.timed, self.spec, self.warm = timed, spec, False
         self.memory = DeviceMemory()
         self.arguments = {None: timed.arguments(None)}
         self.first = self.capture(tuple(1 for _ in timed.grid), LEAST_DEPTH if timed.depth else None)
@@ -134,8 +135,10 @@ class _Runner:
     def run(
         self, grid: tuple[int, ...], depth: int | None = None, spec: GpuSpec | None = None, sample: bool = False
     ) -> Result:
-        """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself)."""
+        """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself); behind itself where the launch is measured warm."""
         trace = self.capture(grid, depth)
+        if self.warm:
+            return _last_alone(gpusim.simulate([trace, trace], gpu=spec or self.spec, code=[self.first], sample=sample))
         return gpusim.simulate(trace, gpu=spec or self.spec, code=self.first, sample=sample)
 
     def run_whole(self, flushed: bool) -> tuple[Result, LaunchResult]:
@@ -152,9 +155,12 @@ class _Runner:
         args = (buffer, np.int32(len(buffer)))
         flush = gpusim.capture(FLUSH, (blocks,), (FLUSH_THREADS,), args, gpu=self.spec, memory=self.memory)
         both = gpusim.simulate([flush, trace], gpu=self.spec, code=[self.first], sample=True)
-        last = both.launches[-1]
-        alone = replace(both, cycles=last.cycles, counters=last.counters, stalls=last.stalls, launches=(last,))
-        return alone, last
+        return _last_alone(both), both.launches[-1]
+
+    def fits_in_l2(self) -> bool:
+        """Whether what a launch reads and writes can stay there for the next one."""
+        arrays = [each for each in self.arguments[None] if isinstance(each, np.ndarray)]
+        return sum(each.nbytes for each in arrays) <= self.spec.l2.total_bytes
 
     def occupancy(self) -> Occupancy:
         return occupancy(replace(self.first.launch, grid=_three(self.timed.grid)), self.spec)
@@ -162,6 +168,12 @@ class _Runner:
     @staticmethod
     def count(trace: Trace) -> float:
         return float(sum(chunk.warp_instructions for chunk in trace.chunk_list))
+
+
+def _last_alone(result: Result) -> Result:
+    """The last launch of several, as if it were all."""
+    last = result.launches[-1]
+    return replace(result, cycles=last.cycles, counters=last.counters, stalls=last.stalls, launches=(last,))
 
 
 def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
@@ -253,20 +265,28 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
     if first == second:
         result = runner.run(timed.grid)
         return _prediction(runner, result, result.time_us, "the whole launch")
+    launch = whole.launch.start_cycles + whole.launch.end_cycles
+    depth = timed.depth
+
+    def work_cycles(part: tuple[int, ...], spec: GpuSpec) -> tuple[float, Result]:
+        """Cycles of ``part`` to the whole depth, without the launch, and the longer of the two runs."""
+        short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
+        of_depth = (long.cycles - short.cycles) / (second - first)
+        return long.cycles - launch + of_depth * (depth - second), long
+
+    if blocks <= whole.sm_count:  # a block an SM at most: all of them run
+        total, long = work_cycles(timed.grid, whole)
+        part = f"all blocks, depths {first} and {second} of {depth}"
+        return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
     cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
     sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
     spec = cut_down(whole, sms)
-    launch = whole.launch.start_cycles + whole.launch.end_cycles
-
-    depth = timed.depth
 
     def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
         """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
         part = _part(timed.grid, waves * resident * sms)
-        short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
-        of_depth = (long.cycles - short.cycles) / (second - first)
-        run_waves = math.prod(part) / (resident * sms)
-        return (long.cycles - launch + of_depth * (depth - second)) / run_waves, long
+        cycles, long = work_cycles(part, spec)
+        return cycles / (math.prod(part) / (resident * sms)), long
 
     cycles, long = wave_cycles(per_sm, WAVES)
     waves = blocks / (per_sm * whole.sm_count)

@@ -88,6 +88,58 @@ def sgemm_ladder(row: Row, checkout: Path | None = None) -> Timed:
     return Timed(kernel, grid, block, arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=step)
 
 
+#: Rung of the ladder of tensor-core products -> entry, rows and columns of a block's tile, whether B lies transposed.
+_TENSOR_RUNGS = {
+    "1.0": ("naive<1>", 32, False),
+    "1.1": ("naive<2>", 64, False),
+    "2.0": ("permuted<false>", 64, True),
+    "2.1": ("permuted<true>", 64, True),
+    "3.0": ("staged<2>", 64, True),
+    "3.1": ("staged<4>", 128, True),
+}
+
+
+def mma_ladder(row: Row, checkout: Path | None = None) -> Timed:
+    """A rung of the ladder of square products in half precision with single-precision sums."""
+    entry, tile, _ = _TENSOR_RUNGS[str(row["rung"])]
+    size = int(row["size"])
+
+    def arguments(depth: int | None) -> tuple:
+        a, b = (np.zeros((size, size), np.float16) for _ in range(2))
+        return a, b, np.zeros((size, size), np.float32), size, size if depth is None else depth
+
+    kernel = CudaKernel(HERE / "mma_ladder.cu", entry)
+    grid = (size // tile, size // tile)
+    return Timed(kernel, grid, (16, 16), arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=32)
+
+
+#: Step of the ablation of tensor-core products -> rows and columns of a warp's tile, slabs in shared memory, vectors of 16 bytes, exchanged pieces.
+_STEPS = {
+    "base": (32, 32, 1, False, False),
+    "swizzle": (32, 32, 1, False, True),
+    "vectors": (32, 32, 1, True, True),
+    "pipeline": (32, 32, 2, True, True),
+    "warp tile": (64, 64, 2, True, True),
+}
+_STEP_TILE, _STEP_SLAB = 128, 32
+
+
+def mma_steps(row: Row, checkout: Path | None = None) -> Timed:
+    """A step of the ablation of a square product in half precision with single-precision sums."""
+    rows, columns, stages, vectors, exchanged = _STEPS[str(row["step"])]
+    size = int(row["size"])
+
+    def arguments(depth: int | None) -> tuple:
+        a, b = (np.zeros((size, size), np.float16) for _ in range(2))
+        return a, b, np.zeros((size, size), np.float32), size, size if depth is None else depth
+
+    flags = ", ".join("true" if each else "false" for each in (vectors, exchanged))
+    kernel = CudaKernel(HERE / "mma_steps.cu", f"steps<{rows}, {columns}, {stages}, {flags}>")
+    grid = (size // _STEP_TILE, size // _STEP_TILE)
+    threads = (_STEP_TILE // rows) * (_STEP_TILE // columns) * 32
+    return Timed(kernel, grid, (threads,), arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=_STEP_SLAB)
+
+
 def _warps_of_a_row(block: int) -> int:
     """As the library sets them: more for longer rows."""
     return 32 if block >= 32768 else 16 if block >= 8192 else 8 if block >= 2048 else 4
@@ -167,6 +219,8 @@ def cast_of_b(case: Case) -> Timed:
 FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     "convolution": convolution,
     "sgemm_ladder": sgemm_ladder,
+    "mma_ladder": mma_ladder,
+    "mma_steps": mma_steps,
     "triton_rows": triton_rows,
     "scaled_products": scaled_products,
     **MEMORY_FAMILIES,
