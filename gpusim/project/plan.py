@@ -55,7 +55,8 @@ class Plan:
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
-    if not said otherwise); ``framework``: whose kernels attention has; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`)."""
+    if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
+    ``moe.toml`` has it); ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`)."""
 
     phase: str
     batch: int = 1
@@ -76,7 +77,7 @@ class Plan:
     all_reduce: str = "custom"
     experts_dtype: str = ""
     page_tokens: int = 16
-    framework: str = FRAMEWORKS[0]
+    framework: str = ""
     launch: str = "default"
 
     def __post_init__(self) -> None:
@@ -92,12 +93,14 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
-            ("framework", FRAMEWORKS),
+            ("framework", ("", *FRAMEWORKS)),
             ("all_reduce", ALL_REDUCES),
             ("launch", LAUNCHES),
         ):
             if getattr(self, name) not in known:
-                raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")
+                raise UsageError(
+                    f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(filter(None, known))}"
+                )
         if self.zero not in (0, 1):
             raise UsageError(f"a plan's zero is {self.zero}: stages 0 and 1 are projected")
         if self.batch % self.data_parallel:
@@ -138,6 +141,11 @@ class Plan:
     def of_experts(self) -> str:
         """The number format of experts' weights."""
         return self.experts_dtype or self.dtype
+
+    @property
+    def served_by(self) -> str:
+        """The framework whose attention kernels and ways to launch are taken."""
+        return self.framework or FRAMEWORKS[0]
 
     @property
     def gpus(self) -> int:
