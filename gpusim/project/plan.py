@@ -180,9 +180,9 @@ class Plan:
         for given, option in ((self.expert_parallel > 1, "--ep"), (self.experts_dtype, "--experts-dtype")):
             if given and config.experts is None:
                 raise UsageError(f"{config.name} has no experts: leave out {option}")
-        if config.experts is not None and config.experts.routed % self.expert_parallel:
+        if config.experts is not None and config.experts.routed < self.expert_parallel:
             raise UsageError(
-                f"{config.name}: {config.experts.routed} experts cannot be shared evenly by {self.expert_parallel} GPUs (expert parallel)"
+                f"{config.name}: {config.experts.routed} experts cannot be shared out over {self.expert_parallel} GPUs (expert parallel): give --ep {config.experts.routed} at most"
             )
 
     @property
