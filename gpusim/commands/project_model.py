@@ -141,9 +141,7 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--framework",
     type=click.Choice(FRAMEWORKS),
-    default=FRAMEWORKS[0],
-    show_default=True,
-    help="Whose attention kernels; not those of latent attention.",
+    help="Whose kernels attention (but latent attention) and experts have; default: vllm's, and of experts those that are followed for their format.",
 )
 @click.option(
     "--launch",

@@ -55,9 +55,10 @@ class Plan:
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
-    if not said otherwise); ``framework``: whose kernels attention has; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or
-    mixed step works on, where sequences differ: (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve"
-    ``batch`` is how many sequences are in progress at once at most."""
+    if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
+    ``moe.toml`` has it); ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
+    (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences are in progress at
+    once at most."""
 
     phase: str
     batch: int = 1
@@ -78,7 +79,7 @@ class Plan:
     all_reduce: str = "custom"
     experts_dtype: str = ""
     page_tokens: int = 16
-    framework: str = FRAMEWORKS[0]
+    framework: str = ""
     launch: str = "default"
     groups: tuple[tuple[int, int, int], ...] = ()
 
@@ -95,12 +96,14 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
-            ("framework", FRAMEWORKS),
+            ("framework", ("", *FRAMEWORKS)),
             ("all_reduce", ALL_REDUCES),
             ("launch", LAUNCHES),
         ):
             if getattr(self, name) not in known:
-                raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")
+                raise UsageError(
+                    f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(filter(None, known))}"
+                )
         if self.zero not in (0, 1):
             raise UsageError(f"a plan's zero is {self.zero}: stages 0 and 1 are projected")
         if self.batch % self.data_parallel:
@@ -143,6 +146,11 @@ class Plan:
         return self.experts_dtype or self.dtype
 
     @property
+    def served_by(self) -> str:
+        """The framework whose attention kernels and ways to launch are taken."""
+        return self.framework or FRAMEWORKS[0]
+
+    @property
     def gpus(self) -> int:
         """All of them."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
@@ -175,9 +183,9 @@ class Plan:
         for given, option in ((self.expert_parallel > 1, "--ep"), (self.experts_dtype, "--experts-dtype")):
             if given and config.experts is None:
                 raise UsageError(f"{config.name} has no experts: leave out {option}")
-        if config.experts is not None and config.experts.routed % self.expert_parallel:
+        if config.experts is not None and config.experts.routed < self.expert_parallel:
             raise UsageError(
-                f"{config.name}: {config.experts.routed} experts cannot be shared evenly by {self.expert_parallel} GPUs (expert parallel)"
+                f"{config.name}: {config.experts.routed} experts cannot be shared out over {self.expert_parallel} GPUs (expert parallel): give --ep {config.experts.routed} at most"
             )
 
     @property

@@ -53,9 +53,9 @@ class Server:
 def server_of(
     config: Decoder, plan: Plan, gpu: str, capacity_bytes: float, tokens: int | None = None, memory_share: float | None = None,
 ) -> Server:  # fmt: skip
-    """As ``plan.framework`` sets itself up on GPUs called ``gpu`` of ``capacity_bytes`` for prompts of ``plan.sequence`` and answers of ``plan.output`` tokens, ``plan.batch`` of
+    """As the plan's framework sets itself up on GPUs called ``gpu`` of ``capacity_bytes`` for prompts of ``plan.sequence`` and answers of ``plan.output`` tokens, ``plan.batch`` of
     them in progress at most unless that is :data:`AS_MANY_AS_FIT`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of :data:`MEMORY_SHARE`'s. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
-    framework = plan.framework
+    framework = plan.served_by
     share = MEMORY_SHARE[framework] if memory_share is None else memory_share
     own = replace(
         plan,
@@ -109,7 +109,7 @@ def server_of(
 def _reserved(own: Plan, plan: Plan) -> Plan:
     """The plan of one sequence with the tokens that it is reckoned to hold: TensorRT-LLM keeps room for a sequence's end (its scheduler's policy guaranteed_no_evict), the others give pages out as they fill,
     so that sequences at all stages of their answers hold half of it."""
-    if plan.framework == "trtllm":
+    if plan.served_by == "trtllm":
         return own
     return replace(own, sequence=plan.sequence + -(-plan.output // 2))
 

@@ -56,7 +56,7 @@ def _serving(found: ServingProjection) -> list[tuple[str, str]]:
 def _load(found: Projected) -> str:
     plan = first_of(found).plan
     if isinstance(found, ServingProjection):
-        return f"{found.requests:,} requests that wait at once, {found.plan.sequence} tokens each, {found.plan.output} tokens generated each, {plan.framework}'s scheduler"
+        return f"{found.requests:,} requests that wait at once, {found.plan.sequence} tokens each, {found.plan.output} tokens generated each, {plan.served_by}'s scheduler"
     output = f", {plan.output} tokens generated each" if isinstance(found, RequestProjection) else ""
     keys = {"decode": "in the cache of each", "mixed": "in the cache of each"}.get(plan.phase, "each")
     return f"{'request' if output else plan.phase} of {plan.batch} sequence{'s' * (plan.batch > 1)}, {plan.sequence} tokens {keys}{output}"
