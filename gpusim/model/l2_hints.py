@@ -45,7 +45,7 @@ _MERGE_WIDTH, _SIGNAL_WIDTH = MERGE_TABLE.row_width, SIGNAL_TABLE.row_width
 #: How many events ahead the rows that they will read are asked for.
 AHEAD = 8
 #: The same in ticks, for nodes of the L2's own events, for what these read, and for who waits for that.
-_NODES_AHEAD, _SETS_AHEAD, _WAITERS_AHEAD = 224, 128, 64
+_NODES_AHEAD, _SETS_AHEAD, _REQUESTERS_AHEAD = 224, 128, 64
 #: So many ticks are looked at at a time, which one word of marks stands for.
 _STEP_TICKS = 32
 #: Behind a time without events nothing is asked for that has been there for long.
@@ -150,7 +150,10 @@ def hint_events(p: L2Rates, s: L2State, time: int, hinted: int) -> int:
         while coming:
             _hint_node(p, s, np.int64(s.wheel[first + lowest(coming)]))
             coming &= coming - 1
-        coming, first = marks_of(s.marks, hinted + _WAITERS_AHEAD), place_at(hinted + _WAITERS_AHEAD) & -_STEP_TICKS
+        coming, first = (
+            marks_of(s.marks, hinted + _REQUESTERS_AHEAD),
+            place_at(hinted + _REQUESTERS_AHEAD) & -_STEP_TICKS,
+        )
         while coming:
             _hint_last(p, s, np.int64(s.wheel[first + lowest(coming)]))
             coming &= coming - 1
