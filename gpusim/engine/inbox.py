@@ -27,12 +27,20 @@ PLACE_BITS = 22
 PLACES = (1 << PLACE_BITS) - 1
 
 
-@compiled
+@inlined
+def _field_of(rows, i, fields, k):
+    """Field ``k`` of row ``i``."""
+    return rows[i, fields[k, 0]] >> fields[k, 1] & ((1 << fields[k, 2]) - 1)
+
+
+@inlined
 def _rank_of(rows, i, fields):
-    """The rank of row ``i``: the fields (word, shift, bits) one behind the other, most significant first."""
-    rank = 0
-    for k in range(fields.shape[0]):
-        rank = rank << fields[k, 2] | rows[i, fields[k, 0]] >> fields[k, 1] & ((1 << fields[k, 2]) - 1)
+    """The rank of row ``i``: the fields (word, shift, bits) one behind the other, most significant first. One or two fields without a loop."""
+    rank = _field_of(rows, i, fields, 0)
+    if fields.shape[0] > 1:
+        rank = rank << fields[1, 2] | _field_of(rows, i, fields, 1)
+        for k in range(2, fields.shape[0]):
+            rank = rank << fields[k, 2] | _field_of(rows, i, fields, k)
     return rank
 
 
@@ -107,19 +115,28 @@ def sort_keyed(rows, n, out, fields, keys, counts):
         start = 1 - start
         shift += digit_bits
     order = keys[start]
-    for i in range(1, n):  # runs of equal times are short and mostly in order of rank
+    before = -1  # the rank of the one before, where it is known: most of a run come in order of rank
+    for i in range(1, n):
         key = order[i]
         time = key >> PLACE_BITS
+        if order[i - 1] >> PLACE_BITS < time:
+            before = -1
+            continue
+        rank = _rank_of(rows, key & PLACES, fields)
+        if before < 0 and order[i - 1] >> PLACE_BITS == time:
+            before = _rank_of(rows, order[i - 1] & PLACES, fields)
+        if order[i - 1] >> PLACE_BITS == time and before < rank:
+            before = rank
+            continue
         hole = i
-        if order[i - 1] >> PLACE_BITS >= time:
-            rank = _rank_of(rows, key & PLACES, fields)
-            while hole and order[hole - 1] >> PLACE_BITS >= time:
-                other = order[hole - 1]
-                if other >> PLACE_BITS == time and _rank_of(rows, other & PLACES, fields) < rank:
-                    break
-                order[hole] = other
-                hole -= 1
-            order[hole] = key
+        while hole and order[hole - 1] >> PLACE_BITS >= time:
+            other = order[hole - 1]
+            if other >> PLACE_BITS == time and _rank_of(rows, other & PLACES, fields) < rank:
+                break
+            order[hole] = other
+            hole -= 1
+        order[hole] = key
+        before = -1
     for i in range(n):
         _copy(out, i, rows, order[i] & PLACES)
 

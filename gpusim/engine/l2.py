@@ -96,7 +96,7 @@ class L2Part:
             places=l2_state.PLACE_TABLE.zeros(FIRST_NODES),
             merged=MERGE_TABLE.zeros(max(1, rates.gpcs * l2_state.MERGE_ROWS * rates.merges)),
             wheel=line_aligned((WHEEL_TICKS,), np.dtype(np.int32)),
-            marks=line_aligned((MARK_WORDS,), np.dtype(np.int64)),
+            marks=line_aligned((MARK_WORDS,), np.dtype(np.uint32)),
             heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),

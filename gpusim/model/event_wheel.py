@@ -6,7 +6,8 @@ are set. So an event costs the same however many wait, and what comes up next st
 What lies further ahead than the wheel reaches waits in a heap (:mod:`gpusim.model.event_heap`). Such an event was born before any in the wheel that comes up at the
 same tick, since time only goes on, and has its turn first. Nodes of a tick are turned round when it comes; those that are born at that tick follow.
 
-``wheel`` int32[WHEEL_TICKS] 1 + node, 0: none; ``marks`` int64[MARK_WORDS], 32 places a word, behind them 32 words a word.
+``wheel`` int32[WHEEL_TICKS]: a node, where its place is marked; ``marks`` uint32[MARK_WORDS], 32 places a word, behind them 32 words a word. Whether a place holds
+anything is asked of the marks, which the host's near cache holds, and not of the wheel, which it does not.
 """
 
 from __future__ import annotations
@@ -31,21 +32,29 @@ def place_at(tick: int) -> int:
 
 
 @inlined
+def is_marked(marks: np.ndarray, place: int) -> bool:
+    """Whether a place holds something."""
+    return np.int64(marks[place >> _WORD_BITS]) >> (place & _WORD) & 1 != 0
+
+
+@inlined
 def mark(marks: np.ndarray, place: int) -> None:
     """Note that a place holds something."""
     word = place >> _WORD_BITS
-    marks[word] |= 1 << (place & _WORD)
-    marks[_WORDS + (word >> _WORD_BITS)] |= 1 << (word & _WORD)
+    marks[word] = np.int64(marks[word]) | 1 << (place & _WORD)
+    words = _WORDS + (word >> _WORD_BITS)
+    marks[words] = np.int64(marks[words]) | 1 << (word & _WORD)
 
 
 @inlined
 def unmark(marks: np.ndarray, place: int) -> None:
     """Note that it holds nothing."""
     word = place >> _WORD_BITS
-    left = marks[word] & ~(1 << (place & _WORD))
+    left = np.int64(marks[word]) & ~(1 << (place & _WORD))
     marks[word] = left
     if left == 0:
-        marks[_WORDS + (word >> _WORD_BITS)] &= ~(1 << (word & _WORD))
+        words = _WORDS + (word >> _WORD_BITS)
+        marks[words] = np.int64(marks[words]) & ~(1 << (word & _WORD))
 
 
 @inlined
@@ -53,19 +62,19 @@ def next_marked(marks: np.ndarray, tick: int) -> int:
     """The first tick from ``tick`` on whose place holds something; some place does."""
     place = place_at(tick)
     word = place >> _WORD_BITS
-    ahead = marks[word] >> (place & _WORD)
+    ahead = np.int64(marks[word]) >> (place & _WORD)
     if ahead:
         return tick + lowest(ahead)
     word += 1
     while True:
-        words = marks[_WORDS + ((word & (_WORDS - 1)) >> _WORD_BITS)] >> (word & _WORD)
+        words = np.int64(marks[_WORDS + ((word & (_WORDS - 1)) >> _WORD_BITS)]) >> (word & _WORD)
         if words:
             word += lowest(words)
-            return tick - place + (word << _WORD_BITS) + lowest(marks[word & (_WORDS - 1)])
+            return tick - place + (word << _WORD_BITS) + lowest(np.int64(marks[word & (_WORDS - 1)]))
         word = (word | _WORD) + 1
 
 
 @inlined
 def marks_of(marks: np.ndarray, tick: int) -> int:
     """The marks of the 32 ticks, beginning with a multiple of 32, in which ``tick`` lies."""
-    return marks[place_at(tick) >> _WORD_BITS]
+    return np.int64(marks[place_at(tick) >> _WORD_BITS])

@@ -356,7 +356,7 @@ def fill(p: L2Rates, s: L2State, time: int, slot: int, sectors: int) -> None:
 def _accept(p: L2Rates, s: L2State, time: int, request: np.void, place: np.ndarray) -> int:
     """A request from an SM at its near slice's input: its node if it may begin, -1 if its page is looked up first."""
     node = admit(s, request, place)
-    if page_known(p, s, node):
+    if page_known(p, s, node, place):
         return node
     s.nodes[node, STAGE] = TRANSLATED
     schedule(s, time + p.tlb_miss, node)

@@ -17,9 +17,12 @@ from gpusim.model.l2_state import (
     HOME,
     MERGED,
     NEAR_FILL,
+    NEXT,
     NODE_TABLE,
+    P_HOME,
     P_MERGED,
     P_NEAR,
+    P_PAGES,
     P_SET,
     PLACE_TABLE,
     SERVERS,
@@ -32,15 +35,19 @@ from gpusim.model.l2_state import (
     first_slot,
 )
 from gpusim.model.l2_tags import HELD, STAMP, WAITER
+from gpusim.model.messages import READ, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.trace_tables import SIGNAL_TABLE
+from gpusim.model.whole_division import remainder
 
 _NODE_WIDTH, _PLACE_WIDTH = NODE_TABLE.row_width, PLACE_TABLE.row_width
 _MERGE_WIDTH, _SIGNAL_WIDTH = MERGE_TABLE.row_width, SIGNAL_TABLE.row_width
 #: How many events ahead the rows that they will read are asked for.
 AHEAD = 8
-#: The same in ticks, for nodes of the L2's own events and for what these read; looked at so many ticks at a time, the length of the wheel's marks.
-_NODES_AHEAD, _SETS_AHEAD, _STEP_TICKS = 192, 96, 32
+#: The same in ticks, for nodes of the L2's own events, for what these read, and for who waits for that.
+_NODES_AHEAD, _SETS_AHEAD, _REQUESTERS_AHEAD = 224, 128, 64
+#: So many ticks are looked at at a time, which one word of marks stands for.
+_STEP_TICKS = 32
 #: Behind a time without events nothing is asked for that has been there for long.
 _LONGEST_TICKS = 256
 
@@ -56,11 +63,29 @@ def _hint_set(s: L2State, first: int, ways: int) -> None:
 
 
 @inlined
+def _hint_copies(p: L2Rates, s: L2State, home: int, row: int) -> None:
+    """Ask for the lines of the sets in which copies of what is written at slice ``home`` may be."""
+    local = remainder(home, p.slices_per_partition)
+    for partition in range(p.partitions):
+        mirror = partition * p.slices_per_partition + local
+        if mirror != home:
+            first = first_slot(p, mirror, row)
+            for slot in range(first, first + p.ways, 8):
+                prefetch(s.tags.slots, (HELD, slot))
+
+
+@inlined
 def hint_request(p: L2Rates, s: L2State, requests: np.ndarray, request: int) -> None:
-    """Ask for the set that a request will look up first, and for the row of those that it may be merged with."""
+    """Ask for the set that a request will look up first, for the row of those that it may be merged with, and for its page's."""
     if p.merges:
         prefetch(s.merged, (s.places[request, P_MERGED], 0))
-    _hint_set(s, first_slot(p, s.places[request, P_NEAR], s.places[request, P_SET]), p.ways)
+    if p.tlb_miss:
+        prefetch(s.pages, (np.int64(requests[request]["sm"]), s.places[request, P_PAGES], 0))
+    near, home, row = s.places[request, P_NEAR], s.places[request, P_HOME], s.places[request, P_SET]
+    if near == home or requests[request]["kind"] == READ:
+        _hint_set(s, first_slot(p, near, row), p.ways)
+        if requests[request]["kind"] == WRITE:
+            _hint_copies(p, s, home, row)
 
 
 @inlined
@@ -83,7 +108,10 @@ def hint_fill(p: L2Rates, s: L2State, fills: np.ndarray, taken: int) -> None:
 
 @inlined
 def _hint_node(p: L2Rates, s: L2State, node: int) -> None:
-    """Ask for what the event of a node will read."""
+    """Ask for what the event of a node will read, and for the node behind it at its tick."""
+    following = field(s, node, NEXT)
+    if following >= 0:
+        prefetch(s.nodes, (following, 0))
     if field(s, node, STAGE) == NEAR_FILL:
         slot = field(s, node, SLOT)
         prefetch(s.tags.masks, (slot, 0))
@@ -95,6 +123,18 @@ def _hint_node(p: L2Rates, s: L2State, node: int) -> None:
 
 
 @inlined
+def _hint_last(p: L2Rates, s: L2State, node: int) -> None:
+    """Ask for the node that waits for what an event brings, and for what the one behind it at its tick will read."""
+    following = field(s, node, NEXT)
+    if following >= 0:
+        _hint_node(p, s, following)
+    if field(s, node, STAGE) == NEAR_FILL:
+        waiter = s.tags.slots[WAITER, field(s, node, SLOT)]
+        if waiter >= 0:
+            prefetch(s.nodes, (waiter, 0))
+
+
+@inlined
 def hint_events(p: L2Rates, s: L2State, time: int, hinted: int) -> int:
     """Ask for the nodes of events in the wheel some time behind ``time``, and for what nearer ones read. All those that lay so far behind tick ``hinted`` have
     been asked for; the same for the next call."""
@@ -102,15 +142,20 @@ def hint_events(p: L2Rates, s: L2State, time: int, hinted: int) -> int:
         hinted = time - _LONGEST_TICKS
     while hinted + _STEP_TICKS <= time:
         hinted += _STEP_TICKS
-        coming = marks_of(s.marks, hinted + _NODES_AHEAD)
-        first = place_at(hinted + _NODES_AHEAD) & -_STEP_TICKS
+        coming, first = marks_of(s.marks, hinted + _NODES_AHEAD), place_at(hinted + _NODES_AHEAD) & -_STEP_TICKS
         while coming:
-            prefetch(s.nodes, (np.int64(s.wheel[first + lowest(coming)]) - 1, 0))
+            prefetch(s.nodes, (np.int64(s.wheel[first + lowest(coming)]), 0))
             coming &= coming - 1
-        coming = marks_of(s.marks, hinted + _SETS_AHEAD)
-        first = place_at(hinted + _SETS_AHEAD) & -_STEP_TICKS
+        coming, first = marks_of(s.marks, hinted + _SETS_AHEAD), place_at(hinted + _SETS_AHEAD) & -_STEP_TICKS
         while coming:
-            _hint_node(p, s, np.int64(s.wheel[first + lowest(coming)]) - 1)
+            _hint_node(p, s, np.int64(s.wheel[first + lowest(coming)]))
+            coming &= coming - 1
+        coming, first = (
+            marks_of(s.marks, hinted + _REQUESTERS_AHEAD),
+            place_at(hinted + _REQUESTERS_AHEAD) & -_STEP_TICKS,
+        )
+        while coming:
+            _hint_last(p, s, np.int64(s.wheel[first + lowest(coming)]))
             coming &= coming - 1
     return hinted
 

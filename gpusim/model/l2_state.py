@@ -16,10 +16,11 @@ from gpusim.model.address_hash import Layout, local_slice_of, partition_of, set_
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.crossbar import gpc_of_sm, partition_of_sm
 from gpusim.model.event_heap import make_key, pop, push, time_of
-from gpusim.model.event_wheel import WHEEL_TICKS, mark, next_marked, place_at, unmark
+from gpusim.model.event_wheel import WHEEL_TICKS, is_marked, mark, next_marked, place_at, unmark
 from gpusim.model.l2_tags import Tags, drop_sectors
 from gpusim.model.messages import NEVER
 from gpusim.model.prefetch import prefetch
+from gpusim.model.tlb import set_of_page
 from gpusim.model.whole_division import quotient, remainder
 from gpusim.state_tables import Table
 
@@ -112,6 +113,7 @@ P_SET = PLACE_TABLE.column("index", "of the line")
 P_NEAR = PLACE_TABLE.column("index", "slice of the line in the requester's partition, counted over all partitions")
 P_HOME = PLACE_TABLE.column("index", "slice of the line in its home partition")
 P_MERGED = PLACE_TABLE.column("index", "row of ``merged`` in which the line is followed")
+P_PAGES = PLACE_TABLE.column("index", "row of ``pages`` in which the SM's page is looked for")
 
 COST_TABLE = Table(__name__, "costs", "n sectors, from 0 on", "What moving them takes.", columns_first=True)
 READ_COST = COST_TABLE.column("ticks", "out of a slice's port")
@@ -162,7 +164,7 @@ class L2State(NamedTuple):
     places: np.ndarray  # int64[n, columns]: of the requests that are handed over
     merged: np.ndarray  # int64[groups * MERGE_ROWS, columns], see gpusim.model.l2_merging
     wheel: np.ndarray  # int32[WHEEL_TICKS], see gpusim.model.event_wheel
-    marks: np.ndarray  # int64[MARK_WORDS]
+    marks: np.ndarray  # uint32[MARK_WORDS]
     heap: np.ndarray  # int64[2, n]: keys, nodes of the events behind the wheel's reach
     scalars: np.ndarray  # int64[SCALARS]
     responses: np.ndarray  # RESPONSE[...]
@@ -207,6 +209,7 @@ def find_places(p: L2Rates, s: L2State, requests: np.ndarray) -> None:
         s.places[i, P_NEAR] = near * p.slices_per_partition + local
         s.places[i, P_HOME] = partition_of(line, p.layout) * p.slices_per_partition + local
         s.places[i, P_MERGED] = merge_row(gpc_of_sm(np.int64(requests[i]["sm"]), p.gpcs), line) if p.merges else 0
+        s.places[i, P_PAGES] = set_of_page(line * p.line_bytes >> p.page_shift, s.pages.shape[1])
 
 
 @inlined
@@ -273,11 +276,12 @@ def schedule(s: L2State, time: int, node: int) -> None:
     s.scalars[EVENTS] += 1
     if time - s.scalars[LAST_TICK] < WHEEL_TICKS:
         place = place_at(time)
-        others = np.int64(s.wheel[place])
-        s.nodes[node, NEXT] = others - 1
-        s.wheel[place] = node + 1
-        if others == 0:
+        if is_marked(s.marks, place):
+            s.nodes[node, NEXT] = s.wheel[place]
+        else:
+            s.nodes[node, NEXT] = -1
             mark(s.marks, place)
+        s.wheel[place] = node
         s.scalars[IN_WHEEL] += 1
     else:
         key = make_key(time, s.scalars[BIRTHS])
@@ -298,8 +302,7 @@ def next_event(s: L2State) -> int:
     else:
         if node < 0:
             place = place_at(tick)
-            node = np.int64(s.wheel[place]) - 1
-            s.wheel[place] = 0
+            node = np.int64(s.wheel[place])
             unmark(s.marks, place)
             before = np.int64(-1)
             older = field(s, node, NEXT)

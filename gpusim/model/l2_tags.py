@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.compiled import inner
+from gpusim.model.messages import NEVER
 from gpusim.state_tables import Table
 
 EMPTY = -1
 NO_SLOT = -1
 #: No slot yet: its dirty line must wait for room in DRAM's queue.
 NO_ROOM = -2
-#: Before any use.
+#: Before any use, and the stamp of an empty slot.
 NEVER_USED = -(1 << 62)
 SLOT_TABLE = Table(__name__, "tags.slots", "an L2 slot", "What it holds.", columns_first=True)
 HELD = SLOT_TABLE.column("index", "line number, or EMPTY")
@@ -48,6 +49,7 @@ def make_tags(slots: int, sectors: int) -> Tags:
     """An empty tag store of ``slots`` slots in all, of ``sectors`` sectors each."""
     state = SLOT_TABLE.zeros(slots)
     state[HELD] = EMPTY
+    state[STAMP] = NEVER_USED
     state[WAITER] = -1
     # A slot's masks in whole words, so that a set's fill the host's cache lines.
     more = sectors + -(MASK_TABLE.width + sectors) % 8
@@ -57,10 +59,10 @@ def make_tags(slots: int, sectors: int) -> Tags:
 @inner
 def find(t: Tags, first: int, ways: int, line: int) -> int:
     """The slot that holds ``line`` in the set from slot ``first``, or NO_SLOT."""
-    for slot in range(first, first + ways):
-        if t.slots[HELD, slot] == line:
-            return slot
-    return NO_SLOT
+    found = np.int64(NO_SLOT)
+    for slot in range(first, first + ways):  # all, so that the host compares several at once
+        found = max(found, slot if t.slots[HELD, slot] == line else NO_SLOT)
+    return found
 
 
 @inner
@@ -70,17 +72,23 @@ def touch(t: Tags, slot: int, stamp: int) -> None:
 
 
 @inner
+def _last_use(t: Tags, slot: int) -> int:
+    """When the slot was used last, before all others if it is empty; NEVER while its sectors are waited for, which are those that are pending."""
+    return t.slots[STAMP, slot] if t.slots[WAITER, slot] < 0 else NEVER
+
+
+@inner
 def victim(t: Tags, first: int, ways: int) -> int:
     """The slot of this set to give up: an empty one, else the least recently used that waits for
     nothing; NO_SLOT when all wait."""
-    best = NO_SLOT
-    oldest = np.int64(0)
+    oldest = np.int64(NEVER)
+    for slot in range(first, first + ways):  # twice through all, so that the host compares several at once
+        oldest = min(oldest, _last_use(t, slot))
+    if oldest == NEVER:
+        return NO_SLOT
+    best = np.int64(NEVER)
     for slot in range(first, first + ways):
-        if t.slots[HELD, slot] == EMPTY:
-            return slot
-        if (best == NO_SLOT or t.slots[STAMP, slot] < oldest) and t.masks[slot, PENDING] == 0:
-            best = slot
-            oldest = t.slots[STAMP, slot]
+        best = min(best, slot if _last_use(t, slot) == oldest else NEVER)
     return best
 
 

@@ -29,6 +29,7 @@ from gpusim.model.l2_state import (
     P_LINE,
     P_MERGED,
     P_NEAR,
+    P_PAGES,
     P_SET,
     PORT_FREE,
     READ_SECTORS,
@@ -54,7 +55,7 @@ from gpusim.model.l2_state import (
 from gpusim.model.messages import ATOMIC, READ, WRITE
 from gpusim.model.sector_mask import popcount
 from gpusim.model.signals import has_seen
-from gpusim.model.tlb import translate
+from gpusim.model.tlb import use_page
 
 #: Handles of DRAM requests that are no slot: data that nobody waits for, and (downwards, one a
 #: slice) the room of a slice's write.
@@ -93,13 +94,13 @@ def admit(s: L2State, request: np.void, place: np.ndarray) -> int:
 
 
 @inlined
-def page_known(p: L2Rates, s: L2State, node: int) -> bool:
+def page_known(p: L2Rates, s: L2State, node: int, place: np.ndarray) -> bool:
     """Whether the SM of the node's request remembers its page; it does from now on."""
     if p.tlb_miss == 0:
         return True
     s.scalars[TRANSLATIONS] += 1
-    address = line_of(s, node) * p.line_bytes
-    if translate(s.pages, field(s, node, SM), address, p.page_shift, s.scalars[TRANSLATIONS]):
+    page = line_of(s, node) * p.line_bytes >> p.page_shift
+    if use_page(s.pages, field(s, node, SM), place[P_PAGES], page, s.scalars[TRANSLATIONS]):
         return True
     s.scalars[TLB_MISSES] += 1
     return False

@@ -44,8 +44,13 @@ def translate(pages: np.ndarray, sm: int, address: int, shift: int, now: int) ->
     ``now`` is any number that never falls from call to call.
     """
     page = address >> shift
+    return use_page(pages, sm, set_of_page(page, pages.shape[1]), page, now)
+
+
+@compiled
+def use_page(pages: np.ndarray, sm: int, row: int, page: int, now: int) -> bool:
+    """The same of a page whose set, ``row``, is known."""
     ways = pages.shape[2] >> 1
-    row = set_of_page(page, pages.shape[1])
     victim = 0
     for way in range(ways):
         if pages[sm, row, way] == page + 1:

@@ -53,7 +53,7 @@ def test_events_come_up_by_tick_and_birth(part, rounds):
             waiting.remove(first)
             assert (int(s.scalars[NEXT_EVENT]), take(s)) == first
         assert s.scalars[EVENTS] == len(waiting)
-    assert s.scalars[NEXT_EVENT] == NEVER and not s.wheel.any() and not s.marks.any()
+    assert s.scalars[NEXT_EVENT] == NEVER and not s.marks.any()
 
 
 @compiled
@@ -75,7 +75,7 @@ def set_mark(marks, place, on):
     at=st.integers(0, WHEEL_TICKS - 1),
 )
 def test_the_next_mark_is_found_around_the_wheel(places, turns, at):
-    marks, tick = np.zeros(MARK_WORDS, np.int64), turns * WHEEL_TICKS + at
+    marks, tick = np.zeros(MARK_WORDS, np.uint32), turns * WHEEL_TICKS + at
     for place in places:
         set_mark(marks, place, True)
     assert marked_from(marks, tick) == tick + min((place - tick) % WHEEL_TICKS for place in places)
