@@ -7,7 +7,8 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
-from gpusim.engine.arithmetic import issue_plain, take_half
+from gpusim.engine.arithmetic import read_operands, take_half, take_pipe
+from gpusim.engine.step import ask_for_code, read_constant, step
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
@@ -16,13 +17,12 @@ from gpusim.model.clock_waits import look_at_clock
 from gpusim.model.cluster import arrive_at_cluster, await_cluster
 from gpusim.model.coalescer import bits
 from gpusim.model.compiled import inlined, inner
-from gpusim.model.constants import indexed_load, line_ready
+from gpusim.model.constants import indexed_load
 from gpusim.model.dependents import let_dependents_go
 from gpusim.model.fetch import fetch
-from gpusim.model.lsu import GENERIC, GLOBAL, LOCAL, enqueue
+from gpusim.model.lsu import GENERIC, GLOBAL, LOCAL, SHARED, enqueue
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.model.prefetch import prefetch
-from gpusim.model.register_file import PORTS, allocate
 from gpusim.model.residency import (
     ACCESS,
     ARRIVED,
@@ -32,7 +32,6 @@ from gpusim.model.residency import (
     BLOCK,
     BRANCHED,
     CLOCK_END,
-    CONSTANT_READY,
     COPIES_DONE,
     COPIES_OPEN,
     COPY_GROUPS,
@@ -74,12 +73,10 @@ from gpusim.model.residency import (
     load_run,
     release_barrier,
 )
-from gpusim.model.scheduler import AGE, FREE, PORT, READY, lost, sleep
+from gpusim.model.scheduler import AGE, FREE, PORT, lost, sleep
 from gpusim.model.scoreboard import raise_counter, release_at
 from gpusim.model.sm_tables import (
     FILLED,
-    HELD_FROM,
-    HOLD,
     LAST_WARP,
     TENSOR_FREE_TICK,
     TENSOR_LATE,
@@ -141,7 +138,7 @@ def account(state, sub, warp, pc, now):
     barrier, not at what stands behind it."""
     stalls, warps, slots = state.stalls, state.resident.warps, state.resident.slots
     stall_end = warps[warp, STALL_END]
-    ready = slots[warp, READY]
+    ready = state.resident.ready[warp]
     stalls[pc, stall.SELECTED] += 1
     fixed = stall_end - warps[warp, ISSUED] - 1
     if fixed > 0:
@@ -184,16 +181,6 @@ def enter_code(program, warps, code, sms, timing, sm, sub, warp, pc, now):
         following = fetch(code, sms, timing, sm, sub, line, now)
         warps[warp, LINE_READY] = following + timing[DECODE_CYCLES]
     return there
-
-
-@inner
-def read_constant(program, warps, constants, timing, sub, warp, pc, cycle):
-    """Look the constant operand of the warp's next instruction up, which may issue in ``cycle`` for all else."""
-    line = program[pc, op.CONSTANT_LINE]
-    if line:
-        ready = line_ready(constants, 2 * sub, line, timing, cycle)
-        if ready > cycle:
-            warps[warp, CONSTANT_READY] = ready
 
 
 @inlined
@@ -259,6 +246,56 @@ def choose_round(state, tables, warp, now):
 
 
 @inlined
+def take_unit(state, tables, sm, sub, warp, pc, now):
+    """What an instruction that is not PLAIN takes of its sub-core's units, or hands to the SM's, and when its counters fall."""
+    program, timing, subs, ports = state.program, state.timing, state.subs, state.resident.ports
+    warps, board, port = state.resident.warps, state.resident.board, program[pc, op.PORT]
+    writer, reader = program[pc, op.WRITE_BARRIER], program[pc, op.READ_BARRIER]
+    interval, latency = program[pc, op.INTERVAL], program[pc, op.LATENCY]
+    if port == CONSTANT_PORT:
+        addresses, late = indexed_load(
+            state.front.constants, program, tables, warps, timing, state.scratch, sub, warp, pc, now
+        )
+        interval *= addresses
+        latency += interval - program[pc, op.INTERVAL] + late
+    free = now + interval
+    if program[pc, op.TICKS]:
+        # The port frees in the cycle in which the core does; the next product enters the core up to a cycle later.
+        late = subs[sub, TENSOR_LATE]
+        spare = program[pc, op.SPARE_TICKS]
+        tick = begin_product(subs, sub, now * TICKS_PER_CYCLE - late, program[pc, op.TICKS], spare)
+        subs[sub, TENSOR_FREE_TICK] = tick
+        if program[pc, op.FLAGS] & PRODUCT:  # the core has it in its queue
+            free = tick // TICKS_PER_CYCLE
+            warps[warp, PRODUCTS_LATE] = late // TICKS_PER_CYCLE
+            note_product(warps, timing, warp, program[pc, op.FLAGS], free, free + 1 + latency)
+            free = now + 1
+        else:
+            subs[sub, TENSOR_PRODUCT_TICKS] = 0
+            free = (tick + late) // TICKS_PER_CYCLE
+    elif program[pc, op.WRITE_TICKS]:
+        write_beside(subs, sub, program[pc, op.WRITE_TICKS], now)
+    if program[pc, op.SHARED_BY_SM]:
+        for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
+            ports[other, port, FREE] = free
+    elif program[pc, op.HALF_PIPE]:
+        take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
+    else:
+        ports[sub, port, FREE] = free
+    if program[pc, op.BULK] == op.MULTIPLIES:
+        take_work(state, tables, sm, sub, warps[warp, ACCESS], now)
+    elif program[pc, op.BULK]:
+        if program[pc, op.BULK] == op.CLOSES and writer != NO_BARRIER:
+            raise_counter(board, warp, writer, stall.LONG_SCOREBOARD)
+            writer = NO_BARRIER
+        take_in(state, tables, sm, warp, pc, warps[warp, ACCESS], now)
+    if writer != NO_BARRIER:
+        release_at(board, warp, writer, now + latency, program[pc, op.REASON])
+    if reader != NO_BARRIER:
+        release_at(board, warp, reader, now + timing[OPERAND_READ], stall.SHORT_SCOREBOARD)
+
+
+@inlined
 def issue(state, tables, sm, sub, warp, now):
     """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
     program, timing, sms, subs, ports = state.program, state.timing, state.sms, state.subs, state.resident.ports
@@ -267,14 +304,9 @@ def issue(state, tables, sm, sub, warp, now):
     pc = warps[warp, PC]
     account(state, sub, warp, pc, now)
     state.work[pc, count.THREAD_INSTRUCTIONS] += bits(warps[warp, MASK])
-    if program[pc, op.PLAIN] and warps[warp, LEFT] > 1 and warps[warp, FENCED] == 0 and warps[warp, POLL_END] == 0:
-        issue_plain(state, sub, warp, pc, now)
-        return False
-    flags = program[pc, op.FLAGS]
-    writer = program[pc, op.WRITE_BARRIER]
-    reader = program[pc, op.READ_BARRIER]
     port = program[pc, op.PORT]
     if port == op.QUEUE_PORT:
+        writer, reader = program[pc, op.WRITE_BARRIER], program[pc, op.READ_BARRIER]
         if writer != NO_BARRIER:
             raise_counter(board, warp, writer, program[pc, op.REASON])
         if reader != NO_BARRIER:
@@ -287,63 +319,25 @@ def issue(state, tables, sm, sub, warp, now):
             group = warps[warp, GROUP] % COPY_GROUPS + 1
             warps[warp, COPIES_OPEN + group - 1] += 1
         access, mask = warps[warp, ACCESS], warps[warp, MASK]
-        enqueue(state.queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now)
+        enqueue(state.queue, state.queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now)
     else:
-        interval, latency = program[pc, op.INTERVAL], program[pc, op.LATENCY]
-        if port == CONSTANT_PORT:
-            addresses, late = indexed_load(
-                front.constants, program, tables, warps, timing, state.scratch, sub, warp, pc, now
-            )
-            interval *= addresses
-            latency += interval - program[pc, op.INTERVAL] + late
-        free = now + interval
-        if program[pc, op.TICKS]:
-            # The port frees in the cycle in which the core does; the next product enters the core up to a cycle later.
-            late = subs[sub, TENSOR_LATE]
-            spare = program[pc, op.SPARE_TICKS]
-            tick = begin_product(subs, sub, now * TICKS_PER_CYCLE - late, program[pc, op.TICKS], spare)
-            subs[sub, TENSOR_FREE_TICK] = tick
-            if flags & PRODUCT:  # the core has it in its queue
-                free = tick // TICKS_PER_CYCLE
-                warps[warp, PRODUCTS_LATE] = late // TICKS_PER_CYCLE
-                note_product(warps, timing, warp, flags, free, free + 1 + latency)
-                free = now + 1
-            else:
-                subs[sub, TENSOR_PRODUCT_TICKS] = 0
-                free = (tick + late) // TICKS_PER_CYCLE
-        elif program[pc, op.WRITE_TICKS]:
-            write_beside(subs, sub, program[pc, op.WRITE_TICKS], now)
-        if program[pc, op.SHARED_BY_SM]:
-            for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
-                ports[other, port, FREE] = free
-        elif program[pc, op.HALF_PIPE]:
-            take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
+        if program[pc, op.PLAIN]:
+            take_pipe(state, sub, pc, now)
         else:
-            ports[sub, port, FREE] = free
-        if program[pc, op.BULK] == op.MULTIPLIES:
-            take_work(state, tables, sm, sub, warps[warp, ACCESS], now)
-        elif program[pc, op.BULK]:
-            if program[pc, op.BULK] == op.CLOSES and writer != NO_BARRIER:
-                raise_counter(board, warp, writer, stall.LONG_SCOREBOARD)
-                writer = NO_BARRIER
-            take_in(state, tables, sm, warp, pc, warps[warp, ACCESS], now)
-        if writer != NO_BARRIER:
-            release_at(board, warp, writer, now + latency, program[pc, op.REASON])
-        if reader != NO_BARRIER:
-            release_at(board, warp, reader, now + timing[OPERAND_READ], stall.SHORT_SCOREBOARD)
-        if front.operands[pc, PORTS]:
-            place = warp - sub * timing[WARPS_PER_SUB_CORE]
-            clear = allocate(front.registers, front.operands, sub, place, pc, now)
-            if clear > now + 1:
-                subs[sub, HOLD] = clear
-                subs[sub, HELD_FROM] = now + 1
+            take_unit(state, tables, sm, sub, warp, pc, now)
+        read_operands(state, sub, warp, pc, now)
     recorded = warps[warp, ACCESS]
-    if program[pc, op.RECORDS]:
+    if program[pc, op.PLAIN] == 0 and program[pc, op.RECORDS]:
         warps[warp, ACCESS] = recorded + program[pc, op.RECORDS]
-        hint_lanes(tables, recorded)
+        if program[pc, op.SPACE] != SHARED:  # there passes are known by the pattern, more often than not
+            hint_lanes(tables, recorded)
         hint_access(tables, recorded + program[pc, op.RECORDS])
     subs[sub, LAST_WARP] = -1 if program[pc, op.YIELD] else warp
     warps[warp, ISSUED] = now
+    if program[pc, op.STEP] and warps[warp, LEFT] > 1 and warps[warp, FENCED] == 0 and warps[warp, POLL_END] == 0:
+        step(state, sm, sub, warp, pc, now)
+        return False
+    flags = program[pc, op.FLAGS]
     wait = program[pc, op.STALL]
     left = warps[warp, LEFT] - 1
     if warps[warp, POLL_END] and warps[warp, CLOCK_END] == 0:
@@ -362,7 +356,7 @@ def issue(state, tables, sm, sub, warp, now):
         ):
             choose_round(state, tables, warp, now)
         if warps[warp, RUN] == warps[warp, RUN_END] and not go_on(tables, warps, warp):
-            slots[warp, READY] = NEVER
+            resident.ready[warp] = NEVER
             slots[warp, AGE] = 0
             subs[sub, LAST_WARP] = -1
             if port == BARRIER_PORT and not flags & (CLUSTER_ARRIVE | CLUSTER_WAIT):
@@ -389,12 +383,7 @@ def issue(state, tables, sm, sub, warp, now):
         if there > now:
             warps[warp, FETCHED] = stall_end + there - now
     elif code:
-        if code > 1:
-            line = (code >> 1) - 1
-            there = fetch(front.code, sms, timing, sm, sub, line, now)
-            warps[warp, LINE_READY] = there + timing[DECODE_CYCLES]
-        if code & 1:
-            warps[warp, FETCHED] = warps[warp, LINE_READY]
+        ask_for_code(warps, front.code, sms, timing, sm, sub, warp, code, now)
     if program[following, op.CONSTANT_LINE]:
         ready = max(stall_end, warps[warp, FETCHED])
         read_constant(program, warps, front.constants, timing, sub, warp, following, ready)
@@ -416,12 +405,12 @@ def issue(state, tables, sm, sub, warp, now):
     elif flags & CLUSTER_WAIT:
         await_cluster(resident, warp, pc)
     elif port == BARRIER_PORT:
-        slots[warp, READY] = NEVER
+        resident.ready[warp] = NEVER
         arrive(resident, program, tables, timing, sm, warp, pc, recorded, flags & BARRIER_WAIT != 0, now)
         if warps[warp, AT_BARRIER]:
             return False
     ready = earliest_issue(warps, board, program, warp)
-    sleep(slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, ready)
+    sleep(resident.ready, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, ready)
     return False
 
 

@@ -31,7 +31,7 @@ from gpusim.model.occupancy import Occupancy
 from gpusim.model.program import CONSTANT_BANK_BYTES, CONSTANT_LINE, LINE, LOADED_LINE, counts_down, program_table
 from gpusim.model.register_file import operand_table
 from gpusim.model.residency import BLOCK, GRID, HELD_END, wake
-from gpusim.model.scheduler import AGE, READY
+from gpusim.model.scheduler import AGE
 from gpusim.model.sm_state import empty_state, for_program
 from gpusim.model.sm_tables import (
     ARRIVALS,
@@ -113,11 +113,11 @@ def _let_go(state, grid, cycle):
         if slots[warp, AGE] == 0 or warps[warp, HELD_END] != NEVER or blocks[warps[warp, BLOCK], GRID] != grid:
             continue
         warps[warp, HELD_END] = cycle
-        if slots[warp, READY] == NEVER:
+        if resident.ready[warp] == NEVER:
             wake(resident, state.program, timing, warp, cycle)
-            if slots[warp, READY] != NEVER:
+            if resident.ready[warp] != NEVER:
                 sm = warps[warp, BLOCK] // timing[at.MAX_BLOCKS]
-                ready = slots[warp, READY]
+                ready = resident.ready[warp]
                 sms[sm, NEXT] = min(sms[sm, NEXT], ready)
                 state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], ready)
 

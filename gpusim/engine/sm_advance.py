@@ -7,7 +7,8 @@ LSU, then the sub-cores in order. Idle SMs cost one comparison, idle cycles noth
 
 from __future__ import annotations
 
-from gpusim.engine.issue import enter_code, hint_access, issue, leave_block, read_constant
+from gpusim.engine.issue import enter_code, hint_access, issue, leave_block
+from gpusim.engine.step import read_constant
 from gpusim.model import cache
 from gpusim.model import counters as count
 from gpusim.model import program as op
@@ -24,6 +25,7 @@ from gpusim.model.mshr import CONTENT, LINE, SECTOR_BITS, SENDER, TARGETS, WANTE
 from gpusim.model.prefetch import prefetch, prefetch_for_later
 from gpusim.model.program import PORTS
 from gpusim.model.residency import (
+    ACCESS,
     ARRIVED,
     BARRIERS,
     BLOCK,
@@ -46,7 +48,7 @@ from gpusim.model.residency import (
     wake,
     warp_index,
 )
-from gpusim.model.scheduler import ASLEEP, AWAKE, DUE, READY, hold, pick_warp, sleep
+from gpusim.model.scheduler import ASLEEP, AWAKE, DUE, hold, pick_warp, sleep
 from gpusim.model.scheduler import WANTED as WANTED_PORTS
 from gpusim.model.sm_tables import (
     AGE_COUNT,
@@ -66,6 +68,7 @@ from gpusim.model.sm_tables import (
     LSU_WARP,
     NEXT,
     PEER_NEXT,
+    QUEUE_HEAD,
     QUEUE_NEXT,
     R_EXITS,
     R_LAST_CYCLE,
@@ -171,7 +174,7 @@ def start_blocks(state, tables, sm, now):
                 warps[warp, FETCHED] = there + timing[DECODE_CYCLES]
             read_constant(program, warps, front.constants, timing, sub, warp, pc, max(now, warps[warp, FETCHED]))
             ready = earliest_issue(warps, resident.board, program, warp)
-            sleep(resident.slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, ready)
+            sleep(resident.ready, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, ready)
             resident.subs_next[sub] = min(resident.subs_next[sub], ready)
     sms[sm, START_NEXT] = following
 
@@ -258,8 +261,13 @@ def hint_sm(state, sm):
     for column in range(0, SM_COLUMNS, HOST_COLUMNS):
         prefetch_for_later(state.sms, (sm, column))
     prefetch_for_later(state.lsu, (sm, 0))
-    subs = timing[SUB_CORES]
+    prefetch_for_later(state.lines, (sm, 0, 0))
+    prefetch_for_later(state.heap, (sm, 0))
+    prefetch_for_later(state.heap, (sm, HOST_COLUMNS))
+    subs, per_sub = timing[SUB_CORES], timing[WARPS_PER_SUB_CORE]
     for sub in range(sm * subs, (sm + 1) * subs):
+        for place in range(0, per_sub, HOST_COLUMNS):
+            prefetch_for_later(resident.ready, (sub * per_sub + place,))
         prefetch_for_later(resident.sets, (sub, 0))
         prefetch_for_later(state.subs, (sub, 0))
         prefetch_for_later(state.front.registers, (sub, 0))
@@ -274,6 +282,7 @@ def hint_warps(state, sm):
     timing, resident = state.timing, state.resident
     subs, per_sub = timing[SUB_CORES], timing[WARPS_PER_SUB_CORE]
     for sub in range(sm * subs, (sm + 1) * subs):
+        prefetch_for_later(state.queue, (sub, state.subs[sub, QUEUE_HEAD], 0))
         active, wanted = resident.sets[sub, ASLEEP], resident.sets[sub, WANTED_PORTS]
         while wanted:
             active |= resident.ports[sub, lowest(wanted), AWAKE]
@@ -288,6 +297,20 @@ def hint_warps(state, sm):
             prefetch_for_later(resident.warps, (warp, 2 * HOST_COLUMNS))
 
 
+@inlined
+def hint_records(state, tables, sm):
+    """Ask for the access records and the blocks of those warps that will have something to do: their hints have been there long enough to say which these are."""
+    timing, resident = state.timing, state.resident
+    subs, per_sub = timing[SUB_CORES], timing[WARPS_PER_SUB_CORE]
+    for sub in range(sm * subs, (sm + 1) * subs):
+        active = resident.sets[sub, ASLEEP]
+        while active:
+            warp = sub * per_sub + lowest(active)
+            active &= active - 1
+            prefetch(tables.accesses, (resident.warps[warp, ACCESS], 0))
+            prefetch(resident.blocks, (resident.warps[warp, BLOCK], QUEUED))
+
+
 @inner
 def advance_sm(state, tables, sm, until):
     """Run one SM from its next event up to, not including, cycle ``until``."""
@@ -300,6 +323,7 @@ def advance_sm(state, tables, sm, until):
     per_sub = timing[WARPS_PER_SUB_CORE]
     now = sms[sm, NEXT]
     hint_arrivals(state, sm, until)
+    hint_records(state, tables, sm)
     while now < until:
         limit = (now * TICKS_PER_CYCLE + 1) << TAG_BITS
         while sms[sm, ARRIVALS] and heap[sm, 0] < limit:
@@ -317,7 +341,7 @@ def advance_sm(state, tables, sm, until):
             if not lsu[sm, LSU_BUSY] and dequeue(state, sm, now):
                 take_instruction(state, tables, sm)
             if not lsu[sm, LSU_BUSY]:
-                sms[sm, QUEUE_NEXT] = next_instruction_cycle(subs, sms, timing, sm)
+                sms[sm, QUEUE_NEXT] = next_instruction_cycle(state.queue_ready, sms, timing, sm)
             elif has_room(state.lines, sms, lsu, program, timing, sm):
                 warp = enter(state, tables, sm, now)
                 taken = lsu[sm, LSU_WARP]
@@ -333,7 +357,7 @@ def advance_sm(state, tables, sm, until):
                 blocks[block, QUEUED] -= 1
                 if blocks[block, LIVE] == 0 and blocks[block, QUEUED] == 0:
                     end_block(state, sm, block, now)
-                sms[sm, QUEUE_NEXT] = next_instruction_cycle(subs, sms, timing, sm)
+                sms[sm, QUEUE_NEXT] = next_instruction_cycle(state.queue_ready, sms, timing, sm)
             else:
                 block_lsu(sms, sm)
         if sms[sm, TMA_NEXT] <= now:
@@ -352,7 +376,7 @@ def advance_sm(state, tables, sm, until):
             late = subs[sub, TENSOR_LATE]
             if late and sets[sub, DUE] <= now:
                 look_again(resident, program, sub, sub * per_sub, late // TICKS_PER_CYCLE, now)
-            warp, later = pick_warp(slots, ports, sets, sub, sub * per_sub, subs[sub, LAST_WARP], now)
+            warp, later = pick_warp(resident.ready, slots, ports, sets, sub, sub * per_sub, subs[sub, LAST_WARP], now)
             if warp >= 0:
                 if issue(state, tables, sm, sub, warp, now):
                     block = warps[warp, BLOCK]
@@ -361,8 +385,8 @@ def advance_sm(state, tables, sm, until):
                     leave_cluster(state.peers_sent, state.report, resident, timing, warp, block, now)
                     if live == 0 and blocks[block, QUEUED] == 0:
                         end_block(state, sm, block, now)
-                elif slots[warp, READY] < later:
-                    later = slots[warp, READY]
+                elif resident.ready[warp] < later:
+                    later = resident.ready[warp]
             if later < subs_next[sub]:
                 subs_next[sub] = max(later, now + 1)
         following = min(sms[sm, QUEUE_NEXT], sms[sm, START_NEXT], sms[sm, TMA_NEXT], sms[sm, PEER_NEXT])

@@ -53,7 +53,6 @@ from gpusim.model.sm_tables import (
     QUEUE_FREE,
     QUEUE_HEAD,
     QUEUE_NEXT,
-    QUEUE_READY,
     QUEUE_TURN,
     TAG_FREE,
 )
@@ -85,7 +84,7 @@ ALL_LANES = 0xFFFFFFFF
 
 
 @inner
-def enqueue(queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now):
+def enqueue(queue, queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now):
     """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the LSU can take it when its
     registers are read and its addresses known. A queue that is full closes the sub-core's queue port."""
     count = subs[sub, QUEUE_COUNT]
@@ -99,7 +98,7 @@ def enqueue(queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, gr
     queue[sub, entry, Q_GROUP] = group
     queue[sub, entry, Q_READY] = now + timing[ADDRESS_LATENCY]
     if count == 0:
-        subs[sub, QUEUE_READY] = max(now + timing[ADDRESS_LATENCY], subs[sub, ADDRESS_FREE])
+        queue_ready[sub] = max(now + timing[ADDRESS_LATENCY], subs[sub, ADDRESS_FREE])
     subs[sub, QUEUE_COUNT] = count + 1
     ports[sub, op.QUEUE_PORT, FREE] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
     earliest = max(now + timing[ADDRESS_LATENCY], sms[sm, QUEUE_FREE])
@@ -110,7 +109,7 @@ def enqueue(queue, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, gr
 @inlined
 def dequeue(state, sm, now):
     """Let the LSU take the next sub-core's oldest instruction; False if none is ready. ``state``: SmState."""
-    queue, subs, ports, sms = state.queue, state.subs, state.resident.ports, state.sms
+    queue, queue_ready, subs, ports, sms = state.queue, state.queue_ready, state.subs, state.resident.ports, state.sms
     lsu, timing, subs_next = state.lsu, state.timing, state.resident.subs_next
     n = timing[SUB_CORES]
     for i in range(n):
@@ -118,7 +117,7 @@ def dequeue(state, sm, now):
         if turn >= n:
             turn -= n
         sub = sm * n + turn
-        if subs[sub, QUEUE_READY] > now:
+        if queue_ready[sub] > now:
             continue
         entry = subs[sub, QUEUE_HEAD]
         following = entry + 1 if entry + 1 < timing[QUEUE_ENTRIES] else 0
@@ -133,7 +132,7 @@ def dequeue(state, sm, now):
         left = subs[sub, QUEUE_COUNT] - 1
         subs[sub, QUEUE_HEAD] = following
         subs[sub, QUEUE_COUNT] = left
-        subs[sub, QUEUE_READY] = max(queue[sub, following, Q_READY], address_free) if left else NEVER
+        queue_ready[sub] = max(queue[sub, following, Q_READY], address_free) if left else NEVER
         if ports[sub, op.QUEUE_PORT, FREE] == NEVER:
             ports[sub, op.QUEUE_PORT, FREE] = now
             if now < subs_next[sub]:
@@ -340,9 +339,9 @@ def occupy_stages(sms, lsu, timing, sm, now):
 
 
 @inner
-def next_instruction_cycle(subs, sms, timing, sm):
+def next_instruction_cycle(queue_ready, sms, timing, sm):
     """When the LSU can take the next waiting instruction; NEVER if none waits."""
     first = NEVER
     for sub in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
-        first = min(first, subs[sub, QUEUE_READY])
+        first = min(first, queue_ready[sub])
     return first if first == NEVER else max(first, sms[sm, QUEUE_FREE])

@@ -22,61 +22,66 @@ from gpusim.state_tables import Table
 from gpusim.trace.layout import TENSOR_KINDS
 from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeClass, Program, Space
 
-PROGRAM_TABLE = Table(__name__, "program", "an instruction of the program", "What it needs, costs and asks for.")
+PROGRAM_TABLE = Table(
+    __name__, "program", "an instruction of the program", "What it needs, costs and asks for.", whole_lines=True
+)
+# What plain arithmetic needs comes first, in a cache line of the host; then, in two more, what other issues and the LSU need.
+PLAIN = PROGRAM_TABLE.column("flag", "nothing but arithmetic of a fixed latency")
+STEP = PROGRAM_TABLE.column(
+    "mask",
+    "SHORT_STEP: what its warp waited for before is past, whatever it was; with ASKS_CODE, ASKS_NEXT; 0: it may not be",
+)
 PORT = PROGRAM_TABLE.column("index", "the port of the sub-core that it needs; QUEUE_PORT for the LSU")
 INTERVAL = PROGRAM_TABLE.column("cycles", "for which it keeps that port")
-LATENCY = PROGRAM_TABLE.column("cycles", "from issue to result, where the LSU does not say")
-STALL = PROGRAM_TABLE.column("cycles", "until the warp may issue again")
-YIELD = PROGRAM_TABLE.column("flag", "another warp goes first")
-WRITE_BARRIER = PROGRAM_TABLE.column("index", "counter that falls with its result, or NO_BARRIER")
-READ_BARRIER = PROGRAM_TABLE.column("index", "counter that falls when its sources are read, or NO_BARRIER")
-WAIT_MASK = PROGRAM_TABLE.column("mask", "counters that must be zero")
-FLAGS = PROGRAM_TABLE.column("mask", "of gpusim.trace.record.Flag")
-KIND = PROGRAM_TABLE.column("code", "of gpusim.trace.record.MemoryKind")
-SPACE = PROGRAM_TABLE.column("code", "of gpusim.trace.record.Space")
-BYTES = PROGRAM_TABLE.column("bytes", "a lane")
-RECORDS = PROGRAM_TABLE.column("count", "access records that it uses")
-DEPBAR_INDEX = PROGRAM_TABLE.column("index", "counter of a DEPBAR")
-DEPBAR_LEVEL = PROGRAM_TABLE.column("count", "that it may still be at")
-BARRIER_ID = PROGRAM_TABLE.column("index", "number of its named barrier")
-REASON = PROGRAM_TABLE.column("code", "the stall reason of a warp that waits for its result")
-SHARED_BY_SM = PROGRAM_TABLE.column("flag", "the port is one of the SM, not of the sub-core")
 HALF_PIPE = PROGRAM_TABLE.column(
     "code", "of an FMA pipe of two halves: EITHER_HALF takes it, or the HEAVY_HALF alone; else 0"
 )
-IS_SHUFFLE = PROGRAM_TABLE.column("flag", "it is a shuffle")
+STALL = PROGRAM_TABLE.column("cycles", "until the warp may issue again")
+YIELD = PROGRAM_TABLE.column("flag", "another warp goes first")
+WRITE_TICKS = PROGRAM_TABLE.column("ticks", "of write-back that its own writes take from products")
+FLAGS = PROGRAM_TABLE.column("mask", "of gpusim.trace.record.Flag")
+WRITE_BARRIER = PROGRAM_TABLE.column("index", "counter that falls with its result, or NO_BARRIER")
+READ_BARRIER = PROGRAM_TABLE.column("index", "counter that falls when its sources are read, or NO_BARRIER")
+WAIT_MASK = PROGRAM_TABLE.column("mask", "counters that must be zero")
+RECORDS = PROGRAM_TABLE.column("count", "access records that it uses")
 FETCH = PROGRAM_TABLE.column(
     "packed", "2 * (1 + line of code to ask for when it issues) + whether it is its line's last instruction"
 )
 CONSTANT_LINE = PROGRAM_TABLE.column("index", "1 + line of constant memory that it reads as an operand; 0: none")
+KIND = PROGRAM_TABLE.column("code", "of gpusim.trace.record.MemoryKind")
+LATENCY = PROGRAM_TABLE.column("cycles", "from issue to result, where the LSU does not say")
+REASON = PROGRAM_TABLE.column("code", "the stall reason of a warp that waits for its result")
+SHARED_BY_SM = PROGRAM_TABLE.column("flag", "the port is one of the SM, not of the sub-core")
+TICKS = PROGRAM_TABLE.column(
+    "ticks", "interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0"
+)
+BULK = PROGRAM_TABLE.column("code", "MOVES, CLOSES, MULTIPLIES, COMMITS; else 0")
+SLEEP = PROGRAM_TABLE.column(
+    "cycles", "for which its warp sleeps; below 0: - those of 2 ** SLEEP_SHIFT ns, and its access says how many ns"
+)
+SPACE = PROGRAM_TABLE.column("code", "of gpusim.trace.record.Space")
+BYTES = PROGRAM_TABLE.column("bytes", "a lane")
+IS_SHUFFLE = PROGRAM_TABLE.column("flag", "it is a shuffle")
+DEPBAR_INDEX = PROGRAM_TABLE.column("index", "counter of a DEPBAR")
+DEPBAR_LEVEL = PROGRAM_TABLE.column("count", "that it may still be at")
+BARRIER_ID = PROGRAM_TABLE.column("index", "number of its named barrier")
 LINE = PROGRAM_TABLE.column("index", "its line of code")
 LINE_LEFT = PROGRAM_TABLE.column("count", "instructions to the next line's first one")
 BARRIER_WARPS = PROGRAM_TABLE.column("count", "warps that meet at its barrier; 0: all of the block")
 LOADED_LINE = PROGRAM_TABLE.column(
     "index", "1 + line of constant memory that it loads from (an indexed load: its bank's first); 0: none"
 )
-TICKS = PROGRAM_TABLE.column(
-    "ticks", "interval of a tensor-core instruction, whose rate is no whole number of cycles; else 0"
-)
 SPARE_TICKS = PROGRAM_TABLE.column(
     "ticks", "of a product (wgmma): it multiplies so much longer than it writes accumulators back"
 )
-WRITE_TICKS = PROGRAM_TABLE.column("ticks", "of write-back that its own writes take from products")
-SLEEP = PROGRAM_TABLE.column(
-    "cycles", "for which its warp sleeps; below 0: - those of 2 ** SLEEP_SHIFT ns, and its access says how many ns"
-)
 CLOCK = PROGRAM_TABLE.column("packed", "what its flags CLOCK and CLOCK_WAIT say of the clock; see the trace's Flag")
 CLOCK_TICKS = PROGRAM_TABLE.column("cycles", "of 2 ** SLEEP_SHIFT ticks of the clock for which its loop waits")
-
-BULK = PROGRAM_TABLE.column("code", "MOVES, CLOSES, MULTIPLIES, COMMITS; else 0")
 #: What the tensor memory accelerator does: it moves boxes, it closes a group of such. What the tensor core that works on tensor memory does: it
 #: multiplies or copies, it tells an mbarrier when that is done.
 MOVES, CLOSES, MULTIPLIES, COMMITS = 1, 2, 3, 4
 
-PLAIN = PROGRAM_TABLE.column(
-    "flag", "nothing but arithmetic of a fixed latency, and nothing behind it waits for more than its stall count"
-)
-
+#: Bits of STEP. Beside the stall count its warp waits for code that it asks for, for what the next instruction waits for: counters, a constant, groups.
+SHORT_STEP, ASKS_CODE, ASKS_NEXT = 1, 2, 4
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
 PORTS = QUEUE_PORT + 1
@@ -173,7 +178,7 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS
     _lines_of_constants(table, code, spec)
     _lines_of_code(table, code, spec, first_line)
-    table[:, PLAIN] = _is_plain(table)
+    table[:, PLAIN], table[:, STEP] = _is_plain(table), _steps(table)
     return table
 
 
@@ -218,17 +223,23 @@ def _own_latencies(table: np.ndarray, code: np.ndarray, spec: GpuSpec) -> None:
 
 
 def _is_plain(table: np.ndarray) -> np.ndarray:
-    """Which instructions change nothing but their port, their operands' ports and their warp's place, and let the next one issue when their stall count has
-    elapsed, bool[instructions]."""
+    """Which instructions take nothing but their port and their operands' ports, bool[instructions]."""
     special = np.isin(table[:, PORT], (QUEUE_PORT, PipeClass.CONSTANT, PipeClass.BARRIER))
-    for column in (FLAGS, RECORDS, SHARED_BY_SM, FETCH, TICKS, SLEEP, BULK):
+    for column in (FLAGS, RECORDS, SHARED_BY_SM, TICKS, SLEEP, BULK):
         special |= table[:, column] != 0
     for column in (WRITE_BARRIER, READ_BARRIER):
         special |= table[:, column] != NO_BARRIER
+    return ~special
+
+
+def _steps(table: np.ndarray) -> np.ndarray:
+    """STEP of each instruction, int64[instructions]."""
+    stops = (table[:, PORT] == PipeClass.BARRIER) | (table[:, FLAGS] != 0) | (table[:, SLEEP] != 0)
     waits = (table[:, FLAGS] & _WAITING) != 0
     for column in (WAIT_MASK, CONSTANT_LINE):
         waits |= table[:, column] != 0
-    return ~special & ~np.append(waits[1:], True)
+    steps = SHORT_STEP + ASKS_CODE * (table[:, FETCH] != 0) + ASKS_NEXT * np.append(waits[1:], True)
+    return np.where(stops, 0, steps)
 
 
 def counts_down(table: np.ndarray) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.gpus.spec import RegisterFileSpec
+from gpusim.model.bit_sets import population
 from gpusim.model.compiled import inlined
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.state_tables import Table
@@ -26,16 +27,16 @@ BANKS = 2
 SLOTS = 3
 #: Cycles in which an instruction reads its operands, however many they are.
 WINDOW_CYCLES = 3
-OPERAND_TABLE = Table(__name__, "operands", "an instruction of the program", "What it reads from the register file.")
+OPERAND_TABLE = Table(
+    __name__, "operands", "an instruction of the program", "What it reads from the register file.", whole_lines=True
+)
 PORTS = OPERAND_TABLE.column("count", "read ports of a bank; 0: its operands are read elsewhere")
 SLOTS_0 = OPERAND_TABLE.column("mask", "bit 16 s: operand slot s reads in bank 0")
 NUMBERS_0 = OPERAND_TABLE.column("packed", "16 bits a slot: the register there")
 KEEP_0 = OPERAND_TABLE.column("mask", "bit 16 s: the reuse cache keeps slot s")
-READS_0 = OPERAND_TABLE.column("count", "registers read in bank 0")
 SLOTS_1 = OPERAND_TABLE.column("mask", "bit 16 s: operand slot s reads in bank 1")
 NUMBERS_1 = OPERAND_TABLE.column("packed", "16 bits a slot: the register there")
 KEEP_1 = OPERAND_TABLE.column("mask", "bit 16 s: the reuse cache keeps slot s")
-READS_1 = OPERAND_TABLE.column("count", "registers read in bank 1")
 #: From a column of bank 0 to the same of bank 1.
 BANK_COLUMNS = SLOTS_1 - SLOTS_0
 
@@ -88,7 +89,6 @@ def operand_table(program: Program, spec: RegisterFileSpec) -> np.ndarray:
             table[:, column] |= used << (_SLOT_BITS * slot)
             table[:, column + 1] |= (used * first) << (_SLOT_BITS * slot)
             table[:, column + 2] |= (used * kept) << (_SLOT_BITS * slot)
-            table[:, column + 3] += used
     table[:, PORTS] = reads_here * spec.reads_per_bank
     return table
 
@@ -98,7 +98,7 @@ def _reads(registers, operands, sub, place, pc, bank):
     """Cycles for which the instruction keeps the bank's port; the reuse cache takes note of it."""
     column = SLOTS_0 + bank * BANK_COLUMNS
     slots = operands[pc, column]
-    reads = operands[pc, column + 3]
+    reads = population(slots)
     ports = operands[pc, PORTS]
     cached = registers[sub, CACHE_0 + bank]
     keep = operands[pc, column + 2]
@@ -108,10 +108,9 @@ def _reads(registers, operands, sub, place, pc, bank):
     wanted = operands[pc, column + 1] | slots * ((place + 1) << _WARP_SHIFT)
     for slot in range(SLOTS):
         field = _SLOT_MASK << (_SLOT_BITS * slot)
-        if mask & field and (cached ^ wanted) & field == 0:
-            reads -= 1
+        reads -= int(mask & field != 0 and (cached ^ wanted) & field == 0)
     registers[sub, CACHE_0 + bank] = cached & ~mask | wanted & (keep * _SLOT_MASK)
-    return (reads + ports - 1) // ports
+    return (reads + ports - 1) // ports if ports > 1 else reads
 
 
 @inlined

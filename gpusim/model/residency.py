@@ -18,7 +18,7 @@ import numpy as np
 from gpusim.model import program as op
 from gpusim.model.compiled import inner
 from gpusim.model.messages import MOST_PEERS, NEVER
-from gpusim.model.scheduler import AGE, PORT, READY, note_start, sleep
+from gpusim.model.scheduler import AGE, PORT, note_start, sleep
 from gpusim.model.scoreboard import COUNTERS, clear, few_from, pending, reason_of, zero_from
 from gpusim.model.stall_reasons import (
     BARRIER,
@@ -46,26 +46,27 @@ PRODUCT_GROUPS = 8
 #: Named barriers of a block.
 BARRIERS = 16
 
-# What every issue reads or writes comes first, in two cache lines of the host; then what the end of a run needs.
+# What every issue reads or writes comes first, in a cache line of the host; then what all but plain arithmetic needs, in a second one; then
+# what the end of a run needs.
 WARP_TABLE = Table(
     __name__, "warps", "a warp slot", "Where the warp stands in its path, and what it waits for.", whole_lines=True
 )
 PC = WARP_TABLE.column("index", "its next instruction")
 LEFT = WARP_TABLE.column("count", "instructions left in the run, the next one included")
 MASK = WARP_TABLE.column("mask", "lanes that are on")
-ACCESS = WARP_TABLE.column("index", "access record of its next memory instruction")
 ISSUED = WARP_TABLE.column("cycle", "of the last issue")
 STALL_END = WARP_TABLE.column("cycle", "at which the stall count of the last issue ends")
-WAIT_REASON = WARP_TABLE.column("code", "the stall reason of what it waits for")
 BRANCHED = WARP_TABLE.column("flag", "the last issue was a taken branch")
+FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
+POLL_END = WARP_TABLE.column("index", "behind its last run; 0: it does not poll")
+ACCESS = WARP_TABLE.column("index", "access record of its next memory instruction")
+WAIT_REASON = WARP_TABLE.column("code", "the stall reason of what it waits for")
 BLOCK = WARP_TABLE.column("index", "its block's row in ``blocks``")
 AT_BARRIER = WARP_TABLE.column("index", "1 + number of the barrier at which it waits; 0: at none")
 FETCHED = WARP_TABLE.column("cycle", "the same of the next instruction, as far as fetch goes")
 CONSTANT_READY = WARP_TABLE.column("cycle", "and as far as its constant operand goes")
 BARRIER_END = WARP_TABLE.column("cycle", "at which the last barrier opened")
 SLEEP_END = WARP_TABLE.column("cycle", "at which it wakes from a NANOSLEEP")
-FENCED = WARP_TABLE.column("flag", "the last issue was a fence")
-POLL_END = WARP_TABLE.column("index", "behind its last run; 0: it does not poll")
 RUN = WARP_TABLE.column("index", "the run that it is in")
 RUN_END = WARP_TABLE.column("index", "behind the last run of its part of the trace")
 ROW = WARP_TABLE.column("index", "of the warp's current part in the trace's tables")
@@ -143,7 +144,8 @@ class ResidentState(NamedTuple):
     """What decides when each warp of a group issues."""
 
     warps: np.ndarray
-    slots: np.ndarray  # see ``scheduler``, as for ``ports`` and ``sets``
+    ready: np.ndarray  # see ``scheduler``, as for ``slots``, ``ports`` and ``sets``
+    slots: np.ndarray
     ports: np.ndarray
     sets: np.ndarray
     board: np.ndarray  # see ``scoreboard``
@@ -235,14 +237,14 @@ def _depbar_end(warps, board, warp, counter, level, cycle):
 @inner
 def wake(resident, program, timing, warp, now):
     """Ask a warp that waits for something unknown whether the answer has come; tell its sub-core."""
-    slots, subs_next = resident.slots, resident.subs_next
-    if slots[warp, READY] != NEVER or slots[warp, AGE] == 0:  # age 0: the warp has ended
+    ready, subs_next = resident.ready, resident.subs_next
+    if ready[warp] != NEVER or resident.slots[warp, AGE] == 0:  # age 0: the warp has ended
         return
     cycle = earliest_issue(resident.warps, resident.board, program, warp)
     if cycle != NEVER:
         cycle = max(cycle, now)
         sub = quotient(warp, timing[WARPS_PER_SUB_CORE])
-        sleep(slots, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, cycle)
+        sleep(ready, resident.sets, sub, sub * timing[WARPS_PER_SUB_CORE], warp, cycle)
         if cycle < subs_next[sub]:
             subs_next[sub] = cycle
 

@@ -3,7 +3,7 @@
 Mental model: greedy, then the oldest block, then its youngest warp. That warps of a block go youngest first is what Huerta et al. (MICRO 2025) see
 of warps that start together. That a block goes behind those that were there before it is fitted: a convolution that was tuned on an A100 (32 rows
 of its learning half, docs/validation/external.md) shows hardly any overlap of a new block's loads with the sums of older ones, as if
-it waited for them; youngest first throughout predicts them up to 25 % too fast. A warp is *asleep* while the cycle READY from which it has all that it depends on lies
+it waited for them; youngest first throughout predicts them up to 25 % too fast. A warp is *asleep* while the cycle (``ready``) from which it has all that it depends on lies
 ahead (or is not known), and *awake* from then on, among those that wait for the port of their next instruction. It is a
 candidate while that port is free. Both are kept as sets, bit i for the sub-core's warp i, so that a look costs what
 has changed and not all warps: who falls due is moved over, and of the candidates only the youngest is looked for. The
@@ -12,7 +12,8 @@ scheduler looks only in cycles in which something may have become possible, and 
 What a warp lost while awake is counted for all at once: of each port, how often somebody issued while it was free; of each
 sub-core, for how long operand reads held it. A warp notes both when it wakes, and the differences are its own.
 
-``slots`` is int64[warps, columns], ``ports`` int64[sub-cores, ports, columns], ``sets`` int64[sub-cores, columns].
+``slots`` is int64[warps, columns], ``ports`` int64[sub-cores, ports, columns], ``sets`` int64[sub-cores, columns]. ``ready`` is int64[warps]: the cycle from which
+each has all it depends on; NEVER: unknown, or no warp. A look at all that sleep reads two cache lines of the host of it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from gpusim.state_tables import Table
 MOST_WARPS = 62
 
 SLOT_TABLE = Table(__name__, "slots", "a warp slot", "What a scheduler knows of a warp.", whole_lines=True)
-READY = SLOT_TABLE.column("cycle", "from which it has all it depends on; NEVER: unknown, or no warp")
 PORT = SLOT_TABLE.column("index", "the port of its next instruction")
 AGE = SLOT_TABLE.column("count", "warps started on the SM up to it: larger is younger; 0: no warp")
 BEFORE = SLOT_TABLE.column(
@@ -48,8 +48,8 @@ SPARE = PORT_TABLE.column("count", "nothing: a row is half a cache line of the h
 SET_TABLE = Table(
     __name__, "sets", "a sub-core", "Which of its warps its scheduler has to look at, and when.", whole_lines=True
 )
-ASLEEP = SET_TABLE.column("mask", "warps whose READY is known and was not reached at the last look")
-DUE = SET_TABLE.column("cycle", "the earliest READY of those")
+ASLEEP = SET_TABLE.column("mask", "warps whose ``ready`` is known and was not reached at the last look")
+DUE = SET_TABLE.column("cycle", "the earliest ``ready`` of those")
 WANTED = SET_TABLE.column("mask", "ports for which warps that are awake wait")
 HELD = SET_TABLE.column("cycles", "in which operand reads kept it from issuing")
 HELD_START = SET_TABLE.column("cycle", "from which they did so last")
@@ -57,10 +57,10 @@ HELD_END = SET_TABLE.column("cycle", "up to which they did")
 
 
 @inner
-def sleep(slots, sets, sub, first, warp, cycle):
+def sleep(ready, sets, sub, first, warp, cycle):
     """The warp, which is not awake, has all it depends on from ``cycle`` on; NEVER: that is not known yet. ``first`` is the
     sub-core's first warp."""
-    slots[warp, READY] = cycle
+    ready[warp] = cycle
     if cycle != NEVER:
         sets[sub, ASLEEP] |= 1 << (warp - first)
         if cycle < sets[sub, DUE]:
@@ -82,8 +82,8 @@ def note_start(slots, sub_first, count, warp, age, fellows):
 
 
 @inner
-def _wake_due(slots, ports, sets, sub, first, now):
-    """Move the warps whose READY has come to those that are awake."""
+def _wake_due(ready, slots, ports, sets, sub, first, now):
+    """Move the warps whose time has come to those that are awake."""
     asleep = sets[sub, ASLEEP]
     rest = asleep
     earliest = NEVER
@@ -91,16 +91,16 @@ def _wake_due(slots, ports, sets, sub, first, now):
         place = lowest(rest)
         rest &= rest - 1
         warp = first + place
-        ready = slots[warp, READY]
-        if ready > now:
-            earliest = min(earliest, ready)
+        cycle = ready[warp]
+        if cycle > now:
+            earliest = min(earliest, cycle)
             continue
         asleep ^= 1 << place
         port = slots[warp, PORT]
         ports[sub, port, AWAKE] |= 1 << place
         sets[sub, WANTED] |= 1 << port
         slots[warp, PASSES_THEN] = ports[sub, port, PASSES]
-        within = sets[sub, HELD_END] - max(ready, sets[sub, HELD_START])
+        within = sets[sub, HELD_END] - max(cycle, sets[sub, HELD_START])
         slots[warp, HELD_THEN] = sets[sub, HELD] - max(within, 0)
     sets[sub, ASLEEP] = asleep
     sets[sub, DUE] = earliest
@@ -115,14 +115,14 @@ def hold(sets, sub, start, end):
 
 
 @inlined
-def pick_warp(slots, ports, sets, sub, first, last, now):
+def pick_warp(ready, slots, ports, sets, sub, first, last, now):
     """The warp to issue in cycle ``now`` among those of ``sub``, from ``first`` on, or -1; it no longer waits for its port.
 
     ``last`` is the warp that issued last unless it yields (-1). Returns (warp, next cycle to look at if the chosen warp
     were not there). Candidates that lose are passed over once.
     """
     if sets[sub, DUE] <= now:
-        _wake_due(slots, ports, sets, sub, first, now)
+        _wake_due(ready, slots, ports, sets, sub, first, now)
     later = sets[sub, DUE]
     candidates = 0
     wanted = sets[sub, WANTED]

@@ -35,7 +35,7 @@ from gpusim.model.messages import NEVER, PEER, REQUEST
 from gpusim.model.mshr import MshrState
 from gpusim.model.program import PORTS, PROGRAM_TABLE
 from gpusim.model.residency import ResidentState
-from gpusim.model.scheduler import DUE, READY
+from gpusim.model.scheduler import DUE
 from gpusim.model.tensor_unit import MOST_COMMITS
 from gpusim.model.tma import SLACK, TMA_TABLE
 from gpusim.state_tables import line_aligned
@@ -63,6 +63,7 @@ class SmState(NamedTuple):
     lines: np.ndarray  # int64[sms, LINES_MAX, columns]: of the LSU's instruction
     subs: np.ndarray
     queue: np.ndarray
+    queue_ready: np.ndarray  # int64[sub-cores]: from when on the LSU can take each queue's oldest entry; NEVER: none
     starts: np.ndarray
     l1: np.ndarray  # see ``cache``
     heap: np.ndarray  # see ``arrivals``
@@ -133,6 +134,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         lines=coalescer.LINE_TABLE.zeros(sms, at.LINES_MAX),
         subs=sm.SUB_TABLE.zeros(subs),
         queue=sm.QUEUE_TABLE.zeros(subs, int(timing[at.QUEUE_ENTRIES])),
+        queue_ready=np.full(subs, NEVER, np.int64),
         starts=sm.START_TABLE.zeros(blocks),
         l1=line_aligned(
             (sms, spec.l1.total_bytes // spec.l1.line_bytes // spec.l1.ways, 2 * spec.l1.ways), np.dtype(np.int64)
@@ -154,6 +156,7 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
         order=np.arange(sms, dtype=np.int64),
         resident=ResidentState(
             warps=residency.WARP_TABLE.zeros(warps),
+            ready=line_aligned((warps,), np.dtype(np.int64)),
             slots=scheduler.SLOT_TABLE.zeros(warps),
             ports=scheduler.PORT_TABLE.zeros(subs, PORTS),
             sets=scheduler.SET_TABLE.zeros(subs),
@@ -173,10 +176,9 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
     state.sms[:, (sm.NEXT, sm.START_NEXT, sm.QUEUE_NEXT, sm.TMA_NEXT, sm.PEER_NEXT)] = NEVER
     state.report[sm.R_NEXT_CYCLE] = NEVER
     state.starts[:, sm.S_CYCLE] = NEVER
-    state.resident.slots[:, READY] = NEVER
+    state.resident.ready[:] = NEVER
     state.resident.sets[:, DUE] = NEVER
     state.subs[:, sm.LAST_WARP] = -1
-    state.subs[:, sm.QUEUE_READY] = NEVER
     return state
 
 

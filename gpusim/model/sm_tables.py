@@ -99,9 +99,6 @@ TENSOR_PRODUCT_TICKS = SUB_TABLE.column("ticks", "interval of the products (wgmm
 TENSOR_SPARE = SUB_TABLE.column("ticks", "of write-back that others may take and products are not late")
 TENSOR_SPARE_MOST = SUB_TABLE.column("ticks", "the most that this comes to")
 TENSOR_SPARE_TICK = SUB_TABLE.column("tick", "of its clock, for which that holds")
-QUEUE_READY = SUB_TABLE.column(
-    "cycle", "from which the LSU can take the oldest entry of its memory queue; NEVER: there is none"
-)
 
 START_TABLE = Table(__name__, "starts", "a block slot", "The block that is to start there.")
 S_CYCLE = START_TABLE.column("cycle", "of the start; NEVER: none is to start")

@@ -52,6 +52,7 @@ _SIGNALS, _BULKS = trace_tables.SIGNAL_TABLE.row_width, trace_tables.BULK_TABLE.
 def _resident(of):
     return ResidentState(
         known_rows(of.warps, _WARPS),
+        of.ready,
         known_rows(of.slots, _SLOTS),
         known_planes(of.ports, PORTS, _PORT),
         known_rows(of.sets, _SETS),
@@ -94,6 +95,7 @@ def known_state(of):
         known_planes(of.lines, LINES_MAX, _LINES),
         known_rows(of.subs, _SUBS),
         known_rows(of.queue, _QUEUE),
+        of.queue_ready,
         known_rows(of.starts, _STARTS),
         of.l1,
         of.heap,

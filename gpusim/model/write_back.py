@@ -16,7 +16,7 @@ from gpusim.model.bit_sets import lowest
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
 from gpusim.model.residency import PC, PRODUCTS_LATE, earliest_issue
-from gpusim.model.scheduler import ASLEEP, READY
+from gpusim.model.scheduler import ASLEEP
 from gpusim.model.sm_tables import (
     TENSOR_FREE_TICK,
     TENSOR_LATE,
@@ -60,16 +60,16 @@ def write_beside(subs, sub, taken_ticks, now):
 @inner
 def look_again(resident, program, sub, first, late_cycles, now):
     """Warps of the sub-core that are due and wait for products: those whose products are late sleep on."""
-    warps, slots = resident.warps, resident.slots
+    warps, known = resident.warps, resident.ready
     rest = resident.sets[sub, ASLEEP]
     while rest:
         warp = first + lowest(rest)
         rest &= rest - 1
-        if slots[warp, READY] > now or not program[warps[warp, PC], op.FLAGS] & FLAGS_OF_PRODUCTS:
+        if known[warp] > now or not program[warps[warp, PC], op.FLAGS] & FLAGS_OF_PRODUCTS:
             continue
         if warps[warp, PRODUCTS_LATE] == late_cycles:
             continue
         warps[warp, PRODUCTS_LATE] = late_cycles
         ready = earliest_issue(warps, resident.board, program, warp)
         if ready != NEVER and ready > now:
-            slots[warp, READY] = ready
+            known[warp] = ready

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,8 +28,8 @@ PORTS = 3
 
 
 @compiled
-def pick(slots, ports, sets, last, now):
-    return pick_warp(slots, ports, sets, 0, 0, last, now)
+def pick(known, slots, ports, sets, last, now):
+    return pick_warp(known, slots, ports, sets, 0, 0, last, now)
 
 
 @compiled
@@ -47,8 +48,8 @@ def start(slots, count, warp, age, fellows):
 
 
 @compiled
-def know(slots, sets, warp, cycle):
-    sleep(slots, sets, 0, 0, warp, cycle)
+def know(known, sets, warp, cycle):
+    sleep(known, sets, 0, 0, warp, cycle)
 
 
 @compiled
@@ -64,6 +65,7 @@ def test_a_set_has_a_size_and_two_ends(members):
 @given(st.integers(1, MOST_WARPS), st.data())
 def test_the_sets_pick_whom_a_look_at_all_warps_would_pick(count, data):
     slots, ports, sets = SLOT_TABLE.zeros(count), PORT_TABLE.zeros(1, PORTS), SET_TABLE.zeros(1)
+    known = np.full(count, NEVER, np.int64)
     sets[:, DUE] = NEVER
     ages = data.draw(st.permutations(range(1, count + 1)))
     random = data.draw(st.randoms(use_true_random=False))
@@ -78,12 +80,12 @@ def test_the_sets_pick_whom_a_look_at_all_warps_would_pick(count, data):
     for warp in range(count):
         ready[warp], port[warp] = random.randrange(6), random.randrange(PORTS)
         slots[warp, PORT] = port[warp]
-        know(slots, sets, warp, ready[warp])
+        know(known, sets, warp, ready[warp])
     last, now = -1, 0
     while now < 60:
         candidates = [w for w in range(count) if ready[w] <= now and ports[0, port[w], FREE] <= now]
         want = last if last in candidates else min(candidates, key=lambda w: (block_of[w], -ages[w]), default=-1)
-        got, later = pick(slots, ports, sets, last, now)
+        got, later = pick(known, slots, ports, sets, last, now)
         assert got == want
         waits = [max(ready[w], ports[0, port[w], FREE]) for w in range(count) if w not in candidates]
         assert later <= (now + 1 if len(candidates) > 1 else min(waits, default=NEVER))
@@ -98,7 +100,7 @@ def test_the_sets_pick_whom_a_look_at_all_warps_would_pick(count, data):
         ports[0, port[got], FREE] = now + random.randrange(1, 4)
         ready[got], port[got] = now + random.randrange(1, 9), random.randrange(PORTS)
         slots[got, PORT] = port[got]
-        know(slots, sets, got, ready[got])
+        know(known, sets, got, ready[got])
         end = now + 1
         if random.random() < 0.3:  # operand reads keep the sub-core
             end += random.randrange(1, 5)
