@@ -1,8 +1,6 @@
 """What a row of a set of measurements timed, as a launch.
 
-Mental model: a family takes a row's columns and gives a :class:`Timed`: kernel, whole grid, block, and arguments made when asked for.
-Arrays hold zeros, which the system gives out page by page, where a kernel's path does not depend on them; what they must hold for a right
-result is the tests' business. ``depth`` says how much of a loop over a common dimension is run, for a kernel that has one.
+Mental model: a family takes a row's columns and gives a :class:`Timed` (:mod:`workloads.external.launches`), or a launch of the suite.
 """
 
 from __future__ import annotations
@@ -19,40 +17,8 @@ from kernels.case import Case
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
 from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
-HERE = Path(__file__).parent
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Timed:
-    """``arguments(depth)`` makes the arguments, of a launch that runs ``depth`` of the common dimension (None: all of it, ``depth`` of
-    this). ``cut_axis``: the axis of the grid along which the blocks are alike, so that a part of them stands for all; None where none is."""
-
-    kernel: Any
-    grid: tuple[int, ...]
-    block: tuple[int, ...] | None
-    arguments: Callable[[int | None], tuple]
-    sources: tuple[Path, ...]
-    options: tuple[str, ...] = ()
-    cut_axis: int | None = None
-    depth: int | None = None
-    depth_step: int = 1
-
-
-@dataclass(frozen=True)
-class CudaKernel:
-    """A kernel of CUDA C++: a source file, an entry in it, and options, as the front end asks for them."""
-
-    source: Path
-    entry: str
-    options: tuple[str, ...] = ()
-
-    @property
-    def __name__(self) -> str:
-        return self.entry
-
-    def __cuda_cpp__(self) -> dict[str, Any]:
-        return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
+from .launches import HERE, CudaKernel, Row, Timed
+from .memory_families import MEMORY_FAMILIES
 
 
 @dataclass(frozen=True)
@@ -257,4 +223,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     "mma_steps": mma_steps,
     "triton_rows": triton_rows,
     "scaled_products": scaled_products,
+    **MEMORY_FAMILIES,
 }
