@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from validation import own_compiler, sets
 from validation.figures import figures, spearman
 from validation.own_compiler import by_own_compiler
-from validation.predict import _cut, _part, machine_of, predict
+from validation.predict import _cut, _part, _Runner, machine_of, predict
 from validation.published import summed
 from validation.recordings import NEVER, OTHER, SAME, Recording, digest_of, key_of, recordings
 from validation.residuals import Residual
@@ -82,6 +82,16 @@ def test_a_block_of_a_step_on_tensor_cores(step: str) -> None:
     (a, b, *_), (_, _, c, *_) = run_block(families.mma_steps({"step": step, "size": 128}), 64)
     wanted = a.astype(np.float64)[:, :64] @ b[:64].astype(np.float64)
     np.testing.assert_allclose(c, wanted, rtol=1e-5)
+
+
+def test_a_warm_product_that_fits_in_l2_follows_itself() -> None:
+    spec = machine_of("rtx_pro_6000", [])
+    row = {"step": "vectors", "size": "512"}
+    warm, cold = (predict("mma_steps", row, spec, "depth", 1e5, None, cache) for cache in ("warm", "swept"))
+    assert warm.time_us < 0.9 * cold.time_us
+    assert warm.scaled == "all blocks, depths 128 and 384 of 512"
+    large = families.mma_steps(row | {"size": "4096"})
+    assert [_Runner(large, machine_of(gpu, [])).fits_in_l2() for gpu in ("rtx_pro_6000", "rtx4090")] == [True, False]
 
 
 def test_a_row_of_each_triton_kernel() -> None:
