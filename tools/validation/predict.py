@@ -234,7 +234,7 @@ def _two_sizes(timed: Timed, share: float) -> tuple[list[tuple[int, tuple[int, .
         step, of, what = 1, timed.grid[timed.cut_axis], "blocks along an axis"
     else:
         return [], 1, ""
-    large = int(share * of / step)
+    large = max(2, int(share * of / step))
     sizes = [step * max(1, round(large * part)) for part in (SMALLER_SIZE, 1)]
     if sizes[1] >= of or sizes[0] == sizes[1]:
         return [], of, what
