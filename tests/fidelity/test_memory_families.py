@@ -108,6 +108,8 @@ def test_two_sizes_of_a_launch() -> None:
     assert (parts, of, what) == ([(2, (10, 2), None), (6, (10, 6), None)], 10, "blocks along an axis")
     assert not _two_sizes(timed, 1.0)[0]
     assert [size for size, *_ in _two_sizes(timed, 0.1)[0]] == [1, 2]
+    # A stream's parts are as large as L2, and nearly twice.
+    assert [size for size, *_ in _two_sizes(timed, 0.1, 0.3)[0]] == [4, 6]
     zeros = MEMORY_FAMILIES["textbook"]({"kernel": "histogram_global", "rows": 6400, "columns": 1, "threads": 64}, None)
     assert _two_sizes(zeros, 0.31)[0] == [(640, (10,), 640), (1984, (31,), 1984)]
     assert not _two_sizes(dataclasses.replace(zeros, depends_on_data=False, cut_axis=None), 0.5)[0]
