@@ -326,7 +326,7 @@ def test_crossbar_and_l2_follow_the_clock_and_dram_does_not():
         assert half.cycles(getattr(getattr(half, room), name)) == pytest.approx(
             base.cycles(getattr(getattr(base, room), name))
         )
-    assert half.l2.slice_bytes_per_ns == base.l2.slice_bytes_per_ns / 2
+    assert half.l2.slice_bytes_per_ns == pytest.approx(base.l2.slice_bytes_per_ns * 0.5**0.46)
     assert half.l2.tag_interval_ns == 1.0
     assert (half.dram, half.tlb, half.l1) == (base.dram, base.tlb, base.l1)
     assert at_clock(base, base.clock_hz) is base

@@ -300,12 +300,33 @@ def model_errors() -> str:
         "step_s": "training step",
     }
     rows = [
-        [f"`{each['gpu']}`", names[each["metric"]], each["rows"], f"{each['mean_error_percent']:.1f} %",
-         f"{each['signed_percent']:+.1f} %", f"{each['worst_percent']:+.1f} %", f"{each['inside_interval_percent']} %"]
+        [f"`{each['gpu']}`", names[each["metric"]], each["rows"], *_percents(each)]
         for each in json.loads(path.read_text("utf-8"))
     ]  # fmt: skip
     head = ["GPU", "of", "rows", "mean error", "signed", "worst", "inside the interval"]
     return table(head, rows, frozenset({2, 3, 4, 5, 6}))
+
+
+def serving_errors() -> str:
+    """A row a GPU, network and number format: errors of projected servers under full load, from what tools/serving_error.py recorded."""
+    path = Path(__file__).parents[1] / "traces" / "library" / "serving_errors.json"
+    found = json.loads(path.read_text("utf-8"))
+    rows = [
+        [f"`{each['gpu']}`", f"`{each['model']}`", each["dtype"], each["rows"], *_percents(each)]
+        for each in found["by_network"]
+    ]
+    rows += [[f"`{each['gpu']}`", "all", "", each["rows"], *_percents(each)] for each in found["by_gpu"]]
+    head = ["GPU", "network", "weights", "rows", "mean error", "signed", "worst", "inside the interval"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
+
+
+def _percents(each: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{each['mean_error_percent']:.1f} %",
+        f"{each['signed_percent']:+.1f} %",
+        f"{each['worst_percent']:+.1f} %",
+        f"{each['inside_interval_percent']} %",
+    ]
 
 
 def collective_errors() -> str:
@@ -401,6 +422,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "attention errors": attention_errors,
     "collective errors": collective_errors,
     "model errors": model_errors,
+    "serving errors": serving_errors,
     "tile beside exact": tile_beside_exact,
     "energy errors": energy_errors,
     "energy rows left out": energy_left_out,

@@ -72,6 +72,8 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
                     "error_percent": round(100 * (row.tokens_per_s_per_gpu / rate - 1), 1),
                     "inside": bool(seconds.low_seconds <= measured_seconds <= seconds.high_seconds),
                     "at_once": served.server.sequences,
+                    "mean_batch": round(served.batch, 1),
+                    "step_ms": float(f"{1e3 * seconds.seconds / served.steps:.4g}"),
                     "prompt_percent": round(100 * served.prompt_share),
                     "generation": prices.spec.generation,
                     "region": "serving",

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpusim.model import counters as count
 from gpusim.trace.compiled import reading
-from gpusim.trace.record import SCATTERED, WARP_LANES, Chunk, MemoryKind, Space, Trace
+from gpusim.trace.record import SCATTERED, WARP_LANES, Chunk, Flag, MemoryKind, Space, Trace
 
 #: Access records that are looked at together: 32 addresses of 8 bytes each.
 RECORDS_AT_ONCE = 16_384
@@ -62,8 +62,11 @@ def count_trace(trace: Trace, bank_count: int) -> dict[int, np.ndarray]:
                 lanes = _lanes(active[part] & chunk.accesses["mask"][part].astype(np.int64))
                 addresses = _addresses(chunk, part)
                 if space == Space.SHARED:
-                    passes_of = _atomic_wavefronts if kind in _ATOMICS else _wavefronts
-                    passes = passes_of(addresses, lanes, table["access_bytes"][owner[part]], bank_count)
+                    widths = table["access_bytes"][owner[part]]
+                    passes = _wavefronts(addresses, lanes, widths, bank_count)
+                    if kind in _ATOMICS:  # but for what counts the lanes of a word
+                        apart = table["flags"][owner[part]] & int(Flag.COUNTS_LANES) == 0
+                        passes = np.where(apart, _atomic_wavefronts(addresses, lanes, widths, bank_count), passes)
                     np.add.at(totals[count.SHARED_WAVEFRONTS], owner[part], passes)
                     continue
                 requests, sectors = _GLOBAL[kind]

@@ -78,7 +78,8 @@ LOAD, STORE = int(MemoryKind.LOAD), int(MemoryKind.STORE)
 ATOMIC, REDUCTION, ASYNC_COPY = int(MemoryKind.ATOMIC), int(MemoryKind.REDUCTION), int(MemoryKind.ASYNC_COPY)
 GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)
 CLUSTER = int(Space.CLUSTER)
-PHASE_LOOK = int(Flag.PHASE_LOOK)
+#: What looks at a word, or counts the lanes of one, takes a pass a word; other atomics a pass a lane.
+PASS_A_WORD = int(Flag.PHASE_LOOK) | int(Flag.COUNTS_LANES)
 WINDOW_SHIFT = 24  # generic windows are 16 MiB
 ALL_LANES = 0xFFFFFFFF
 
@@ -272,7 +273,7 @@ def _work_out(state, tables, sm):
             lsu[sm, LSU_REMOTE] = reaches_others(addresses, mask, named, blocks[block, RANK])
             if lsu[sm, LSU_REMOTE]:
                 lsu[sm, LSU_REMOTE_SECTORS] = _sectors(addresses, mask, width, lines, sm)
-        if (kind == ATOMIC or kind == REDUCTION) and not program[pc, op.FLAGS] & PHASE_LOOK:
+        if (kind == ATOMIC or kind == REDUCTION) and not program[pc, op.FLAGS] & PASS_A_WORD:
             lsu[sm, LSU_DATA_CYCLES] = atomic_wavefronts(addresses, mask, width, banks, scratch[3])
         else:
             merges = int(kind == LOAD)

@@ -43,7 +43,7 @@ def source_digest() -> str:
     for path in (
         *files,
         *(Path(__file__).with_name(name) for name in ("predict.py", "suite_launch.py", "own_compiler.py")),
-        ROOT / "workloads/external/families.py",
+        *(ROOT / "workloads/external" / name for name in ("families.py", "launches.py", "memory_families.py")),
     ):
         digest.update(path.read_bytes())
     return digest.hexdigest()

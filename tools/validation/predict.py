@@ -52,6 +52,8 @@ LEAST_DEPTH, DEPTHS = 32, (128, 384)
 DEPTH_BUDGET, LEAST_SMS_OF_A_PRODUCT = 5, 8
 #: The smaller of two sizes, of the larger one, which may cost so many budgets; a launch that costs up to so many runs whole.
 SMALLER_SIZE, SIZE_BUDGETS, WHOLE_BUDGETS = 1 / 3, 1, 2.5
+#: The two sizes of a stream, in what L2 holds: behind a flush each line that comes sends one back, behind a copy every other.
+STREAM_SIZES = (1.1, 1.9)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class _Runner:
         self.timed, self.spec, self.warm = timed, spec, False
         self.memory = DeviceMemory()
         self.arguments = {None: timed.arguments(None)}
+        self.touched_bytes = sum(a.nbytes for a in self.arguments[None] if isinstance(a, np.ndarray))
         self.first = self.capture(tuple(1 for _ in timed.grid), LEAST_DEPTH if timed.depth else None)
         self.instructions_a_block = self.count(self.first)
 
@@ -226,7 +229,8 @@ def _by_blocks(runner: _Runner, budget: float, flushed: bool) -> Prediction:
     # What a thread does in its first turn of a loop, which is the longer the more there is to do for the same grid.
     turns = timed.depth / timed.depth_step if timed.depth and timed.grid_of is None else 1.0
     whole = math.prod(timed.grid) * runner.instructions_a_block * turns
-    parts, of, what = _two_sizes(timed, SIZE_BUDGETS * budget / whole)
+    held = runner.spec.l2.total_bytes / runner.touched_bytes if timed.streams else 0.0
+    parts, of, what = _two_sizes(timed, SIZE_BUDGETS * budget / whole, held)
     if not parts or (not timed.depends_on_data and whole <= WHOLE_BUDGETS * budget):
         result, last = runner.run_behind(runner.capture(timed.grid, sample=not timed.depends_on_data), flushed)
         return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
@@ -238,16 +242,21 @@ def _by_blocks(runner: _Runner, budget: float, flushed: bool) -> Prediction:
     return _prediction(runner, result, at_large.time_us + rate * (of - large), f"{small} and {large} of {of} {what}")
 
 
-def _two_sizes(timed: Timed, share: float) -> tuple[list[tuple[int, tuple[int, ...], int | None]], int, str]:
-    """Size, grid and depth of two launches of up to ``share`` of the work, none where there are no two; the whole size, and of what."""
+def _two_sizes(
+    timed: Timed, share: float, held: float = 0.0
+) -> tuple[list[tuple[int, tuple[int, ...], int | None]], int, str]:
+    """Size, grid and depth of two launches of up to ``share`` of the work, none where there are no two; the whole size, and of what.
+    ``held``: share of a stream that L2 holds; the smaller launch is then as much larger that L2 is as it stays, half of it yet to be written back."""
     if timed.depends_on_data and timed.depth is not None:
         step, of, what = timed.depth_step, timed.depth, "elements"
     elif timed.cut_axis is not None:
         step, of, what = 1, timed.grid[timed.cut_axis], "blocks along an axis"
     else:
         return [], 1, ""
-    large = int(share * of / step)
+    large = max(2, int(share * of / step))
     sizes = [step * max(1, round(large * part)) for part in (SMALLER_SIZE, 1)]
+    if held:
+        sizes = [math.ceil(of * held * part) for part in STREAM_SIZES]
     if sizes[1] >= of or sizes[0] == sizes[1]:
         return [], of, what
     if what == "elements":

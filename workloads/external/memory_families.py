@@ -97,7 +97,7 @@ def memory_ladders(row: Row, checkout: Path | None = None) -> Timed:
         return np.zeros((n, n), np.float32), np.zeros((n, n), np.float32), np.int32(n)
 
     made = CudaKernel(HERE / "transposes.cu", entry)
-    return Timed(made, (n // tile, n // tile), (tile // wide, rows), arguments, (made.source,), cut_axis=1)
+    return Timed(made, (n // tile, n // tile), (tile // wide, rows), arguments, (made.source,), cut_axis=1, streams=True)
 
 
 #: Blocks an SM of the byte histograms, their threads and bins; SMs of the GPU that they were measured on (H100).
