@@ -63,7 +63,7 @@ def count_trace(trace: Trace, bank_count: int) -> dict[int, np.ndarray]:
                 addresses = _addresses(chunk, part)
                 if space == Space.SHARED:
                     widths = table["access_bytes"][owner[part]]
-                    passes = _wavefronts(addresses, lanes, widths, bank_count)
+                    passes = _wavefronts(addresses, lanes, widths, bank_count, kind == MemoryKind.LOAD)
                     if kind in _ATOMICS:  # but for what counts the lanes of a word
                         apart = table["flags"][owner[part]] & int(Flag.COUNTS_LANES) == 0
                         passes = np.where(apart, _atomic_wavefronts(addresses, lanes, widths, bank_count), passes)
@@ -113,22 +113,35 @@ def _sectors(addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
     return _distinct(addresses // SECTOR_BYTES, lanes)[0].sum(axis=1)
 
 
-def _wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, banks: int) -> np.ndarray:
+def _wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, banks: int, merges: bool) -> np.ndarray:
     """Passes over the banks that each record needs, int64[records]: 128 bytes of lanes go together, and a bank gives
-    one word a pass."""
+    one word a pass. ``merges``: twice as many lanes go together where all agree with their neighbour, or all with the one beyond it."""
     passes = np.zeros(len(addresses), np.int64)
+    paired = _paired(addresses, lanes) if merges else np.zeros(len(addresses), bool)
     for width in np.unique(widths).tolist():
-        rows = np.flatnonzero(widths == width)
         words = max(1, width // WORD_BYTES)
-        together = WARP_LANES // words
-        base = addresses[rows].reshape(-1, together, 1) // WORD_BYTES + np.arange(words)
-        on = np.broadcast_to(lanes[rows].reshape(-1, together, 1), base.shape)
-        flat = (len(rows) * words, together * words)
-        fresh, ordered = _distinct(base.reshape(flat), on.reshape(flat))
-        load = np.zeros((flat[0], banks), np.int64)
-        np.add.at(load, (np.nonzero(fresh)[0], ordered[fresh] % banks), 1)
-        passes[rows] = load.max(axis=1).reshape(len(rows), words).sum(axis=1)
+        for alike in (False, True) if words > 1 else (False,):
+            rows = np.flatnonzero((widths == width) & ((paired == alike) | (words == 1)))
+            parts = words // 2 if alike else words
+            together = WARP_LANES // parts
+            base = addresses[rows].reshape(-1, together, 1) // WORD_BYTES + np.arange(words)
+            on = np.broadcast_to(lanes[rows].reshape(-1, together, 1), base.shape)
+            flat = (len(rows) * parts, together * words)
+            fresh, ordered = _distinct(base.reshape(flat), on.reshape(flat))
+            load = np.zeros((flat[0], banks), np.int64)
+            np.add.at(load, (np.nonzero(fresh)[0], ordered[fresh] % banks), 1)
+            passes[rows] = load.max(axis=1).reshape(len(rows), parts).sum(axis=1)
     return passes
+
+
+def _paired(addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Whether all lanes of a record that are on have the address of the one 1 further, or all that of the one 2 further, bool[records]."""
+    found = np.zeros(len(addresses), bool)
+    for distance in (1, 2):
+        other = np.arange(WARP_LANES) ^ distance
+        both = lanes & lanes[:, other]
+        found |= ~(both & (addresses != addresses[:, other])).any(axis=1)
+    return found
 
 
 def _atomic_wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, banks: int) -> np.ndarray:

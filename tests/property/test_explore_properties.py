@@ -129,23 +129,29 @@ def test_counts_agree_with_the_trace_and_notice_one_sector(kernel, monkeypatch):
     st.lists(st.integers(0, 4095), min_size=32, max_size=32),
     st.integers(0, 2**32 - 1),
     st.sampled_from((1, 2, 4, 8, 16)),
+    st.sampled_from((0, 1, 2, 3)),
 )
-def test_counting_by_sorting_agrees_with_counting_by_hand(places, mask, width):
+def test_counting_by_sorting_agrees_with_counting_by_hand(places, mask, width, alike):
+    places = [places[lane & ~alike] for lane in range(32)]
     addresses = np.array([[place * width for place in places]], np.int64)
     lanes = np.array([[bool(mask >> lane & 1) for lane in range(32)]])
     on = [lane for lane in range(32) if lanes[0, lane]]
     assert trace_counts._sectors(addresses, lanes)[0] == len({places[lane] * width // 32 for lane in on})
-    passes = 0
-    together = 32 // max(1, width // 4)
-    for start in range(0, 32, together):
-        banks: dict[int, set[int]] = {}
-        for lane in on:
-            if start <= lane < start + together:
-                for k in range(max(1, width // 4)):
-                    word = places[lane] * width // 4 + k
-                    banks.setdefault(word % 32, set()).add(word)
-        passes += max((len(words) for words in banks.values()), default=0)
-    assert trace_counts._wavefronts(addresses, lanes, np.array([width]), 32)[0] == passes
+    for merges in (False, True):
+        passes = 0
+        together = 32 // max(1, width // 4)
+        pairs = [all(places[i] == places[i ^ far] for i in on if i ^ far in on) for far in (1, 2)]
+        if merges and width > 4 and any(pairs):
+            together *= 2
+        for start in range(0, 32, together):
+            banks: dict[int, set[int]] = {}
+            for lane in on:
+                if start <= lane < start + together:
+                    for k in range(max(1, width // 4)):
+                        word = places[lane] * width // 4 + k
+                        banks.setdefault(word % 32, set()).add(word)
+            passes += max((len(words) for words in banks.values()), default=0)
+        assert trace_counts._wavefronts(addresses, lanes, np.array([width]), 32, merges)[0] == passes
     busy = Counter(places[lane] * width // 4 % 32 for lane in on)
     turns = max(busy.values(), default=0) * max(1, width // 4)
     assert trace_counts._atomic_wavefronts(addresses, lanes, np.array([width]), 32)[0] == turns
