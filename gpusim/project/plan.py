@@ -13,7 +13,7 @@ from gpusim.project.decoder import Decoder
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.library import FRAMEWORKS
 
-PHASES = ("prefill", "decode", "mixed", "request", "train")
+PHASES = ("prefill", "decode", "mixed", "request", "serve", "train")
 #: Of weights and the products with them -> bytes an element, scales of blocks included.
 WEIGHT_BYTES = {
     name: FORMATS[name].b_bytes
@@ -56,7 +56,9 @@ class Plan:
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
     if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
-    ``moe.toml`` has it); ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`)."""
+    ``moe.toml`` has it); ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
+    (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences are in progress at
+    once at most."""
 
     phase: str
     batch: int = 1
@@ -79,6 +81,7 @@ class Plan:
     page_tokens: int = 16
     framework: str = ""
     launch: str = "default"
+    groups: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -113,7 +116,7 @@ class Plan:
             )
         if self.overlap != "none":
             self._check_overlap()
-        if self.phase == "mixed" and not self.chunk:
+        if self.phase == "mixed" and not self.chunk and not self.groups:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
         for name in (self.dtype, self.of_experts):
             if self.phase == "train" and name not in ("bf16", "fp16", "fp8"):

@@ -122,7 +122,7 @@ def project_context(
         )  # fmt: skip
         return project_attention(spec, one, limit_watts=limit_watts)
     machine = tile_machine(spec, shape.dtype)
-    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    rows = cache_rows(shape.kv_element_bytes, shape.head_dim, OPERANDS[shape.dtype][0])
     used = library or _library_for(spec, shape, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
@@ -162,7 +162,9 @@ def project_context(
         limiter = "power"
     seconds += launch_seconds
     windowed = 0 < shape.window < shape.prefix + shape.queries
-    band = context_band(kernels_of(spec), shape.kv_dtype or shape.dtype, shape.queries, windowed, shape.framework)
+    band = context_band(
+        kernels_of(spec), shape.kv_dtype or shape.dtype, shape.queries, windowed, shape.framework, shape.dtype
+    )
     if not shape.causal and not shape.window:
         band = operator_band("encoder", kernels_of(spec), shape.queries)
     if shape.prefix and band.validated:
