@@ -104,6 +104,8 @@ def _gated(row: Any) -> bool:
 #: Versions whose rows of several GPUs were measured with choices of other GPUs' experts counted as one of this GPU's (SGLang's of the collector until then): read off rows of balanced choices, where a token
 #: on four GPUs takes what two experts take, and 12,288 tokens of eight choices 19.5 to 20 ms on one to eight GPUs alike (A100, int4_wo), 9.6, 4.8, 2.4, 1.2 and 0.6 ms on 16 to 256.
 _CLAMPED = ("0.5.6.post2", "0.5.9", "0.5.10")
+#: Versions of TensorRT-LLM whose kernels of MXFP4 go over other GPUs' experts' rows too: 16,384 tokens on one of 128 GPUs take 1.17 ms; 32,768 by version 1.2.0rc5 0.84.
+_ALL_CHOICES = ("1.3.0rc20",)
 
 
 def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float]:
@@ -114,6 +116,8 @@ def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float
         )  # fmt: skip
         if op.ep > 1 and row.version in _CLAMPED:
             library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="clamped")
+        if dtype == "mxfp4_wo" and op.ep > 1 and row.version in _ALL_CHOICES:
+            library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="all")
         return project_moe(spec, op, library).seconds
 
     return seconds
