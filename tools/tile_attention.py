@@ -62,7 +62,9 @@ FITTED = {
         "launch_ns", "regroup_ns", "regroup_head_cycles", "start_cycles", "step_cycles", "block_bytes_per_cycle",
         "head_cycles", "combine_cycles", "dram_share", "l2_rate_share", "l2_share",
     ),
-    "context": ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_passes", "head_passes"),
+    "context": (
+        "launch_ns", "start_cycles", "later_start_share", "rate", "score_cycles", "tail", "combine_cycles", "cache_block_ns", "kv_passes", "head_passes",
+    ),
 }  # fmt: skip
 #: Columns of the heads, which shapes of a network have in common.
 NETWORK = (*HEADS, "window_size")
