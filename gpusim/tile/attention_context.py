@@ -125,7 +125,7 @@ def project_context(
 ) -> Projection:
     """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
     ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
-    if shape.queries == 1 and shape.framework not in _APART:  # the library takes its kernels for generation
+    if shape.causal and shape.queries == 1 and shape.framework not in _APART:  # the library takes its kernels for generation
         one = AttentionShape(
             shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype,
             framework=shape.framework,
