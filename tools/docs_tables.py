@@ -280,7 +280,7 @@ def attention_errors() -> str:
     path = Path(__file__).parents[1] / "gpusim" / "tile" / "attention_errors.json"
     known = json.loads(path.read_text("utf-8"))
     rows = [
-        [phase.replace("_fp8", ", fp8 cache").replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
+        [phase.replace("_fp8_queries", ", fp8 cache and queries").replace("_fp8", ", fp8 cache").replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
         for phase in known
         if phase != "about"

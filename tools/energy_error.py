@@ -39,7 +39,7 @@ from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.tile.attention import AttentionShape, project_attention
 from gpusim.tile.attention_context import ContextShape, project_context
-from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.projection import Projection
 
 RECORD = ROOT / "gpusim" / "energy" / "errors.json"
@@ -49,8 +49,6 @@ LEAST_RUN_MS, CAPPED_WATTS = 900.0, 950.0
 #: Runs that are compared with those long enough: at least so long, at least at so much of their rate, reading at least so much of their power where it has settled.
 SHORT_RUN_MS, SAME_RATE, SETTLED = 300.0, 0.8, 0.9
 DTYPES = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4"}
-#: An operand that products on tiles do not know -> one that takes as many bytes and cycles with the depth divided so.
-_PROJECTED_AS = {"fp4": ("fp8", 2)}
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,11 @@ class Row:
 
 def _product(row: pd.Series, limit_watts: float | None = None) -> Projection:
     dtype = DTYPES[row.gemm_dtype]
-    used, less = _PROJECTED_AS.get(dtype, (dtype, 1))
-    shape = GemmShape(int(row.m), int(row.n), max(1, int(row.k) // less), used)
-    found = project_gemm(load_gpu(GPU), shape, limit_watts=limit_watts)
-    return Projection(
-        f"product {row.m} x {row.n} x {row.k}", GPU, found.seconds, found.seconds, found.seconds, False, "", found.limiter, dtype,
-        flops=shape.flops * less, dram_bytes=found.dram_bytes, l2_bytes=found.l2_bytes,
+    op = GemmOp(
+        int(row.m), int(row.n), int(row.k), dtype, block_scaled=row.gemm_dtype in ("fp8_block", "nvfp4"),
+        framework=row.framework if dtype == "fp8" else "",
     )  # fmt: skip
+    return project_product(load_gpu(GPU), op, limit_watts=limit_watts)
 
 
 def _context(row: pd.Series, limit_watts: float | None = None) -> Projection:

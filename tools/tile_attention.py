@@ -6,14 +6,15 @@
     python tools/tile_attention.py ROWS --framework trtllm     another framework's rows beside projections of its kernels (also with --fit, and with --final --record)
     python tools/tile_attention.py ROWS --phase context        the same of the rows of many query tokens (isl) under a causal mask
     python tools/tile_attention.py ROWS --window               rows with a window that leaves keys out, in either phase; with --final --record as well
-    python tools/tile_attention.py ROWS --cache fp8            rows with keys and values of 8 bits, in either phase; with --final --record as well
+    python tools/tile_attention.py ROWS --cache fp8            rows with keys and values of 8 bits, in either phase, also with --window; with --final --record as well
+    python tools/tile_attention.py ROWS --phase context --cache fp8 --queries fp8 --framework trtllm    those with queries of 8 bits as well
     python tools/tile_attention.py ROWS --by group             the learning half apart by query heads that share keys, or by another column
     python tools/tile_attention.py ROWS --figures-of hopper    as a GPU that is only described: with another generation's figures
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
 ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads, num_key_value_heads, head_dim,
 window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a), or of its power runs, which are one B200's (no gpu, no suspect). Rows count with bfloat16 keys, no window (unless
---window or --cache fp8), and heads of 64 to 256. Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
+--window or --cache fp8), and heads of 64 to 256 (a B200's: to 512). Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
 the cache, one more is new (isl: as many queries as keys); the same buffers every time, so that keys are found in L2 where they fit.
 """
 
@@ -49,14 +50,17 @@ from gpusim.tile.attention import (
 )
 from gpusim.tile.attention_context import ContextLibrary, ContextShape, context_library_of, project_context
 from gpusim.tile.bands import KV_REGIONS, QUERY_REGIONS, attention_kind
+from gpusim.tile.machine import OPERANDS
 
 RECORD = ROOT / "gpusim" / "tile" / "attention_errors.json"
 PHASES = ("generation", "context")
 HEADS = ("num_heads", "num_key_value_heads", "head_dim")
 SHAPE = {"generation": ("batch_size", "step", *HEADS), "context": ("batch_size", "isl", *HEADS)}
 REGIONS: dict[str, tuple[tuple[str, float], ...]] = {"generation": KV_REGIONS, "context": QUERY_REGIONS}
-HEAD_DIMS = (64, 128, 192, 256)
-#: Of keys and values -> in the rows.
+HEAD_DIMS = (64, 128, 192, 256, 512)
+#: Widths of heads that figures of a GPU's generation are known for.
+_MOST_HEAD_DIM = {"b200": 512}
+#: Of keys and values, or of queries -> in the rows.
 CACHES = {"bf16": "bfloat16", "fp8": "fp8"}
 FITTED = {
     "generation": (
@@ -86,20 +90,21 @@ def measured_shapes(
     window: bool = False,
     cache: str = "bf16",
     head_dims: tuple[int, ...] = HEAD_DIMS,
+    queries: str = "bf16",
 ) -> pd.DataFrame:
     """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash; ``window``: of shapes whose window leaves keys out, with
-    window_size; ``cache``: of keys and values, a key of CACHES."""
+    window_size; ``cache``, ``queries``: of keys and values, and of a context's queries, a key of CACHES."""
     shape = [*SHAPE[phase], *(["window_size"] if window else [])]
     table = read_rows(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table.loc[
         table.gpu.isin(names) & (table.framework == framework) & (table.suspect == 0)
-        & (table.kv_cache_dtype == CACHES[cache]) & table.head_dim.isin(head_dims)
+        & (table.kv_cache_dtype == CACHES[cache]) & table.head_dim.isin(head_dims) & (table.head_dim <= _MOST_HEAD_DIM.get(gpu, 256))
     ]  # fmt: skip
     length = table.isl if phase == "context" else table.step + 1
     table = table.loc[(table.window_size > 0) & (table.window_size < length) if window else table.window_size == 0]
     if phase == "context":
-        table = table.loc[table.attn_dtype == "bfloat16"]
+        table = table.loc[table.attn_dtype == CACHES[queries]]
     found = table.groupby(shape).latency_ms.median().mul(1e3).rename("us").reset_index()
     found["key"] = [zlib.crc32(",".join(map(str, row)).encode()) for row in found[shape].itertuples(index=False)]
     if phase == "context":
@@ -125,6 +130,7 @@ def errors(
     library: AttentionLibrary | ContextLibrary | None = None,
     framework: str = "vllm",
     cache: str = "bf16",
+    queries: str = "bf16",
 ) -> np.ndarray:
     """Relative errors of the projected times."""
     spec = load_gpu(gpu)
@@ -133,7 +139,9 @@ def errors(
         assert not isinstance(library, AttentionLibrary)
         seconds = [
             project_context(
-                spec, ContextShape(*row, window=window, kv_dtype=cache, framework=framework), library
+                spec,
+                ContextShape(*row, dtype=queries, window=window, kv_dtype=cache, framework=framework),
+                library,
             ).seconds
             for row, window in zip(
                 shapes[list(SHAPE["context"])].astype(int).itertuples(index=False), windows, strict=True
@@ -199,17 +207,24 @@ def regions_of(phase: str, shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]
 
 
 def fit(
-    gpu: str, phase: str, framework: str, shapes: pd.DataFrame, rounds: int, cache: str = "bf16", head_dim: int = 128
+    gpu: str,
+    phase: str,
+    framework: str,
+    shapes: pd.DataFrame,
+    rounds: int,
+    cache: str = "bf16",
+    head_dim: int = 128,
+    queries: str = "bf16",
 ) -> AttentionLibrary | ContextLibrary:
     """Figures with a smaller mean of the logarithms' distance, each changed in turn."""
     known = attention_library_of if phase == "generation" else context_library_of
-    rows = cache_rows(1.0 if cache == "fp8" else 2.0, head_dim)
+    rows = cache_rows(OPERANDS[cache][0], head_dim, OPERANDS[queries][0])
     library: AttentionLibrary | ContextLibrary = known(load_gpu(gpu).generation, framework=framework, rows=rows)
     names = FITTED[phase]
     spread = dict.fromkeys(names, 0.2)
 
     def loss(tried: AttentionLibrary | ContextLibrary) -> float:
-        off = np.log1p(errors(gpu, shapes, tried, framework, cache))
+        off = np.log1p(errors(gpu, shapes, tried, framework, cache, queries))
         return float(np.abs(off).mean() + 0.02 * abs(off.mean()))
 
     best = loss(library)
@@ -237,6 +252,9 @@ def fit(
     "--cache", type=click.Choice(sorted(CACHES)), default="bf16", show_default=True, help="Of keys and values."
 )
 @click.option(
+    "--queries", type=click.Choice(sorted(CACHES)), default="bf16", show_default=True, help="Of a context's queries."
+)
+@click.option(
     "--head-dim",
     "head_dims",
     multiple=True,
@@ -252,19 +270,19 @@ def fit(
 @click.option("--by", type=click.Choice(BY), help="The learning half apart by this.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
-    rows: Path, gpus: tuple[str, ...], phase: str, window: bool, cache: str, head_dims: tuple[str, ...], framework: str, final: bool, count: int | None, record: bool,
+    rows: Path, gpus: tuple[str, ...], phase: str, window: bool, cache: str, queries: str, head_dims: tuple[str, ...], framework: str, final: bool, count: int | None, record: bool,
     fitted: str | None, figures_of: str | None, by: str | None, form: str,
 ) -> None:  # fmt: skip
     dims = tuple(map(int, head_dims)) or HEAD_DIMS
     if record and head_dims:
         raise click.UsageError("--record keeps the errors of all heads: leave out --head-dim")
-    if window and cache != "bf16":
-        raise click.UsageError("--window is of rows with keys of 16 bits: leave out --cache")
+    if queries != "bf16" and (phase != "context" or cache == "bf16"):
+        raise click.UsageError("--queries fp8 is of contexts with a cache of 8 bits: give --phase context --cache fp8")
     if fitted:
         gpu = FITTED_GPUS[fitted]
         with shown(sys.stderr):
-            shapes = measured_shapes(rows, gpu, framework, False, count or 1500, phase, False, cache, dims)
-            found = fit(gpu, phase, framework, shapes, 5, cache, max(dims))
+            shapes = measured_shapes(rows, gpu, framework, False, count or 1500, phase, False, cache, dims, queries)
+            found = fit(gpu, phase, framework, shapes, 5, cache, max(dims) if head_dims else 128, queries)
         click.echo("\n".join(f"{name} = {getattr(found, name):.4g}" for name in FITTED[phase]))
         return
     if record and figures_of:
@@ -276,16 +294,17 @@ def main(
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
     printed, kept = [], {}
     for gpu in gpus or GPUS.values():
-        shapes = measured_shapes(rows, gpu, framework, final, count, phase, window, cache, dims)
+        shapes = measured_shapes(rows, gpu, framework, final, count, phase, window, cache, dims, queries)
         if not len(shapes):
             continue
-        off = errors(gpu, shapes, known(figures_of, framework=framework) if figures_of else None, framework, cache)
+        other = known(figures_of, framework=framework) if figures_of else None
+        off = errors(gpu, shapes, other, framework, cache, queries)
         printed += apart_rows(gpu, by, shapes, off) if by else region_rows(gpu, phase, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:
         document = json.loads(RECORD.read_text(encoding="utf-8"))
         # Of GPUs that these rows do not have, what was recorded stays.
-        kind = attention_kind(phase, window, framework, cache)
+        kind = attention_kind(phase, window, framework, cache, queries)
         recorded = document.setdefault(kind, {"generations": {}, "regions": []})
         others = [row for row in recorded["regions"] if row["gpu"] not in {row["gpu"] for row in printed}]
         recorded["generations"] |= kept

@@ -78,7 +78,7 @@ def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int |
     found = found.merge(beside.groupby(columns).apart.mean().reset_index(), on=columns, how="left")
     found["key"] = [zlib.crc32(",".join(map(str, row)).encode()) for row in found[columns].itertuples(index=False)]
     found["size"] = of.size(found)
-    found = found[found.us > 0]
+    found = found[found.us > of.least_us]
     if "m" in found:  # a product of no rows is none (TensorRT-LLM's of block scales have some)
         found = found[found.m > 0]
     return (

@@ -13,10 +13,10 @@ from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_figures import (
-    EACH_HEAD,
     AttentionLibrary,
     attention_library_of,
     cache_rows,
+    each_head_rows,
     framework_known,
     odd_width,
 )
@@ -102,7 +102,7 @@ def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
     shared = attention_library_of(kernels_of(spec), shape.framework, rows)
     if not one_head_a_block(spec, shape, shared):
         return shared
-    return attention_library_of(kernels_of(spec), shape.framework, (*rows, EACH_HEAD))
+    return attention_library_of(kernels_of(spec), shape.framework, each_head_rows(rows))
 
 
 def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary) -> bool:
@@ -154,10 +154,16 @@ def project_attention(
     if shape.keys < shape.kv_length and shape.head_dim <= _NARROW_HEAD:
         step = max(step, used.narrow_window_step_cycles)
     steps = split.first_step if all_steps == 1 else all_steps if parts == 1 else -(-all_steps // parts)
+    busy = float(parts)
+    if used.rule == "segments":
+        # Parts of the whole sequence, however few its keys: those of a window, or all, lie in few of them, and the other blocks leave at once.
+        whole_steps = -(-shape.kv_length // split.columns)
+        steps = min(all_steps, -(-whole_steps // parts))
+        busy = min(busy, all_steps / steps)
     block_cycles = start_cycles + steps * step
-    waves = -(-blocks * parts // places)
+    waves = -(-blocks * busy // places)
     # Parts that lie before a window: their blocks start, and have no step.
-    worked = min(1.0, all_steps / parts)
+    worked = min(1.0, all_steps / busy)
     later_start = used.later_start_share * start_cycles
     later_cycles = worked * (later_start + steps * step) + (1.0 - worked) * _IDLE_START * later_start
     found_bytes = used.l2_share * machine.l2_bytes
@@ -171,7 +177,7 @@ def project_attention(
         "DRAM": start_cycles
         + missed * kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
         "L2": start_cycles + rereads * kv_bytes / l2_rate,
-        "latency": block_cycles + (waves - 1) * later_cycles,
+        "latency": block_cycles + (waves - 1) * later_cycles + blocks * (parts - busy) / places * _IDLE_START * start_cycles,
     }  # fmt: skip
     limiter = max(bounds, key=lambda unit: bounds[unit])
     after_cycles = used.head_cycles * shape.batch * shape.heads / machine.sm_count

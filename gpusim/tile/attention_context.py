@@ -125,14 +125,16 @@ def project_context(
 ) -> Projection:
     """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
     ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
-    if shape.causal and shape.queries == 1 and shape.framework not in _APART:  # the library takes its kernels for generation
+    if (
+        shape.causal and shape.queries == 1 and shape.framework not in _APART
+    ):  # the library takes its kernels for generation
         one = AttentionShape(
             shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype,
             framework=shape.framework,
         )  # fmt: skip
         return project_attention(spec, one, limit_watts=limit_watts)
     machine = tile_machine(spec, shape.dtype)
-    rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    rows = cache_rows(shape.kv_element_bytes, shape.head_dim, OPERANDS[shape.dtype][0])
     used = library or _library_for(spec, shape, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
@@ -184,7 +186,9 @@ def project_context(
         limiter = "power"
     seconds += launch_seconds
     windowed = 0 < shape.window < shape.prefix + shape.queries
-    band = context_band(kernels_of(spec), shape.kv_dtype or shape.dtype, shape.queries, windowed, shape.framework)
+    band = context_band(
+        kernels_of(spec), shape.kv_dtype or shape.dtype, shape.queries, windowed, shape.framework, shape.dtype
+    )
     if not shape.causal and not shape.window:
         band = operator_band("encoder", kernels_of(spec), shape.queries)
     if shape.prefix and band.validated:
@@ -225,7 +229,7 @@ def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> C
     if shape.causal and is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype):
         return described_context(spec)
     if shape.framework == "sglang" and shape.window and shape.head_dim > _MOST_FLASH_WIDTH:
-        rows = (SGLANG_TRITON,)
+        rows = (*rows, SGLANG_TRITON)
     return context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
 
 

@@ -10,6 +10,7 @@ import math
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from gpusim.errors import SpecError
 from gpusim.tile.attention_split import RULES
@@ -20,7 +21,7 @@ _FILE = Path(__file__).with_name("attention.toml")
 #: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
 EACH_HEAD = "each_head"
 #: What the table calls SGLang's Triton kernel for contexts (extend_attention.py).
-SGLANG_TRITON = "sglang_triton"
+SGLANG_TRITON = "triton"
 #: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and SM).
 EXPONENTIAL_CYCLES = 8
 
@@ -60,15 +61,24 @@ class AttentionLibrary:
 WIDE_HEAD = 128
 #: Most elements of a head -> the row that says what is another figure for it besides ("": none).
 _CACHE_ROWS = ((64, "fp8_cache_narrow"), (WIDE_HEAD, ""), (192, "fp8_cache_192"))
+#: The same whichever cache: of widths that a framework has other kernels for.
+_WIDTH_ROWS = ((64, "heads_64"), (WIDE_HEAD, ""), (192, "heads_192"), (256, "heads_256"), (math.inf, "heads_512"))
 
 
-def cache_rows(element_bytes: float, head_dim: int) -> tuple[str, ...]:
-    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, in order."""
-    if element_bytes >= 2:
-        return ()
-    own = next((name for most, name in _CACHE_ROWS if head_dim <= most), "")
-    wide = ("fp8_cache_wide",) if head_dim > WIDE_HEAD else ()
-    return ("fp8_cache", *wide, *((own,) if own else ()))
+def cache_rows(element_bytes: float, head_dim: int, query_bytes: float = 2.0) -> tuple[str, ...]:
+    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, for queries of ``query_bytes`` and for heads of ``head_dim``, in order."""
+    rows = []
+    if element_bytes < 2:
+        own = next((name for most, name in _CACHE_ROWS if head_dim <= most), "")
+        rows += ["fp8_cache", "fp8_cache_wide" if head_dim > WIDE_HEAD else "", own]
+        rows += ["fp8_queries" if query_bytes < 2 else ""]
+    rows += [next(name for most, name in _WIDTH_ROWS if head_dim <= most)]
+    return tuple(row for row in rows if row)
+
+
+def each_head_rows(rows: tuple[str, ...]) -> tuple[str, ...]:
+    """``rows``, then those of kernels whose blocks have one query head each, and of these what is another figure for what ``rows`` name."""
+    return (*rows, EACH_HEAD, *(f"{EACH_HEAD}_{row}" for row in rows))
 
 
 def odd_width(head_dim: int) -> bool:
@@ -89,24 +99,27 @@ def attention_generations() -> tuple[str, ...]:
     return tuple(tomllib.loads(_FILE.read_text(encoding="utf-8")))
 
 
+def _figures(row: dict[str, Any]) -> dict[str, Any]:
+    """Those of a row itself, without the rows below it."""
+    return {key: value for key, value in row.items() if not isinstance(value, dict)}
+
+
 @functools.cache
 def attention_library_of(
     generation: str, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
 ) -> AttentionLibrary:
     """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says
-    otherwise of ``framework``, and in ``rows`` (:func:`cache_rows`, known of the first framework). Raises SpecError for a generation or a framework of which nothing is known."""
+    otherwise of ``framework``, and of its ``rows`` (:func:`cache_rows`). Raises SpecError for a generation or a framework of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
         raise SpecError(
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
-    row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
-    own = dict(table[name].get(framework_known(framework), {}))
-    of_each_head = own.pop(EACH_HEAD, {})
-    row |= own
+    own = table[name].get(framework_known(framework), {})
+    row = _figures(table[name]) | _figures(own)
     for each in rows:
-        row |= of_each_head if each == EACH_HEAD else table[name].get(each, {}) if framework == FRAMEWORKS[0] else {}
+        row |= (table[name] if framework == FRAMEWORKS[0] else own).get(each, {})
     expected = {each.name for each in fields(AttentionLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -157,21 +170,21 @@ def context_library_of(
     generation: str, causal: bool = True, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
 ) -> ContextLibrary:
     """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with
-    what the table says otherwise of ``framework``, and in ``rows`` (:func:`cache_rows`, known of the first framework). Raises SpecError for a generation or a
-    framework of which nothing is known."""
+    what the table says otherwise of ``framework``, and of its ``rows`` (:func:`cache_rows`). Raises SpecError for a generation or a framework of which nothing is
+    known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
         raise SpecError(
             f"no attention kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
-    row = dict(table[name].get("context", {}))
-    of_frameworks = {each: row.pop(each, {}) for each in FRAMEWORKS}
-    row |= of_frameworks[framework_known(framework)]
+    followed = table[name].get("context", {})
+    own = followed.get(framework_known(framework), {})
+    row = _figures(followed) | _figures(own)
     if not causal:
         row |= table[name].get("encoder", {})
-    for each in rows if framework == FRAMEWORKS[0] or SGLANG_TRITON in rows else ():
-        row |= table[name].get(f"context_{each}", {})
+    for each in rows:
+        row |= table[name].get(f"context_{each}", {}) if framework == FRAMEWORKS[0] else own.get(each, {})
     expected = {each.name for each in fields(ContextLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")

@@ -10,6 +10,7 @@ keys alone, so that it holds for GPUs that nobody measured:
   more than eight waves.
 - ``mmha``: its masked multi-head attention, a block a head (decoderMaskedMultiheadAttentionLaunch.h): 1,024 threads an SM as blocks of 256 to 1,024, which work on 128 to 512 keys of 128
   elements at once; parts as far as one block an SM comes of it.
+- ``segments``: vLLM's attention in Triton (triton_unified_attention.py): 16 parts, however few the keys, up to 128 blocks, one beyond.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _XQA_KEYS, _XQA_WAVES = 128, 8
 _XQA_LEAST_FACTOR = 4
 #: Blocks of 256 threads an SM, keys of 128 elements that one works on at once, of which an eighth in one round of its unrolled loop.
 _MMHA_BLOCKS, _MMHA_KEYS, _MMHA_ELEMENTS, _MMHA_UNROLLED = 4, 128, 128, 8
+
+
+#: NUM_PAR_SOFTMAX_SEGMENTS and MIN_LAUNCH_GRID_SIZE_2D; on a B200 256 sequences of one head take a third of what 128 take.
+_SEGMENTS, _SEGMENTED_BLOCKS = 16, 128
 
 
 @dataclass(frozen=True)
@@ -97,5 +102,15 @@ def _mmha(of: Keys) -> Split:
     return Split(columns, blocks_per_sm, max(1, min(-(-of.sms * blocks_per_sm // of.blocks), most)), filled)
 
 
+def _segments(of: Keys) -> Split:
+    return Split(of.columns, of.blocks_per_sm, _SEGMENTS if of.blocks <= _SEGMENTED_BLOCKS else 1)
+
+
 #: Name in attention.toml -> the rule.
-RULES: dict[str, Callable[[Keys], Split]] = {"flash2": _flash2, "plain": _plain, "xqa": _xqa, "mmha": _mmha}
+RULES: dict[str, Callable[[Keys], Split]] = {
+    "flash2": _flash2,
+    "plain": _plain,
+    "xqa": _xqa,
+    "mmha": _mmha,
+    "segments": _segments,
+}

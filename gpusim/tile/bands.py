@@ -23,6 +23,8 @@ _OTHER_FIGURES_FILE = Path(__file__).with_name("other_figures_errors.json")
 LEVEL_PERCENT = 80
 #: The framework whose attention kernels are taken where none is named.
 _FOLLOWED = "vllm"
+#: Operands of 16 bits.
+_SIXTEEN_BITS = ("bf16", "fp16")
 #: Regions by the rows of the result: name, most rows.
 REGIONS = (("m up to 16", 16), ("17 to 128", 128), ("129 to 512", 512), ("513 to 2,048", 2048), ("above", 1 << 31))
 #: Regions of attention by the bytes of all keys and values: name, most bytes.
@@ -57,7 +59,7 @@ def gemm_band(generation: str, dtype: str, rows: int) -> Band:
     table = json.loads(_FILE.read_text(encoding="utf-8"))
     known = table["generations"]
     region = region_of(rows)
-    if generation in known and dtype in ("bf16", "fp16"):
+    if generation in known and dtype in _SIXTEEN_BITS:
         row = known[generation][region]
         reason = f"{row['shapes']} measured shapes with {region} rows on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], row["shapes"], True, reason)
@@ -110,41 +112,60 @@ def attention_band(
     return _attention_band("generation", generation, dtype, _within(KV_REGIONS, kv_bytes), of, window, framework)
 
 
-def context_band(generation: str, dtype: str, queries: int, window: bool = False, framework: str = _FOLLOWED) -> Band:
-    """The band of an attention with ``queries`` query tokens a sequence; ``window``: which leaves keys out."""
+def context_band(
+    generation: str,
+    dtype: str,
+    queries: int,
+    window: bool = False,
+    framework: str = _FOLLOWED,
+    query_dtype: str = _SIXTEEN_BITS[0],
+) -> Band:
+    """The band of an attention with ``queries`` query tokens a sequence of ``query_dtype`` and a cache of ``dtype``; ``window``: which leaves keys out."""
     of = " queries a sequence" + " with a window" * window
-    return _attention_band("context", generation, dtype, _within(QUERY_REGIONS, queries), of, window, framework)
+    region = _within(QUERY_REGIONS, queries)
+    return _attention_band("context", generation, dtype, region, of, window, framework, query_dtype)
 
 
 def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
     return next(name for name, most in regions if value <= most)
 
 
-def attention_kind(phase: str, window: bool, framework: str, cache: str = "bf16") -> str:
-    """What attention_errors.json calls rows of a phase: within a window, of a framework, with a cache of fp8 (which was measured without a window)."""
-    fp8 = "_fp8" * (cache == "fp8" and not window)
+def attention_kind(
+    phase: str, window: bool, framework: str, cache: str = _SIXTEEN_BITS[0], queries: str = _SIXTEEN_BITS[0]
+) -> str:
+    """What attention_errors.json calls rows of a phase: within a window, with a cache of fp8 and queries of fp8, of a framework."""
+    fp8 = "_fp8" * (cache == "fp8") + "_queries" * (queries == "fp8")
     return phase + "_window" * window + fp8 + f"_{framework}" * (framework != _FOLLOWED)
 
 
 def _attention_band(
-    phase: str, generation: str, dtype: str, region: str, of: str, window: bool, framework: str
+    phase: str,
+    generation: str,
+    dtype: str,
+    region: str,
+    of: str,
+    window: bool,
+    framework: str,
+    query_dtype: str = _SIXTEEN_BITS[0],
 ) -> Band:
-    known = _attention_table(attention_kind(phase, window, framework, dtype))
-    measured = dtype in ("bf16", "fp16") or (dtype == "fp8" and not window)
-    if region in known.get(generation, {}) and measured:
+    kind = attention_kind(phase, window, framework, dtype, query_dtype)
+    known = _attention_table(kind)
+    if region in known.get(generation, {}) and dtype in (*_SIXTEEN_BITS, "fp8"):
         row = known[generation][region]
         reason = f"{int(row['shapes'])} measured shapes, {region}{of}, on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], int(row["shapes"]), True, reason)
-    # Of a framework or a window without rows: those of the one that is followed, or without a window.
-    known = known or _attention_table(attention_kind(phase, window, _FOLLOWED))
+    # Of a width, a framework or a window without rows of the generation: those of 16 bits, then of the framework that is followed.
+    own = generation in known
+    nearest = (kind, attention_kind(phase, window, framework), attention_kind(phase, window, _FOLLOWED))
+    tables = [table for table in map(_attention_table, nearest) if table]
+    known = next((table for table in tables if generation in table), tables[0])
     widest = max(each["factor"] for row in known.values() for each in row.values() if isinstance(each, dict))
     widest = max((row[region]["factor"] for row in known.values() if region in row), default=widest)
     if generation not in known:
         # What a description says is of the followed framework's kernels for 16 bits; of others nothing was compared.
-        told = framework == _FOLLOWED and dtype in ("bf16", "fp16")
-        whose = phase if told else attention_kind(phase, window, framework, dtype)
-        return _borrowed(whose, region, widest, f"attention of the {generation} generation")
-    what = dtype if region in known[generation] else f"the {generation} generation{of}"
+        told = framework == _FOLLOWED and dtype in _SIXTEEN_BITS
+        return _borrowed(phase if told else kind, region, widest, f"attention of the {generation} generation")
+    what = f"the {generation} generation{of}" if own else dtype
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
     )
@@ -162,6 +183,7 @@ OPERATOR_REGIONS: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
     "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
     "gemm_fp8_trtllm": (" rows", REGIONS), "gemm_fp8_vllm": (" rows", REGIONS), "gemm_fp8_block_trtllm": (" rows", REGIONS),
+    "gemm_fp8_block_vllm": (" rows", REGIONS), "gemm_nvfp4_trtllm": (" rows", REGIONS),
     "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS),
     "mla_generation": (" of latents", KV_REGIONS),
     "mla_generation_fp8": (" of latents", KV_REGIONS),

@@ -19,7 +19,7 @@ from gpusim.tile.library import Library, kernels_of, named_kernels
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
-from gpusim.tile.software import CONVERTED, followed, product_library
+from gpusim.tile.software import CONVERTED, followed_in, product_library
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,9 @@ def shape_of(op: GemmOp) -> GemmShape:
 def _band(generation: str, op: GemmOp) -> Band:
     if op.batch > 1:
         return operator_band("bmm" if op.dtype in ("bf16", "fp16") else f"bmm_{op.dtype}", generation, op.rows)
-    kind = f"gemm_{op.format.name}" + f"_{op.framework}" * (op.framework not in ("", followed(generation)))
+    kind = f"gemm_{op.format.name}" + f"_{op.framework}" * (
+        op.framework not in ("", followed_in(generation, op.format.library))
+    )
     if kind in OPERATOR_REGIONS:
         return operator_band(kind, generation, op.rows)
     return gemm_band(generation, op.dtype, op.rows)

@@ -57,11 +57,18 @@ def followed(generation: str) -> str:
     return _tables()["followed"].get(generation, _tables()["default"])
 
 
+def followed_in(generation: str, row: str) -> str:
+    """The same of products of ``row``: of formats that no software converts for alone, the framework whose rows they were set from."""
+    return followed(generation) if row in (*CONVERTED, _BATCH) else _tables()["rows_of"].get(row, "")
+
+
 def product_library(spec: GpuSpec, row: str, framework: str = "") -> Library:
     """The kernels of products of ``row`` on ``spec`` (a format's ``library``, or "batch"): those of the generation's own rows, where ``framework`` ("": none named) is the one that they
     follow; else its products of 16 bits, or what its description says of them, with what the framework launches around. Raises SpecError for a framework that has no software around such products."""
     name = named_kernels(spec)
-    if framework and row not in CONVERTED:
+    if framework and has_rows(name, f"{row}_{framework}"):  # kernels of its own
+        return library_of(kernels_of(spec), f"{row}_{framework}")
+    if framework and row not in CONVERTED and framework != followed_in(name, row):
         raise SpecError(f"frameworks differ in products of {', '.join(CONVERTED)}: none is named for {row}")
     if row not in (*CONVERTED, _BATCH):
         return library_on(spec, row)

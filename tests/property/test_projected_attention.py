@@ -291,6 +291,47 @@ def test_a_cache_of_eight_bits_has_kernels_of_its_own_and_its_own_interval():
     assert attention_library_of("ampere", rows=("fp8_cache",)) == attention_library_of("ampere")
 
 
+def test_attention_in_triton_shares_keys_out_by_sequences_and_a_window_lies_in_few_parts():
+    """vLLM's kernels for heads of 192 elements on a B200: 16 parts up to 128 blocks, one beyond, however many keys."""
+    spec = load_gpu("b200")
+
+    def seconds(batch: int, length: int, window: int = 0) -> float:
+        shape = AttentionShape(batch, length, 8, 1, 192, window=window, kv_dtype="fp8")
+        assert library_for(spec, shape).rule == "segments"
+        return project_attention(spec, shape).seconds
+
+    assert seconds(129, 16) < seconds(128, 16), "blocks of empty parts start, and parts are added up"
+    assert seconds(1, 8192, 128) > 1.5 * seconds(1, 256, 128), (
+        "the window is in one part, which 16 parts share otherwise"
+    )
+    assert seconds(1, 8192, 128) == seconds(1, 65536, 128) < seconds(1, 65536)
+
+
+def test_more_heads_than_a_block_takes_read_their_keys_each():
+    spec = load_gpu("b200")
+    for cache in ("bf16", "fp8"):
+        few, many = (
+            project_attention(spec, AttentionShape(2048, 16, heads, 1, 64, kv_dtype=cache, framework="trtllm")).seconds
+            for heads in (32, 33)
+        )
+        assert many > 4 * few
+
+
+def test_eight_bits_have_an_interval_of_their_own_by_framework_window_and_queries():
+    spec, h100 = load_gpu("b200"), load_gpu("h100")
+    shape = ContextShape(4, 2048, 32, 8, 128, kv_dtype="fp8", framework="trtllm")
+    found = [
+        project_context(spec, replace(shape, dtype=dtype, window=window))
+        for dtype in ("bf16", "fp8")
+        for window in (0, 512)
+    ]
+    assert all(each.validated for each in found) and len({each.reason for each in found}) == 4
+    assert found[2].seconds < found[0].seconds, "queries of 8 bits have twice the rate of products"
+    for each in (shape, replace(shape, dtype="fp8"), replace(shape, framework="vllm", window=512)):
+        other = project_context(h100, each)
+        assert not other.validated and "hopper" in other.reason or "fp8" in other.reason
+
+
 @pytest.mark.parametrize("queries", [1, 63, 64, 500, 4096])
 def test_a_context_executes_what_counts_and_no_more_than_whole_tiles_do(queries: int) -> None:
     """Masked scores take energy where a tile has them; far from the diagonal there are none."""

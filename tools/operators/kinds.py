@@ -182,6 +182,14 @@ KINDS = {
         ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "trtllm"}, _rows, _gemm("fp8", True, framework="trtllm"),
         _around("fp8_block", "trtllm"), _GEMM,
     ),
+    "gemm_fp8_block_vllm": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"b200": "vllm"}, _rows, _gemm("fp8", True, framework="vllm"),
+        _around("fp8_block", "vllm"), _GEMM, least_us=300.0,
+    ),
+    "gemm_nvfp4_trtllm": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("nvfp4",), "suspect": (0,)}, {"b200": "trtllm"}, _rows, _gemm("nvfp4", False, framework="trtllm"),
+        _around("nvfp4", "trtllm"), _GEMM,
+    ),
     "gemm_nvfp4": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("nvfp4",), "suspect": (0,)}, {"b200": "vllm"}, _rows, _gemm("nvfp4", False),
         lambda generation: library_of(generation, "nvfp4"), _GEMM,
@@ -243,7 +251,7 @@ KINDS = {
 } | RECURRENT_KINDS  # fmt: skip
 #: File of each kind's rows.
 FILES = {
-    "gemm_fp8": "gemm", "gemm_fp8_trtllm": "gemm", "gemm_fp8_vllm": "gemm", "gemm_fp8_block": "gemm", "gemm_fp8_block_trtllm": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
+    "gemm_fp8": "gemm", "gemm_fp8_trtllm": "gemm", "gemm_fp8_vllm": "gemm", "gemm_fp8_block": "gemm", "gemm_fp8_block_trtllm": "gemm", "gemm_fp8_block_vllm": "gemm", "gemm_nvfp4_trtllm": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
     "mla_generation": "mla_generation", "mla_context": "mla_context", "mla_generation_fp8": "mla_generation", "mla_context_fp8": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
     **{name: "moe" for name in KINDS if name.startswith("moe_")},
