@@ -8,6 +8,7 @@
     python tools/tile_attention.py ROWS --window               rows with a window that leaves keys out, in either phase; with --final --record as well
     python tools/tile_attention.py ROWS --cache fp8            rows with keys and values of 8 bits, in either phase, also with --window; with --final --record as well
     python tools/tile_attention.py ROWS --phase context --cache fp8 --queries fp8 --framework trtllm    those with queries of 8 bits as well
+    python tools/tile_attention.py ROWS --by group             the learning half apart by query heads that share keys, or by another column
     python tools/tile_attention.py ROWS --figures-of hopper    as a GPU that is only described: with another generation's figures
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
@@ -66,10 +67,14 @@ FITTED = {
         "launch_ns", "regroup_ns", "regroup_head_cycles", "start_cycles", "step_cycles", "block_bytes_per_cycle",
         "head_cycles", "combine_cycles", "dram_share", "l2_rate_share", "l2_share",
     ),
-    "context": ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_passes", "head_passes"),
+    "context": (
+        "launch_ns", "start_cycles", "later_start_share", "rate", "score_cycles", "tail", "combine_cycles", "cache_block_ns", "kv_passes", "head_passes",
+    ),
 }  # fmt: skip
 #: Columns of the heads, which shapes of a network have in common.
 NETWORK = (*HEADS, "window_size")
+#: What --by goes by: columns, and query heads that share keys.
+BY = ("group", "batch_size", "window_size", *HEADS)
 _SHARES = ("share", "rate")
 #: Of the rows whose keys take more than twice L2, those faster than DRAM: 0 but for TensorRT-LLM's on an A100 (0.23) and a B200 (0.39, up to 13.4 TB/s).
 _MOST_SHARED = 0.1
@@ -178,6 +183,17 @@ def region_rows(gpu: str, phase: str, shapes: pd.DataFrame, off: np.ndarray) -> 
     return rows
 
 
+def apart_rows(gpu: str, by: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
+    """A row for each value of a column (of BY)."""
+    values = shapes.num_heads // shapes.num_key_value_heads if by == "group" else shapes[by]
+    rows: list[dict[str, object]] = []
+    for value in sorted(values.unique()):
+        some = off[(values == value).to_numpy()]
+        mean, signed = 100 * float(np.abs(some).mean()), 100 * float(some.mean())
+        rows.append({"gpu": gpu, by: int(value), "shapes": len(some), "mean_error_percent": round(mean, 1), "signed_percent": round(signed, 1)})  # fmt: skip
+    return rows
+
+
 def band_rows(phase: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
     """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks."""
     return shape_bands.band_rows(regions_of(phase, shapes), off, shape_bands.networks_of(shapes, NETWORK))
@@ -251,10 +267,11 @@ def fit(
 @click.option("--record", is_flag=True, help="Keep the final half's errors, with --final.")
 @click.option("--fit", "fitted", type=click.Choice(sorted(FITTED_GPUS)), help="Search better figures of a generation.")
 @click.option("--figures-of", type=click.Choice(sorted(FITTED_GPUS)), help="Another generation's figures.")
+@click.option("--by", type=click.Choice(BY), help="The learning half apart by this.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 def main(
     rows: Path, gpus: tuple[str, ...], phase: str, window: bool, cache: str, queries: str, head_dims: tuple[str, ...], framework: str, final: bool, count: int | None, record: bool,
-    fitted: str | None, figures_of: str | None, form: str,
+    fitted: str | None, figures_of: str | None, by: str | None, form: str,
 ) -> None:  # fmt: skip
     dims = tuple(map(int, head_dims)) or HEAD_DIMS
     if record and head_dims:
@@ -270,6 +287,8 @@ def main(
         return
     if record and figures_of:
         raise click.UsageError("--record keeps errors of a GPU's own figures: leave out --figures-of")
+    if by and (final or (by == "window_size" and not window)):
+        raise click.UsageError("--by is of the learning half, and window_size of rows with --window")
     known = attention_library_of if phase == "generation" else context_library_of
     if record and not final:
         raise click.UsageError("--record keeps the errors of the final half: give --final too")
@@ -280,7 +299,7 @@ def main(
             continue
         other = known(figures_of, framework=framework) if figures_of else None
         off = errors(gpu, shapes, other, framework, cache, queries)
-        printed += region_rows(gpu, phase, shapes, off)
+        printed += apart_rows(gpu, by, shapes, off) if by else region_rows(gpu, phase, shapes, off)
         kept[load_gpu(gpu).generation] = {"gpu": gpu, **band_rows(phase, shapes, off)}
     if record:
         document = json.loads(RECORD.read_text(encoding="utf-8"))

@@ -16,8 +16,10 @@ from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_attention
+from gpusim.tile.attention_cache import cache_blocks_ns
 from gpusim.tile.attention_figures import (
     EXPONENTIAL_CYCLES,
+    SGLANG_TRITON,
     WIDE_HEAD,
     ContextLibrary,
     cache_rows,
@@ -25,6 +27,8 @@ from gpusim.tile.attention_figures import (
     framework_known,
     odd_width,
 )
+from gpusim.tile.attention_tiles import TILES, Met, flash3_parts
+from gpusim.tile.attention_waves import busy_cycles
 from gpusim.tile.bands import context_band, operator_band
 from gpusim.tile.described_attention import described_context, is_described
 from gpusim.tile.library import FRAMEWORKS, kernels_of
@@ -36,6 +40,12 @@ _LARGEST = 1 << 31
 #: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
 _HEAD_WIDTHS = (64, 96, 128)
 _NARROW_WIDTH = 96
+#: Wider heads within a window have Triton's kernel in SGLang (Gemma 4's, of 256 elements: its rows say so).
+_MOST_FLASH_WIDTH = 192
+#: Query heads a key/value head for which FlashAttention 3 (vLLM's) brings a tile's queries and takes its results by the tensor memory accelerator (hopper/flash_fwd_launch_template.h, PACK_GQA_BLOCK_SWITCH; which
+#: numbers is read off the rows: H100's are 7 % faster with them, and with no others of 16 numbers of heads).
+HEAD_BLOCKS = (4, 8, 16)
+_SUM_BYTES = 4.0  # a partial result is kept in FP32
 #: Frameworks whose contexts have kernels of their own whatever the number of queries.
 _APART = ("trtllm",)
 
@@ -115,7 +125,9 @@ def project_context(
 ) -> Projection:
     """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
     ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
-    if shape.queries == 1 and shape.framework not in _APART:  # the library takes its kernels for generation
+    if (
+        shape.causal and shape.queries == 1 and shape.framework not in _APART
+    ):  # the library takes its kernels for generation
         one = AttentionShape(
             shape.batch, shape.prefix + 1, shape.heads, shape.kv_heads, shape.head_dim, shape.dtype, shape.window, shape.kv_dtype,
             framework=shape.framework,
@@ -126,29 +138,41 @@ def project_context(
     used = library or _library_for(spec, shape, rows)
     heads, packed = (shape.kv_heads, shape.heads // shape.kv_heads) if used.packs_heads else (shape.heads, 1)
     width = next((each for each in _HEAD_WIDTHS if shape.head_dim <= each), shape.head_dim)
-    query_rows, kv_columns = _tile(used, width)
-    tiles, steps, longest, executed_scores = _steps(shape, packed, query_rows, kv_columns)
+    query_rows, kv_columns = _tile(used, width, shape)
+    parts = _parts(used, shape, machine.sm_count, (packed, query_rows, kv_columns)) if used.splits_keys else 1
+    each, skipped, masked, executed_scores = _steps(shape, packed, query_rows, kv_columns)
+    tiles = len(each)
     # Queries, and one tile of keys and one of values, lie in shared memory.
     block_bytes = OPERANDS[shape.dtype][0] * width * (query_rows + 2 * kv_columns)
     blocks_per_sm = max(1, min(used.blocks_per_sm, int(spec.sm.shared_max_bytes // block_bytes)))
-    blocks, places = shape.batch * heads * tiles, machine.sm_count * blocks_per_sm
-    sharing = min(blocks_per_sm, -(-blocks // machine.sm_count))
-    scores = query_rows * kv_columns
     executed = 4.0 * shape.batch * shape.heads * shape.head_dim * executed_scores
     # Of an SM that works on one block.
     score_cycles = used.score_cycles * spec.pipes["mufu"].interval_cycles / EXPONENTIAL_CYCLES
-    step_cycles = scores * (4.0 * width / (machine.flops_per_cycle * used.rate) + score_cycles)
+    step_cycles = query_rows * kv_columns * (4.0 * width / (machine.flops_per_cycle * used.rate) + score_cycles)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
-    longest_cycles = start_cycles + longest * step_cycles * sharing
-    load = shape.batch * heads * steps * step_cycles / machine.sm_count + blocks * start_cycles / places
-    tail = used.tail * longest_cycles * places / blocks if blocks > places else 0.0
+    if packed in HEAD_BLOCKS:
+        start_cycles *= used.head_block_start_share
+        step_cycles *= used.head_block_step_share
+    worked = np.repeat(-(-each // parts), parts)
+    if used.skipped_step_share or (shape.window and used.masked_step_share):
+        more = used.skipped_step_share * skipped + used.masked_step_share * masked * (shape.window > 0)
+        worked = worked + np.repeat(more / parts, parts)
+    blocks = worked, shape.batch * heads
+    cycles = _worked(machine.sm_count, blocks_per_sm, blocks, heads, start_cycles, step_cycles, used)
     # Keys of the prefix are loaded ahead while others are worked on; what is written into the cache and copied around the kernel is not.
     prefix_cycles = shape.prefix_bytes / machine.dram_bytes_per_cycle
-    cycles = max(load + tail, longest_cycles, -(-blocks // places) * start_cycles, prefix_cycles)
+    cycles = max(cycles, prefix_cycles)
     dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
     dram_cycles = dram_bytes / machine.dram_bytes_per_cycle - prefix_cycles
-    unlimited_seconds = (cycles + dram_cycles) / machine.clock_hz
     l2_bytes = shape.query_bytes + shape.kv_bytes * max(1, tiles // 2)
+    cache_ns = cache_blocks_ns(spec, used.cache_block_ns, shape.batch * shape.queries, shape.kv_heads, shape.head_dim)
+    cycles += 1e-9 * cache_ns * machine.clock_hz
+    if parts > 1:
+        # Parts of FP32 are written and read, by a second kernel.
+        parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.queries * shape.head_dim
+        cycles += used.combine_cycles + 2.0 * parts_bytes / machine.l2_bytes_per_cycle
+        l2_bytes += 2.0 * parts_bytes
+    unlimited_seconds = (cycles + dram_cycles) / machine.clock_hz
     seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
     arithmetic = shape.flops / machine.flops_per_cycle / machine.sm_count
     limiter = "tensor cores" if arithmetic > (cycles + dram_cycles) / 4 else "latency"
@@ -178,23 +202,59 @@ def project_context(
     )  # fmt: skip
 
 
-def _tile(used: ContextLibrary, width: int) -> tuple[int, int]:
+def _tile(used: ContextLibrary, width: int, shape: ContextShape) -> tuple[int, int]:
     """Queries and keys of a tile of heads of ``width`` elements."""
+    rule = TILES[used.tiles]
+    if rule:
+        # Without a mask, as of an encoder, there is no cache, and so there are no pages.
+        return rule(
+            Met(width, shape.kv_element_bytes, shape.causal and not shape.window, bool(shape.window), shape.causal)
+        )
     columns = used.narrow_kv_columns if width <= _HEAD_WIDTHS[0] else used.kv_columns
     if width <= _NARROW_WIDTH:
         return used.narrow_query_rows, columns
     return (used.wide_query_rows, used.wide_kv_columns) if width > WIDE_HEAD else (used.query_rows, columns)
 
 
+def _parts(used: ContextLibrary, shape: ContextShape, sms: int, tile: tuple[int, int, int]) -> int:
+    """Of the keys, where they are split; ``tile``: heads, queries and keys in one."""
+    packed, query_rows, kv_columns = tile
+    keys = shape.prefix + shape.queries
+    met = min(keys, shape.window + 1 + query_rows) if shape.window else keys
+    query_tiles = -(-shape.queries * packed // query_rows)
+    return flash3_parts(shape.batch, shape.kv_heads, query_tiles, -(-keys // kv_columns), -(-met // kv_columns), sms)
+
+
 def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> ContextLibrary:
     if shape.causal and is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype):
         return described_context(spec)
+    if shape.framework == "sglang" and shape.window and shape.head_dim > _MOST_FLASH_WIDTH:
+        rows = (*rows, SGLANG_TRITON)
     return context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
 
 
+def _worked(
+    sms: int, blocks_per_sm: int, blocks: tuple[np.ndarray, int], heads: int, start_cycles: float, step_cycles: float,
+    used: ContextLibrary,
+) -> float:  # fmt: skip
+    """Until all ``blocks`` (steps of each of one head, and of how many heads of all sequences) are done."""
+    each, copies = blocks
+    count, places = copies * len(each), sms * blocks_per_sm
+    sharing = min(blocks_per_sm, -(-count // sms))
+    if used.blocks_stay:
+        later_cycles = used.later_start_share * start_cycles
+        return busy_cycles(each, heads, copies // heads, places, start_cycles, later_cycles, step_cycles * sharing)
+    longest_cycles = start_cycles + float(each.max()) * step_cycles * sharing
+    load = copies * float(each.sum()) * step_cycles / sms + count * start_cycles / places
+    tail = used.tail * longest_cycles * places / count if count > places else 0.0
+    return max(load + tail, longest_cycles, -(-count // places) * start_cycles)
+
+
 @functools.lru_cache(1 << 16)
-def _steps(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -> tuple[int, int, int, float]:
-    """Tiles of one head's queries (``packed`` heads in one), the steps of all of them together, and of the one with the most; and of one head the scores that are worked out:
+def _steps(
+    shape: ContextShape, packed: int, query_rows: int, kv_columns: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Steps of each tile of one head's queries (``packed`` heads in one), tiles of keys before them that a window leaves out, those that a mask takes keys from, and of one head the scores that are worked out:
     each query with all keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
     rows = shape.queries * packed
     tiles = -(-rows // query_rows)
@@ -209,7 +269,14 @@ def _steps(shape: ContextShape, packed: int, query_rows: int, kv_columns: int) -
     begin, behind = first // kv_columns, (last + kv_columns - 1) // kv_columns
     met = np.minimum(behind * kv_columns, shape.prefix + shape.queries) - begin * kv_columns
     scores = float(((end - place * query_rows) / packed * met).sum())
-    return tiles, int((behind - begin).sum()), int((behind - begin).max()), scores
+    whole = last // kv_columns
+    if shape.causal:
+        seen = place * query_rows // packed + shape.prefix + 1
+        whole = seen // kv_columns - (np.maximum(0, last - shape.window) + kv_columns - 1) // kv_columns * (
+            shape.window > 0
+        )
+    masked = behind - begin - np.clip(whole, 0, behind - begin)
+    return behind - begin, begin, masked, scores
 
 
 def _title(shape: ContextShape) -> str:

@@ -14,11 +14,14 @@ from typing import Any
 
 from gpusim.errors import SpecError
 from gpusim.tile.attention_split import RULES
+from gpusim.tile.attention_tiles import TILES
 from gpusim.tile.library import FRAMEWORKS, LIKE
 
 _FILE = Path(__file__).with_name("attention.toml")
 #: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
 EACH_HEAD = "each_head"
+#: What the table calls SGLang's Triton kernel for contexts (extend_attention.py).
+SGLANG_TRITON = "triton"
 #: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and SM).
 EXPONENTIAL_CYCLES = 8
 
@@ -132,6 +135,9 @@ def attention_library_of(
 class ContextLibrary:
     """The figures of ``attention.toml`` for one generation's context kernels, units in the names; shares are of 1."""
 
+    tiles: str
+    splits_keys: int
+    blocks_stay: int
     query_rows: int
     narrow_query_rows: int
     wide_query_rows: int
@@ -145,7 +151,14 @@ class ContextLibrary:
     clock_mhz: float
     rate: float
     score_cycles: float
+    skipped_step_share: float
+    masked_step_share: float
     tail: float
+    later_start_share: float
+    head_block_start_share: float
+    head_block_step_share: float
+    combine_cycles: float
+    cache_block_ns: float
     kv_passes: float
     head_passes: float
     padding_ns: float
@@ -175,7 +188,9 @@ def context_library_of(
     expected = {each.name for each in fields(ContextLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
+    if row["tiles"] not in TILES:
+        raise SpecError(f"{_FILE.name}, {name}.context.tiles is {row['tiles']!r}: known are {', '.join(TILES)}")
     for key, value in row.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+        if key != "tiles" and not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
             raise SpecError(f"{_FILE.name}, {name}.context.{key} is {value!r}, not a number of at least 0")
     return ContextLibrary(**row)

@@ -139,7 +139,11 @@ def described_context(spec: GpuSpec, constants: AttentionConstants | None = None
         clock_mhz=1e3 * ghz,
         rate=min(_MOST_RATE, used.rate * _fed_share(spec, like)),
         score_cycles=used.exponential_share / exponentials_per_cycle,
+        blocks_stay=0,
         tail=used.tail,
+        head_block_start_share=1.0,
+        head_block_step_share=1.0,
+        cache_block_ns=0.0,  # the passes have it in them
         kv_passes=used.kv_passes * software.writes_cache,
         head_passes=used.head_passes,
     )
