@@ -168,7 +168,9 @@ def main(form: str, record: bool, one_clock: bool) -> None:
     with shown():
         found = errors(pd.read_csv(ROWS), one_clock)
     if record:
-        document = {"about": "Written by tools/model_error.py --record.", "regions": factors(found)}
+        # Regions of other tools (tools/serving_error.py) stay.
+        document = json.loads(BANDS.read_text(encoding="utf-8"))
+        document["regions"] |= factors(found)
         write_whole(BANDS, (json.dumps(document, indent=1) + "\n").encode())
         factor_of.cache_clear()
         with shown():

@@ -17,7 +17,11 @@ _COUNT = click.IntRange(min=1)
 @click.command()
 @click.argument("network", metavar="MODEL")
 @click.option("--phase", type=click.Choice(PHASES), default="request", show_default=True, help="See above.")
-@click.option("--batch", type=_COUNT, default=1, show_default=True, help="Sequences, of all replicas together.")
+@click.option(
+    "--batch",
+    type=_COUNT,
+    help="Sequences, of all replicas together; of a server those in progress at most. [default: 1; of a server as many as memory and --framework allow]",
+)
 @click.option(
     "--sequence",
     type=_COUNT,
@@ -26,7 +30,11 @@ _COUNT = click.IntRange(min=1)
     help="Tokens of a prompt, or in the cache of each sequence (decode, mixed).",
 )
 @click.option(
-    "--output", type=click.IntRange(min=0), default=256, show_default=True, help="Tokens that a request generates."
+    "--output",
+    type=click.IntRange(min=0),
+    default=256,
+    show_default=True,
+    help="Tokens that a request generates (request, serve).",
 )
 @click.option(
     "--tp",
@@ -74,6 +82,21 @@ _COUNT = click.IntRange(min=1)
     help="Prompt tokens a step (chunked prefill); in a mixed step those beside the batch's.",
 )
 @click.option(
+    "--requests",
+    type=_COUNT,
+    help="Of a server: requests that wait at once. [default: eight for each sequence that can be in progress]",
+)
+@click.option(
+    "--step-tokens",
+    type=_COUNT,
+    help="Of a server: new tokens that a step reads at most. [default: as --framework sets itself up]",
+)
+@click.option(
+    "--memory-share",
+    type=click.FloatRange(0.1, 1.0),
+    help="Of a server: share of memory for weights, keys and values (trtllm: of what weights leave free, for keys and values). [default: as --framework has it]",
+)
+@click.option(
     "--micro-batches",
     type=_COUNT,
     default=1,
@@ -118,9 +141,7 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--framework",
     type=click.Choice(FRAMEWORKS),
-    default=FRAMEWORKS[0],
-    show_default=True,
-    help="Whose attention kernels; not those of latent attention.",
+    help="Whose kernels attention (but latent attention) and experts have; default: vllm's, and of experts those that are followed for their format.",
 )
 @click.option(
     "--launch",
@@ -178,6 +199,7 @@ def model(**options: object) -> None:
       prefill   one pass over the prompts
       decode    the next token of each sequence
       mixed     a step of continuous batching: the batch's next tokens beside --chunk tokens of a prompt
+      serve     a server under full load: many requests, read and answered by --framework's scheduler
       train     forward, backward, optimizer
 
     `--gpu NAME:COUNT` gives the number of GPUs; what --pp and --dp leave of them is shared by --tp. Times are sums of projected operators, each with its
@@ -188,6 +210,7 @@ def model(**options: object) -> None:
       gpusim project llama3_70b --gpu h100:8 --batch 32 --sequence 4096 --output 512
       gpusim project deepseek_v3 --gpu h200:8 --phase decode --batch 64 --dtype fp8 --ep 8
       gpusim project gpt_oss_120b --gpu h100:1 --phase decode --batch 32 --experts-dtype mxfp4_wo
+      gpusim project llama3_70b --gpu h200:1 --phase serve --framework trtllm --dtype fp8 --kv-dtype fp8 --sequence 1000 --output 1000
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --overlap two-batch
       gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --power-limit-watts 500 --one-clock

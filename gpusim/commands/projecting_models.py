@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,14 @@ from gpusim.project.limits import remedies
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.records import operator_records, request_record, step_record
+from gpusim.project.records import operator_records, request_record, serving_record, step_record
 from gpusim.project.requests import RequestProjection, project_request
+from gpusim.project.server import AS_MANY_AS_FIT
+from gpusim.project.serving import ServingProjection, project_serving
+from gpusim.project.shown import Projected, step_of, timed
 from gpusim.project.sweep import Kept, axes_of, combinations, identity, pareto
 from gpusim.project.text import lines_of, remedy_lines
-from gpusim.project.whole import ModelProjection, project_model
+from gpusim.project.whole import project_model
 from gpusim.report.model_page import render_model
 from gpusim.report.tables import format_pairs, format_records
 
@@ -47,23 +49,27 @@ def model(**options: Any) -> None:
     gpu, count = _gpu_and_count(options["gpu"])
     spec = override_gpu(load_gpu(gpu), options["settings"])
     plan = _plan(options, count)
+    _refuse_of_others(options)
     limit_watts = options["power_limit_watts"]
     prices = Prices(spec, limit_watts, options["one_clock"])
     with shown():
-        found = _project(prices, network, plan)
+        found = _project(prices, network, plan, options)
         changed = None
         if options["what_if"]:
             changed = _project(
-                Prices(override_gpu(spec, options["what_if"]), limit_watts, options["one_clock"]), network, plan
+                Prices(override_gpu(spec, options["what_if"]), limit_watts, options["one_clock"]),
+                network,
+                plan,
+                options,
             )
         asked = options["helps"] or options["output_file"]
-        helping = remedies(prices, network, _timed(plan), _step(found)) if asked else []
+        helping = remedies(prices, network, timed(found), step_of(found)) if asked else []
         if options["traces"] is not None:
             _write_traces(options["traces"], prices, network, plan)
     if options["output_file"] is not None:
         write_whole(options["output_file"], render_model(found, helping, spec, changed, own_claims(gpu)).encode())
     if options["operators"]:
-        click.echo(format_records(operator_records(_step(found)), options["form"]))
+        click.echo(format_records(operator_records(step_of(found)), options["form"]))
     elif options["form"] in ("json", "csv"):
         records = [_record(each) for each in (found, changed) if each is not None]
         click.echo(format_records(records, options["form"]))
@@ -99,16 +105,18 @@ def _gpu_and_count(text: str) -> tuple[str, int | None]:
 
 def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
     """As the options say; ``count``: of GPUs, which --tp fills where it is not given."""
-    others, tensor_parallel = options["pp"] * options["dp"], options["tp"]
+    others, tensor_parallel, batch = options["pp"] * options["dp"], options["tp"], options["batch"]
+    if batch is None:
+        batch = AS_MANY_AS_FIT // options["dp"] * options["dp"] if options["phase"] == "serve" else 1
     if tensor_parallel is None:
         tensor_parallel = 1 if count is None else count // others
     plan = Plan(
-        phase=options["phase"], batch=options["batch"], sequence=options["sequence"], output=options["output"] if options["phase"] == "request" else 0,
+        phase=options["phase"], batch=batch, sequence=options["sequence"], output=options["output"] if options["phase"] in ("request", "serve") else 0,
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
         recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], all_reduce=options["all_reduce"],
         experts_dtype=options["experts_dtype"] or "", page_tokens=options["page_tokens"],
-        framework=options["framework"], launch=options["launch"],
+        framework=options["framework"] or "", launch=options["launch"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:
         raise UsageError(
@@ -118,28 +126,27 @@ def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
     return plan
 
 
-def _project(prices: Prices, network: Decoder, plan: Plan) -> ModelProjection | RequestProjection:
+def _refuse_of_others(options: Mapping[str, Any]) -> None:
+    """Options of a server with another phase, and those of a step with a server."""
+    serving = options["phase"] == "serve"
+    if not serving:
+        _refuse(options, f"with --phase {options['phase']}", "requests", "step_tokens", "memory_share")
+        return
+    if options["overlap"] != "none" or options["traces"] is not None or options["chunk"]:
+        raise UsageError("--overlap, --traces and --chunk are of one step: leave them out with --phase serve")
+
+
+def _project(prices: Prices, network: Decoder, plan: Plan, options: Mapping[str, Any]) -> Projected:
+    if plan.phase == "serve":
+        return project_serving(
+            prices, network, plan, options["requests"], options["step_tokens"], options["memory_share"]
+        )
     return project_request(prices, network, plan) if plan.phase == "request" else project_model(prices, network, plan)
 
 
-def _step(found: ModelProjection | RequestProjection) -> ModelProjection:
-    return found.middle if isinstance(found, RequestProjection) else found
-
-
-def _timed(plan: Plan) -> Plan:
-    """The step whose remedies are asked for: of a request that of its middle token."""
-    if plan.phase != "request":
-        return plan
-    values = asdict(plan) | {
-        "phase": "decode",
-        "sequence": plan.sequence + (plan.output + 1) // 2,
-        "output": 0,
-        "chunk": 0,
-    }
-    return Plan(**values)
-
-
-def _record(found: ModelProjection | RequestProjection) -> dict[str, Any]:
+def _record(found: Projected) -> dict[str, Any]:
+    if isinstance(found, ServingProjection):
+        return serving_record(found)
     return request_record(found) if isinstance(found, RequestProjection) else step_record(found)
 
 
@@ -159,7 +166,9 @@ def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
     axes = axes_of(options["sweep"])
     shared_out = {"tp", "pp", "dp"} & set(axes)
     _, count = _gpu_and_count(options["gpu"])
-    base = _plan(dict(options) | {"batch": options["batch"] * options["dp"]}, None if shared_out else count)
+    _refuse_of_others(options)
+    whole = None if options["batch"] is None else options["batch"] * options["dp"]
+    base = _plan(dict(options) | {"batch": whole}, None if shared_out else count)
     kept, rows, refused, limit_watts = Kept(options["resume"]), [], [], options["power_limit_watts"]
     machines: dict[str, tuple[Prices, str]] = {}
     plans = list(combinations(base, options["gpu"], axes))
@@ -177,6 +186,8 @@ def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
                 # Rows that were kept before there was a power limit to say have no word of one.
                 described = f"{spec!r} {network!r}" + (f" {limit_watts!r}" if limit_watts else "")
                 described += " one clock" if options["one_clock"] else ""
+                server = tuple(options[name] for name in ("requests", "step_tokens", "memory_share"))
+                described += f" {server!r}" if any(server) else ""
                 machines[name] = (
                     Prices(spec, limit_watts, options["one_clock"]),
                     hashlib.sha256(described.encode()).hexdigest(),
@@ -186,8 +197,8 @@ def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
             row = kept.get(key)
             if row is None:
                 try:
-                    row = _record(_project(prices, network, plan))
-                except UsageError as error:
+                    row = _record(_project(prices, network, plan, options))
+                except (UsageError, NoDataError) as error:
                     refused.append(str(error))
                     continue
                 kept.add(key, row)

@@ -11,7 +11,7 @@ clusters take the slots that are free first, most often those of one that has en
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class DispatchState(NamedTuple):
 
 
 @compiled
-def _next_decision(s):
+def next_decision(s):
     """Cycle at which the next slot is served; NEVER if none is free or no block is left."""
     dispatcher = s.dispatcher
     if dispatcher[0, NEXT_BLOCK] == dispatcher[0, BLOCKS]:
@@ -120,7 +120,7 @@ def _pass_idle(p, s, live, row, idle):
 
 
 @compiled
-def _serve(p, s, live, row, until, idle):
+def serve(p, s, live, row, until, idle):
     """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
     messages of ``starts`` written, -1 for a cluster of which only some blocks execute something or lie in the chunk. ``idle`` as in :func:`_pass_idle`,
     empty where all blocks do."""
@@ -132,7 +132,7 @@ def _serve(p, s, live, row, until, idle):
                 return -1
             if dispatcher[0, NEXT_BLOCK] == live[row, L_END]:
                 break
-        decision = _next_decision(s)
+        decision = next_decision(s)
         if decision >= until:
             break
         interval = p.interval
@@ -178,7 +178,7 @@ def _serve(p, s, live, row, until, idle):
 
 
 @compiled
-def _end(p, s, live, exits):
+def end_blocks(p, s, live, exits):
     """Note block ends; their slots are free again while blocks are left. True if a chunk has no block left."""
     dispatcher = s.dispatcher
     emptied = False
@@ -197,7 +197,7 @@ def _end(p, s, live, exits):
     return emptied
 
 
-_decision_after, _note_ends, _serve_until = direct(_next_decision), direct(_end), direct(_serve)
+_decision_after, _note_ends, _serve_until = direct(next_decision), direct(end_blocks), direct(serve)
 
 
 def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray) -> None:
@@ -352,6 +352,35 @@ class Dispatcher:
             self._chunks.drop_ended()
 
     @property
+    def compiled_row(self) -> int:
+        """The row of ``live`` whose blocks come next, if compiled code may serve them, 0 if none are left; -1: the trace is to be brought in first, or looked at."""
+        if self._chain is not None or self._supply is None:
+            return -1
+        if self.next_block == self.blocks:
+            return 0
+        return self._supply.whole_row(self.next_block)
+
+    @property
+    def compiled_state(self) -> tuple[DispatchRates, DispatchState, np.ndarray]:
+        """What :func:`serve` and :func:`end_blocks` get: rates, state, live chunks."""
+        return self._rates, self._state, self._chunks.live
+
+    def served(self, last_start_tick: int, emptied: bool) -> None:
+        """Compiled code has served blocks, the last of which starts at ``last_start_tick`` (negative: none), and noted block ends; ``emptied``: with which a
+        chunk has no block left."""
+        if last_start_tick >= 0:
+            self.last_tick = last_start_tick - self.minimum_latency_ticks
+        if emptied:
+            self._chunks.drop_ended()
+
+    def refuse_split_cluster(self) -> NoReturn:
+        """Say why the next cluster cannot be served."""
+        raise TraceFormatError(
+            f"{self.kernel}: of cluster {self.next_block // self._rates.cluster} some blocks execute nothing, or lie in another"
+            " chunk than others"
+        )
+
+    @property
     def next_look(self) -> int:
         """The cycle before which :meth:`feed` has nothing to do."""
         return self._chunks.next_look
@@ -373,10 +402,7 @@ class Dispatcher:
             row = self._chunks.serving(self.next_block)
             count = _serve_until(self._rates, self._state, self._chunks.live, row, until, self._chunks.idle(row))
             if count < 0:
-                raise TraceFormatError(
-                    f"{self.kernel}: of cluster {self.next_block // self._rates.cluster} some blocks execute nothing, or lie in another"
-                    " chunk than others"
-                )
+                self.refuse_split_cluster()
             if count:
                 starts = copied(self._state.starts, count)
                 self.last_tick = int(starts["time"][-1]) - self.minimum_latency_ticks

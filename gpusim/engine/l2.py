@@ -23,7 +23,7 @@ from gpusim.io.jit_direct import direct
 from gpusim.model import l2, l2_state, l2_tags
 from gpusim.model.address_hash import channel_of, fold, layout_of
 from gpusim.model.crossbar import gpc_count, nearest_hit_ticks, response_latency_ticks, slice_ways, sm_ways, ticks
-from gpusim.model.event_heap import BIRTH_BITS
+from gpusim.model.event_wheel import MARK_WORDS, WHEEL_TICKS
 from gpusim.model.l2_merging import MERGE_TABLE
 from gpusim.model.l2_tags import make_tags
 from gpusim.model.l2_traffic import ROOM_OF_SLICE_0
@@ -31,6 +31,7 @@ from gpusim.model.l2_warm import warm_lines
 from gpusim.model.messages import DRAM_REQUEST, DRAM_RESPONSE, NEVER, REQUEST, RESPONSE, WRITE
 from gpusim.model.tlb import make_pages, page_shift
 from gpusim.model.trace_tables import SIGNAL_TABLE
+from gpusim.state_tables import line_aligned
 
 _handle_until = direct(l2.handle_until)
 
@@ -94,6 +95,8 @@ class L2Part:
             nodes=l2_state.NODE_TABLE.zeros(FIRST_NODES),
             places=l2_state.PLACE_TABLE.zeros(FIRST_NODES),
             merged=MERGE_TABLE.zeros(max(1, rates.gpcs * l2_state.MERGE_ROWS * rates.merges)),
+            wheel=line_aligned((WHEEL_TICKS,), np.dtype(np.int32)),
+            marks=line_aligned((MARK_WORDS,), np.dtype(np.int64)),
             heap=np.zeros((2, FIRST_NODES), np.int64),
             scalars=np.zeros(l2_state.SCALARS, np.int64),
             responses=np.zeros(256, RESPONSE),
@@ -106,7 +109,8 @@ class L2Part:
         self._arena: Arena | None = None
         self.state.servers[:, l2_state.WRITE_ROOM] = room
         self.state.servers[:, l2_state.FIRST_BLOCKED] = -1
-        self.state.scalars[l2_state.FREE_NODE] = -1
+        self.state.scalars[l2_state.FREE_NODE] = self.state.scalars[l2_state.DUE] = -1
+        self.state.scalars[l2_state.NEXT_EVENT] = NEVER
         kept = min(room, spec.dram.write_high_entries * max(1, spec.dram.channels // chip.slices))
         #: Dirty lines that warming has evicted last, by slice, and their number.
         self._evicted = np.zeros((chip.slices, kept), np.int64)
@@ -139,8 +143,7 @@ class L2Part:
 
     def next_tick(self) -> int:
         """Earliest tick with work, own or delivered; NEVER when there is none."""
-        scalars = self.state.scalars
-        own = int(self.state.heap[0, 0]) >> BIRTH_BITS if scalars[l2_state.HEAP_SIZE] else NEVER
+        own = int(self.state.scalars[l2_state.NEXT_EVENT])
         return min(own, self.requests.next_tick(), self.fills.next_tick())
 
     def advance_alone(self, until_tick: int, answer_ticks: Mapping[np.dtype, int]) -> Outgoing:
@@ -188,7 +191,7 @@ class L2Part:
         if self._arena is not None and (words := self._arena.words):
             written = state.written if len(state.written) >= words else grown(state.written, words)
             state = state._replace(signals=self._arena.tables.signals, written=written)
-        outstanding, events = int(state.scalars[l2_state.OUTSTANDING]), int(state.scalars[l2_state.HEAP_SIZE])
+        outstanding, events = int(state.scalars[l2_state.OUTSTANDING]), int(state.scalars[l2_state.EVENTS])
         nodes, answers, asked = l2_state.room_needed(outstanding, events, requests, fills)
         if len(state.nodes) < nodes:
             bigger = grown(state.nodes, nodes)
@@ -251,7 +254,7 @@ class L2Part:
 
     def waiting_for(self) -> str:
         """One line: what is under way here; empty if nothing is."""
-        unanswered, events = (int(self.state.scalars[i]) for i in (l2_state.OUTSTANDING, l2_state.HEAP_SIZE))
+        unanswered, events = (int(self.state.scalars[i]) for i in (l2_state.OUTSTANDING, l2_state.EVENTS))
         coming = len(self.requests) + len(self.fills)
         if not unanswered and not events and not coming:
             return ""

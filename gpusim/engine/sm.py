@@ -123,7 +123,7 @@ def _let_go(state, grid, cycle):
 
 
 @compiled
-def _deliver_starts(state, batch):
+def deliver_starts(state, batch):
     """Note block starts, one row a slot, for this group's SMs."""
     timing, sms = state.timing, state.sms
     for i in range(batch.shape[0]):
@@ -172,7 +172,7 @@ def deliver_peers(state, batch):
         state.report[R_NEXT_CYCLE] = min(state.report[R_NEXT_CYCLE], cycle)
 
 
-_advance_group, _promise, _note_starts = direct(advance_group), direct(deliver_responses), direct(_deliver_starts)
+_advance_group, _promise, _note_starts = direct(advance_group), direct(deliver_responses), direct(deliver_starts)
 _note_peers = direct(deliver_peers)
 
 
@@ -182,7 +182,7 @@ class SmGroup:
     def __init__(self, spec: GpuSpec, first: int, count_: int, device: int = 0) -> None:
         self.spec = spec
         self.name, self.device = f"{part_name(device, 'sm')}{first}-{first + count_ - 1}", device
-        self._exit_ticks = turnaround_halves(spec)[0] * TICKS_PER_CYCLE
+        self.exit_ticks = turnaround_halves(spec)[0] * TICKS_PER_CYCLE
         self.first, self.count = first, count_
         self.state = empty_state(spec, first, count_)
         self.arena = Arena()
@@ -285,7 +285,7 @@ class SmGroup:
     @property
     def minimum_latency_ticks(self) -> int:
         """Least latency of any message that this part sends."""
-        return min(request_latency_ticks(self.spec), self._exit_ticks, peer_ticks(self.spec))
+        return min(request_latency_ticks(self.spec), self.exit_ticks, peer_ticks(self.spec))
 
     def deliver(self, batch: np.ndarray) -> None:
         """Take messages; those of other groups are ignored."""
@@ -327,7 +327,7 @@ class SmGroup:
             self.state.exits[: int(self.state.report[R_EXITS])].copy().view(EXIT)[:, 0]
         )  # the table's columns stand in the order of the message's fields
         exits["time"] *= TICKS_PER_CYCLE
-        exits["time"] += self._exit_ticks
+        exits["time"] += self.exit_ticks
         return exits
 
     @property

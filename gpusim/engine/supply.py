@@ -210,6 +210,13 @@ class Supply:
                 self._supply(what)
         return row
 
+    def whole_row(self, block: int) -> int:
+        """The same of a chunk that is there, all of whose blocks end in it and execute something; -1 if there is none such."""
+        if not len(self.live) or block >= self.live[-1, L_END]:
+            return -1
+        row = int(self.live[:, L_END].searchsorted(block, "right"))
+        return -1 if self.places[row].outline.open_blocks or len(self.idle(row)) else row
+
     def idle(self, row: int) -> np.ndarray:
         """Which blocks of a row of ``live`` execute nothing at all (others have taken over their work), bool[blocks]; empty if none
         does so."""

@@ -213,7 +213,8 @@ class WindowScheduler:
 
     def _next_in_python(self, now: int) -> int:
         """The first window in which a part that is Python, or another process, may have something to do."""
-        return min([place.window for place in self._python] + [int(min(self._environment.peek(), NEVER))])
+        python = [] if self._calls is not None and self._calls.dispatches else self._python
+        return min([place.window for place in python] + [int(min(self._environment.peek(), NEVER))])
 
     def _run_windows(self, calls: WindowCalls, now: int, stop: int) -> int:
         """Run through windows from ``now`` on, before ``stop``, at once; the last one begun, in which parts may yet have work."""

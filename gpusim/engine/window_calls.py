@@ -11,43 +11,50 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpusim.engine.block_dispatcher import Dispatcher
+from gpusim.engine.block_dispatcher import Dispatcher, end_blocks, serve
 from gpusim.engine.hbm import HbmPart
 from gpusim.engine.inbox import PLACES, Inbox
 from gpusim.engine.l2 import L2Part
 from gpusim.engine.part import Part
 from gpusim.engine.run_ahead import MOST_WINDOWS
-from gpusim.engine.sm import SmGroup
+from gpusim.engine.sm import SmGroup, deliver_starts
 from gpusim.engine.sm_advance import advance_group
 from gpusim.engine.tables import copied
 from gpusim.engine.window_loop import (
     BOX_TABLE,
     COUNT,
+    DISPATCHER_OFFSET,
     DRAM_REQUESTS,
     EARLIEST,
+    EMPTIED,
+    EXIT_TICKS,
     EXITS,
     FILLS,
     HBM_OFFSET,
     L2_HELD,
     L2_OFFSET,
+    LAST_START,
     LEFT,
+    LIVE_ROW,
     LOOP_TABLE,
     PEERS,
     REQUESTS,
     SM_OFFSET,
+    SPLIT,
     STOP,
     TURNS,
     WINDOW,
     WINDOW_TICKS,
     Box,
     Calls,
+    Dispatch,
     Sent,
     run_windows,
 )
-from gpusim.io.jit_address import NOTHING, NUMBER, PAIR, address_of
+from gpusim.io.jit_address import FLAG, NOTHING, NUMBER, PAIR, address_of
 from gpusim.io.jit_direct import direct
 from gpusim.model import hbm, l2, l2_state
-from gpusim.model.messages import NEVER, TICKS_PER_CYCLE
+from gpusim.model.messages import EXIT, NEVER, TICKS_PER_CYCLE
 from gpusim.model.sm_tables import R_PEERS, R_REQUESTS
 
 #: Cycles of SMs that one call runs through at most, some tenths of a second: Python obeys a signal between two calls.
@@ -103,7 +110,7 @@ class _Waiting:
 
 
 class WindowCalls:
-    """L2, SMs and DRAM of one GPU beside its ``dispatcher``; ``window_ticks`` and ``offset_ticks``, by part, as
+    """L2, SMs, DRAM and ``dispatcher`` of one GPU; ``window_ticks`` and ``offset_ticks``, by part, as
     :class:`gpusim.engine.window.WindowScheduler` has them; ``next_boundary``: the tick before which nobody need look at a window's beginning."""
 
     #: Where the functions lie, which are the same for all GPUs and launches: asking takes milliseconds.
@@ -123,8 +130,12 @@ class WindowCalls:
         self.next_boundary = next_boundary
         self._loop = LOOP_TABLE.zeros()
         self._loop[WINDOW_TICKS] = window_ticks
-        for column, part in ((L2_OFFSET, memory), (SM_OFFSET, group), (HBM_OFFSET, dram)):
+        for column, part in (
+            (L2_OFFSET, memory), (SM_OFFSET, group), (HBM_OFFSET, dram), (DISPATCHER_OFFSET, dispatcher)
+        ):  # fmt: skip
             self._loop[column] = offset_ticks[part.name]
+        self._loop[EXIT_TICKS] = group.exit_ticks
+        self._exits, self._all = np.zeros(len(group.state.exits), EXIT), np.zeros(0, bool)
         sm_cycles = window_ticks // TICKS_PER_CYCLE * group.count
         #: Windows that a call runs through at most.
         self.most = max(1, min(MOST_WINDOWS, _MOST_SM_CYCLES // sm_cycles))
@@ -146,10 +157,16 @@ class WindowCalls:
         """Whether all three can have their turns: the first one of an L2 that was warmed is Python's."""
         return not self._l2.warmed or self._l2.next_tick() == NEVER
 
+    @property
+    def dispatches(self) -> bool:
+        """Whether the dispatcher has its turns in a call too, for the blocks of the chunk that comes next."""
+        return self.dispatcher.compiled_row >= 0
+
     def run(self, window: int, stop: int) -> int:
         """Run through windows from ``window`` on, before ``stop``, as far as Python has nothing to do; the last one begun, in which parts may yet have work."""
         loop = self._loop
         loop[WINDOW], loop[STOP], loop[L2_HELD], loop[TURNS], loop[LEFT] = window, stop, self._l2.warmed, 0, 0
+        loop[LIVE_ROW], loop[LAST_START], loop[EMPTIED] = self.dispatcher.compiled_row, -1, 0
         self._l2.make_room(len(self._l2.requests), len(self._l2.fills))
         self._hbm.make_room(len(self._hbm.requests))
         self._group.make_room()
@@ -158,6 +175,7 @@ class WindowCalls:
             each.fill()
         memory, dram, state, tables = self._l2.state, self._hbm.state, self._group.state, self._group.arena.tables
         sent = Sent(_words(state.out), _words(memory.dram), _words(dram.responses))
+        dispatch = Dispatch(*self.dispatcher.compiled_state, self._all, self._exits, _words(self._exits))
         calls = WindowCalls._calls
         if calls is None:
             asked, filled, wanted = (each.box.messages for each in boxes)
@@ -165,15 +183,19 @@ class WindowCalls:
                 address_of(l2.handle_until, (self._l2.rates, memory, asked, filled, stop), PAIR),
                 address_of(advance_group, (state, tables, stop), NOTHING),
                 address_of(hbm.handle_until, (self._hbm.rates, dram, wanted, stop), NUMBER),
+                address_of(serve, (dispatch.rates, dispatch.state, dispatch.live, stop, stop, self._all), NUMBER),
+                address_of(end_blocks, (dispatch.rates, dispatch.state, dispatch.live, self._exits), FLAG),
+                address_of(deliver_starts, (state, dispatch.state.starts), NOTHING),
             )
         try:
             _run_windows(
                 calls, state, tables, self._l2.rates, memory, self._hbm.rates, dram,
-                self._requests.box, self._fills.box, self._dram.box, sent, loop,
+                self._requests.box, self._fills.box, self._dram.box, sent, dispatch, loop,
             )  # fmt: skip
         finally:
             for each in boxes:
                 each.empty()
+        self.dispatcher.served(int(loop[LAST_START]), bool(loop[EMPTIED]))
         if loop[LEFT]:
             self._do(int(loop[LEFT]))
         return int(loop[WINDOW])
@@ -186,6 +208,8 @@ class WindowCalls:
     def _do(self, left: int) -> None:
         """Hand over what a call could not; larger tables are made before the next one."""
         memory, group, dram = self._l2.state, self._group.state, self._hbm.state
+        if left & SPLIT:
+            self.dispatcher.refuse_split_cluster()
         if left & DRAM_REQUESTS:
             count = int(memory.scalars[l2_state.DRAM_REQUESTS])
             self._hbm.deliver(copied(memory.dram, count))

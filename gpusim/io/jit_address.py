@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 _PLAIN = vars(config)["DISABLE_JIT"]
 #: What a function that is called here may return.
-NOTHING, NUMBER, PAIR = types.none, types.int64, types.UniTuple(types.int64, 2)
+NOTHING, NUMBER, PAIR, FLAG = types.none, types.int64, types.UniTuple(types.int64, 2), types.boolean
 
 
 def address_of(function: Any, arguments: tuple, returns: types.Type) -> Any:
@@ -59,3 +59,5 @@ call_nothing: Any = _call_plainly if _PLAIN else _caller(NOTHING)
 call_number: Any = _call_plainly if _PLAIN else _caller(NUMBER)
 #: The same of one that returns two.
 call_pair: Any = _call_plainly if _PLAIN else _caller(PAIR)
+#: The same of one that returns a truth value.
+call_flag: Any = _call_plainly if _PLAIN else _caller(FLAG)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.compiled import compiled, inlined, inner
-from gpusim.model.event_heap import pop, time_of
 from gpusim.model.l2_hints import AHEAD, hint_events, hint_fill, hint_request, known_widths
 from gpusim.model.l2_merging import answer_read, join_read
 from gpusim.model.l2_state import (
@@ -32,16 +31,17 @@ from gpusim.model.l2_state import (
     FAR_ATOMIC,
     FAR_READ,
     FAR_WRITE,
-    HEAP_SIZE,
     HIT_SECTORS,
     HOME,
     KIND,
     LAST_TICK,
     LEFT,
+    MERGED,
     MISS_SECTORS,
     NEAR,
     NEAR_FILL,
     NEXT,
+    NEXT_EVENT,
     READ_COST,
     RESPONSE_ANSWER,
     RESPONSES,
@@ -67,6 +67,7 @@ from gpusim.model.l2_state import (
     invalidate_copies,
     line_of,
     new_node,
+    next_event,
     schedule,
     set_line,
     unblock,
@@ -97,7 +98,7 @@ from gpusim.model.l2_traffic import (
     page_known,
     respond,
 )
-from gpusim.model.messages import ATOMIC, NEVER, READ, REDUCTION, WRITE
+from gpusim.model.messages import ATOMIC, READ, REDUCTION, WRITE
 from gpusim.model.sector_mask import popcount, whole_groups
 from gpusim.model.signals import count_writes
 
@@ -196,6 +197,7 @@ def _read(p: L2Rates, s: L2State, time: int, node: int) -> None:
         s.nodes[child, SECTORS] = wanted
         s.nodes[child, KIND] = READ
         s.nodes[child, SLOT] = slot
+        s.nodes[child, MERGED] = s.nodes[node, MERGED]
         s.nodes[child, STAGE] = FAR_READ
         schedule(s, end + p.hit + p.far, child)
 
@@ -404,15 +406,14 @@ def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray
     s.scalars[RESPONSES] = 0
     s.scalars[DRAM_REQUESTS] = 0
     find_places(p, s, requests)
+    hinted = s.scalars[LAST_TICK]
     taken_requests = 0
     taken_fills = 0
     seen_responses = 0
     seen_dram = 0
     while True:
-        time = NEVER
+        time = s.scalars[NEXT_EVENT]
         source = 0
-        if s.scalars[HEAP_SIZE] > 0:
-            time = time_of(s.heap[0, 0])
         if taken_fills < len(fills) and fills[taken_fills]["time"] < time:
             time = fills[taken_fills]["time"]
             source = 1
@@ -424,14 +425,13 @@ def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray
         s.scalars[LAST_TICK] = time
         beginning = -1
         if source == 0:
-            node = s.heap[1, 0]
-            s.scalars[HEAP_SIZE] = pop(s.heap, s.scalars[HEAP_SIZE])
-            hint_events(p, s)
+            node = next_event(s)
+            hinted = hint_events(p, s, time, hinted)
             beginning = _resume(p, s, time, node)
         elif source == 1:
             handle = np.int64(fills[taken_fills]["handle"])
             sectors = np.int64(fills[taken_fills]["sectors"])
-            hint_fill(s, fills, taken_fills)
+            hint_fill(p, s, fills, taken_fills)
             taken_fills += 1
             if handle >= 0:
                 fill(p, s, time, handle, sectors)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusim.model.bit_sets import lowest
 from gpusim.model.compiled import inlined
+from gpusim.model.event_wheel import marks_of, place_at
 from gpusim.model.known_widths import known_rows
 from gpusim.model.l2_merging import MERGE_TABLE
 from gpusim.model.l2_state import (
-    HEAP_SIZE,
     HOME,
+    MERGED,
     NEAR_FILL,
     NODE_TABLE,
     P_MERGED,
@@ -37,6 +39,10 @@ _NODE_WIDTH, _PLACE_WIDTH = NODE_TABLE.row_width, PLACE_TABLE.row_width
 _MERGE_WIDTH, _SIGNAL_WIDTH = MERGE_TABLE.row_width, SIGNAL_TABLE.row_width
 #: How many events ahead the rows that they will read are asked for.
 AHEAD = 8
+#: The same in ticks, for nodes of the L2's own events and for what these read; looked at so many ticks at a time, the length of the wheel's marks.
+_NODES_AHEAD, _SETS_AHEAD, _STEP_TICKS = 192, 96, 32
+#: Behind a time without events nothing is asked for that has been there for long.
+_LONGEST_TICKS = 256
 
 
 @inlined
@@ -58,8 +64,8 @@ def hint_request(p: L2Rates, s: L2State, requests: np.ndarray, request: int) -> 
 
 
 @inlined
-def hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
-    """Ask for the slot that a fill some events ahead is for, and for the waiter of a nearer one."""
+def hint_fill(p: L2Rates, s: L2State, fills: np.ndarray, taken: int) -> None:
+    """Ask for the slot that a fill some events ahead is for, for the waiter of a nearer one, and for the row of those that were merged with a yet nearer one."""
     if taken + AHEAD < len(fills):
         slot = np.int64(fills[taken + AHEAD]["handle"])
         if slot >= 0:
@@ -69,22 +75,44 @@ def hint_fill(s: L2State, fills: np.ndarray, taken: int) -> None:
         slot = np.int64(fills[taken + AHEAD // 2]["handle"])
         if slot >= 0 and s.tags.slots[WAITER, slot] >= 0:
             prefetch(s.nodes, (s.tags.slots[WAITER, slot], 0))
+    if p.merges and taken + AHEAD // 4 < len(fills):
+        slot = np.int64(fills[taken + AHEAD // 4]["handle"])
+        if slot >= 0 and s.tags.slots[WAITER, slot] >= 0:
+            prefetch(s.merged, (field(s, s.tags.slots[WAITER, slot], MERGED), 0))
 
 
 @inlined
-def hint_events(p: L2Rates, s: L2State) -> None:
-    """Ask for what the next internal event reads, and for the nodes of those of which one follows it."""
-    size = s.scalars[HEAP_SIZE]
-    for i in range(1, min(5, size)):
-        prefetch(s.nodes, (s.heap[1, i], 0))
-    if size:
-        node = s.heap[1, 0]
-        if field(s, node, STAGE) == NEAR_FILL:
-            slot = field(s, node, SLOT)
-            prefetch(s.tags.masks, (slot, 0))
-            prefetch(s.tags.slots, (WAITER, slot))
-        else:
-            _hint_set(s, first_slot(p, field(s, node, HOME), field(s, node, SET)), p.ways)
+def _hint_node(p: L2Rates, s: L2State, node: int) -> None:
+    """Ask for what the event of a node will read."""
+    if field(s, node, STAGE) == NEAR_FILL:
+        slot = field(s, node, SLOT)
+        prefetch(s.tags.masks, (slot, 0))
+        prefetch(s.tags.slots, (WAITER, slot))
+        if p.merges:
+            prefetch(s.merged, (field(s, node, MERGED), 0))
+    else:
+        _hint_set(s, first_slot(p, field(s, node, HOME), field(s, node, SET)), p.ways)
+
+
+@inlined
+def hint_events(p: L2Rates, s: L2State, time: int, hinted: int) -> int:
+    """Ask for the nodes of events in the wheel some time behind ``time``, and for what nearer ones read. All those that lay so far behind tick ``hinted`` have
+    been asked for; the same for the next call."""
+    if time - hinted > _LONGEST_TICKS:
+        hinted = time - _LONGEST_TICKS
+    while hinted + _STEP_TICKS <= time:
+        hinted += _STEP_TICKS
+        coming = marks_of(s.marks, hinted + _NODES_AHEAD)
+        first = place_at(hinted + _NODES_AHEAD) & -_STEP_TICKS
+        while coming:
+            prefetch(s.nodes, (np.int64(s.wheel[first + lowest(coming)]) - 1, 0))
+            coming &= coming - 1
+        coming = marks_of(s.marks, hinted + _SETS_AHEAD)
+        first = place_at(hinted + _SETS_AHEAD) & -_STEP_TICKS
+        while coming:
+            _hint_node(p, s, np.int64(s.wheel[first + lowest(coming)]) - 1)
+            coming &= coming - 1
+    return hinted
 
 
 @inlined
@@ -98,6 +126,8 @@ def known_widths(s: L2State) -> L2State:
         known_rows(s.nodes, _NODE_WIDTH),
         known_rows(s.places, _PLACE_WIDTH),
         known_rows(s.merged, _MERGE_WIDTH),
+        s.wheel,
+        s.marks,
         s.heap,
         s.scalars,
         s.responses,

@@ -1,7 +1,7 @@
 """What the L2 is made of: its rates, its servers, the nodes and events that travel through it.
 
 Mental model: a *node* is one row of integers that follows a request (or the question that one
-partition asks the other) from stage to stage; it is owned by exactly one of: the event heap, the
+partition asks the other) from stage to stage; it is owned by exactly one of: the event wheel or heap, the
 waiting list of a slot, that of a merged read, the list of nodes that a slice blocks, the free list.
 :mod:`gpusim.model.l2` moves nodes; this file only holds them.
 """
@@ -15,8 +15,10 @@ import numpy as np
 from gpusim.model.address_hash import Layout, local_slice_of, partition_of, set_of
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.crossbar import gpc_of_sm, partition_of_sm
-from gpusim.model.event_heap import make_key, push
+from gpusim.model.event_heap import make_key, pop, push, time_of
+from gpusim.model.event_wheel import WHEEL_TICKS, mark, next_marked, place_at, unmark
 from gpusim.model.l2_tags import Tags, drop_sectors
+from gpusim.model.messages import NEVER
 from gpusim.model.prefetch import prefetch
 from gpusim.model.whole_division import quotient, remainder
 from gpusim.state_tables import Table
@@ -30,7 +32,7 @@ NODE_TABLE = Table(
     np.int32,
     whole_lines=True,
 )
-NEXT = NODE_TABLE.column("link", "next waiter of the same slot, or next free node")
+NEXT = NODE_TABLE.column("link", "next waiter of the same slot, next event of the same tick, or next free node")
 LEFT = NODE_TABLE.column("mask", "sectors that a waiter still waits for")
 STAGE = NODE_TABLE.column("code", "what its next event is, see below")
 KIND = NODE_TABLE.column("code", "READ, WRITE, ATOMIC or REDUCTION")
@@ -56,6 +58,10 @@ ARRIVED, FAR_READ, FAR_WRITE, FAR_ATOMIC, NEAR_FILL, TRANSLATED = range(6)
 
 SCALAR_TABLE = Table(__name__, "scalars", "", "The L2's single numbers and counters.")
 FREE_NODE = SCALAR_TABLE.column("link", "first free node, or -1")
+EVENTS = SCALAR_TABLE.column("count", "events that have not come up")
+NEXT_EVENT = SCALAR_TABLE.column("tick", "of the first of them; NEVER: there is none")
+DUE = SCALAR_TABLE.column("link", "node of the event that comes up next at the tick of the last one, or -1")
+IN_WHEEL = SCALAR_TABLE.column("count", "events in the wheel")
 HEAP_SIZE = SCALAR_TABLE.column("count", "events in the heap")
 BIRTHS = SCALAR_TABLE.column("count", "events and DRAM requests so far")
 LAST_TICK = SCALAR_TABLE.column("tick", "of the latest event")
@@ -155,7 +161,9 @@ class L2State(NamedTuple):
     nodes: np.ndarray  # int32[n, columns]
     places: np.ndarray  # int64[n, columns]: of the requests that are handed over
     merged: np.ndarray  # int64[groups * MERGE_ROWS, columns], see gpusim.model.l2_merging
-    heap: np.ndarray  # int64[2, n]: keys, nodes
+    wheel: np.ndarray  # int32[WHEEL_TICKS], see gpusim.model.event_wheel
+    marks: np.ndarray  # int64[MARK_WORDS]
+    heap: np.ndarray  # int64[2, n]: keys, nodes of the events behind the wheel's reach
     scalars: np.ndarray  # int64[SCALARS]
     responses: np.ndarray  # RESPONSE[...]
     dram: np.ndarray  # DRAM_REQUEST[...]
@@ -260,10 +268,57 @@ def block(s: L2State, slice_index: int, node: int) -> None:
 
 @inner
 def schedule(s: L2State, time: int, node: int) -> None:
-    """Let the node's STAGE come up at tick ``time``."""
+    """Let the node's STAGE come up at tick ``time``, not before that of the latest event."""
     s.scalars[BIRTHS] += 1
-    key = make_key(time, s.scalars[BIRTHS])
-    s.scalars[HEAP_SIZE] = push(s.heap, s.scalars[HEAP_SIZE], key, node)
+    s.scalars[EVENTS] += 1
+    if time - s.scalars[LAST_TICK] < WHEEL_TICKS:
+        place = place_at(time)
+        others = np.int64(s.wheel[place])
+        s.nodes[node, NEXT] = others - 1
+        s.wheel[place] = node + 1
+        if others == 0:
+            mark(s.marks, place)
+        s.scalars[IN_WHEEL] += 1
+    else:
+        key = make_key(time, s.scalars[BIRTHS])
+        s.scalars[HEAP_SIZE] = push(s.heap, s.scalars[HEAP_SIZE], key, node)
+    s.scalars[NEXT_EVENT] = min(s.scalars[NEXT_EVENT], time)
+
+
+@inlined
+def next_event(s: L2State) -> int:
+    """Take the node of the event that comes up at NEXT_EVENT, which is the latest one from now on."""
+    tick = s.scalars[NEXT_EVENT]
+    node = s.scalars[DUE]
+    s.scalars[EVENTS] -= 1
+    following = np.int64(-1)
+    if node < 0 and s.scalars[HEAP_SIZE] > 0 and time_of(s.heap[0, 0]) == tick:
+        node = s.heap[1, 0]
+        s.scalars[HEAP_SIZE] = pop(s.heap, s.scalars[HEAP_SIZE])
+    else:
+        if node < 0:
+            place = place_at(tick)
+            node = np.int64(s.wheel[place]) - 1
+            s.wheel[place] = 0
+            unmark(s.marks, place)
+            before = np.int64(-1)
+            older = field(s, node, NEXT)
+            while older >= 0:  # the youngest stands first: turn the list round
+                s.nodes[node, NEXT] = before
+                before, node = node, older
+                older = field(s, node, NEXT)
+            s.nodes[node, NEXT] = before
+        s.scalars[IN_WHEEL] -= 1
+        following = field(s, node, NEXT)
+        s.scalars[DUE] = following
+    if following < 0:
+        first = np.int64(NEVER)
+        if s.scalars[IN_WHEEL] > 0:
+            first = next_marked(s.marks, tick)
+        if s.scalars[HEAP_SIZE] > 0:
+            first = min(first, time_of(s.heap[0, 0]))
+        s.scalars[NEXT_EVENT] = first
+    return node
 
 
 @inner

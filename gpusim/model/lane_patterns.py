@@ -15,7 +15,7 @@ from gpusim.trace.record import SCATTERED
 
 MEMO_TABLE = Table(__name__, "memo", "a pattern, under a mask and a width", "Passes over the banks that it takes.")
 M_PATTERN = MEMO_TABLE.column("index", "the pattern: PATTERN, or an affine one's bytes from lane to lane")
-M_REST = MEMO_TABLE.column("packed", "mask, width and the base's place in its word, see rest_of()")
+M_REST = MEMO_TABLE.column("packed", "mask, width, the base's place in its word and whether pairs merge, see rest_of()")
 M_CYCLES = MEMO_TABLE.column("cycles", "in the data stage; 0: nothing is known")
 M_SPARE = MEMO_TABLE.column("count", "nothing: a row is half a cache line of the host's")
 #: Rows of the memo, a power of two.
@@ -98,9 +98,10 @@ def pattern_of(accesses, access, scattered):
 
 
 @inner
-def rest_of(accesses, access, mask, width):
-    """What the passes depend on beside the pattern: moving all lanes by whole words moves all to other banks alike."""
-    return mask | width << 32 | (accesses[access, A_ADDRESS] & 3) << 40
+def rest_of(accesses, access, mask, width, merges):
+    """What the passes depend on beside the pattern: moving all lanes by whole words moves all to other banks alike. ``merges``: 1 for
+    a load of shared memory, whose pairs of equal lanes may share a pass, else 0."""
+    return mask | width << 32 | (accesses[access, A_ADDRESS] & 3) << 40 | merges << 42
 
 
 @inner

@@ -162,22 +162,22 @@ def resolve_space(space, addresses, mask, timing):
 
 
 @inner
-def _known_passes(memo, accesses, access, scattered, mask, width):
+def _known_passes(memo, accesses, access, scattered, mask, width, merges):
     """Passes over the banks of an access whose pattern the LSU has met not long ago, else 0."""
-    pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width)
+    pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width, merges)
     row = memo_row(memo, pattern, rest)
     known = memo[row, M_PATTERN] == pattern and memo[row, M_REST] == rest
     return memo[row, M_CYCLES] if known else 0
 
 
 @inner
-def _passes(memo, tables, access, mask, width, banks, scratch):
+def _passes(memo, tables, access, mask, width, merges, banks, scratch):
     """Passes over the banks of an access whose lanes' addresses stand in ``scratch[0]``."""
     accesses, scattered = tables.accesses, tables.scattered
-    cycles = _known_passes(memo, accesses, access, scattered, mask, width)
+    cycles = _known_passes(memo, accesses, access, scattered, mask, width, merges)
     if cycles == 0:
-        cycles = data_wavefronts(scratch[0], mask, width, banks, scratch[1], scratch[3], scratch[2])
-        pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width)
+        cycles = data_wavefronts(scratch[0], mask, width, merges, banks, scratch[1], scratch[3], scratch[2])
+        pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width, merges)
         row = memo_row(memo, pattern, rest)
         memo[row, M_PATTERN] = pattern
         memo[row, M_REST] = rest
@@ -257,7 +257,7 @@ def _work_out(state, tables, sm):
         lsu[sm, LSU_TAG_CYCLES] = tag_wavefronts(lines, sm, n, timing[TAG_BANKS], scratch[4])
         return
     if space == SHARED and (kind == LOAD or kind == STORE):
-        known = _known_passes(state.memo, accesses, access, scattered, mask, width)
+        known = _known_passes(state.memo, accesses, access, scattered, mask, width, int(kind == LOAD))
         if known:
             lsu[sm, LSU_DATA_CYCLES] = known
             return
@@ -276,14 +276,15 @@ def _work_out(state, tables, sm):
         if (kind == ATOMIC or kind == REDUCTION) and not program[pc, op.FLAGS] & PHASE_LOOK:
             lsu[sm, LSU_DATA_CYCLES] = atomic_wavefronts(addresses, mask, width, banks, scratch[3])
         else:
-            lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, banks, scratch)
+            merges = int(kind == LOAD)
+            lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, merges, banks, scratch)
         return
     n = 0
     if space == LOCAL:
         n = _local_lines(addresses, mask, width, state.resident.warps[warp, LOCAL_BASE], lines, lsu, sm, banks, scratch)
     else:
         n = coalesce_lanes(addresses, mask, width, lines, sm, 0)
-        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, banks, scratch)
+        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, 0, banks, scratch)
         if kind == ATOMIC or kind == REDUCTION:
             count_operations(addresses, mask, lines, sm, n)
     lsu[sm, LSU_LINES] = n
@@ -291,7 +292,7 @@ def _work_out(state, tables, sm):
     if kind == ASYNC_COPY and records > 1:
         mask = accesses[access + 1, A_MASK] & mask
         lane_addresses(accesses, access + 1, scattered, ALL_LANES, addresses)
-        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access + 1, mask, width, banks, scratch)
+        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access + 1, mask, width, 0, banks, scratch)
 
 
 @inner
@@ -307,7 +308,7 @@ def _local_lines(addresses, mask, width, base, lines, lsu, sm, banks, scratch):
     cycles = 0
     for _ in range(words):
         n = coalesce_lanes(addresses, mask, part, lines, sm, n)
-        cycles += data_wavefronts(addresses, mask, part, banks, scratch[1], scratch[3], scratch[2])
+        cycles += data_wavefronts(addresses, mask, part, 0, banks, scratch[1], scratch[3], scratch[2])
         for lane in range(LANES):
             addresses[lane] += 128
     lsu[sm, LSU_DATA_CYCLES] = cycles

@@ -47,7 +47,7 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
         phase = "generation" if group.queries == 1 else "context"
         op = AttentionOp(
             phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, "bf16", plan.kv_dtype, window,
-            each_head=plan.reads == "each" and phase == "generation", framework=plan.framework, cold=phase == "generation",
+            each_head=plan.reads == "each" and phase == "generation", framework=plan.served_by, cold=phase == "generation",
         )  # fmt: skip
         found.append(Operator(PART, "attention", op))
     if config.gates_heads:

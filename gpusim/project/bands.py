@@ -19,7 +19,9 @@ LEAST_ROWS, SHORT_TOKENS = 8, 512
 
 
 def region_of(phase: str, tokens: int) -> str:
-    """The cell of a step of ``phase`` ("request": decode and mixed too) over ``tokens`` tokens."""
+    """The cell of a step of ``phase`` ("request": decode and mixed too) over ``tokens`` tokens; "serve": of all requests."""
+    if phase == "serve":
+        return "serving"
     if phase == "prefill":
         return "short prompts" if tokens <= SHORT_TOKENS else "prompts"
     return "training" if phase == "train" else "generation"
@@ -27,8 +29,9 @@ def region_of(phase: str, tokens: int) -> str:
 
 @functools.cache
 def factor_of(generation: str, region: str) -> float:
-    """That holds four of five published times; of a generation without rows enough, of all."""
-    cell = json.loads(_FILE.read_text(encoding="utf-8"))["regions"][region]
+    """That holds four of five published times; of a generation without rows enough, of all; of a region without any, of generation's."""
+    regions = json.loads(_FILE.read_text(encoding="utf-8"))["regions"]
+    cell = regions.get(region, regions["generation"])
     return cell["generations"].get(generation, cell)["factor"]
 
 

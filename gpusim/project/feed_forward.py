@@ -57,6 +57,7 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         plan.of_experts,
         ep,
         plan.experts_tensor_parallel,
+        framework=plan.framework,
     )
     found.append(Operator(part, "experts", op))
     if across:

@@ -95,7 +95,9 @@ def _routed_share(config: Decoder, plan: Plan, kind: Kind) -> float:
     if not kind.experts or config.experts is None:
         return 0.0
     whole = 3.0 * config.hidden * config.experts.hidden * config.experts.routed
-    return whole / (plan.expert_parallel * plan.experts_tensor_parallel)
+    # Of the GPU that has the most, where they cannot be shared out evenly.
+    own = -(-config.experts.routed // plan.expert_parallel)
+    return whole * own / config.experts.routed / plan.experts_tensor_parallel
 
 
 def parameters_of_stages(config: Decoder, plan: Plan) -> list[float]:

@@ -24,7 +24,7 @@ def launched_one_by_one(plan: Plan, tokens: int) -> bool:
     """Whether the host launches a step of so many ``tokens`` kernel by kernel."""
     if plan.launch != "default":
         return plan.launch == "eager"
-    return plan.phase in ("prefill", "mixed") and tokens > _CAPTURED_TOKENS.get(plan.framework, 0)
+    return plan.phase in ("prefill", "mixed") and tokens > _CAPTURED_TOKENS.get(plan.served_by, 0)
 
 
 def launched_kernels(items: Iterable[Priced]) -> int:

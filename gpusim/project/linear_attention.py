@@ -24,7 +24,7 @@ def linear_attention_of(config: Decoder, linear: LinearAttention, plan: Plan, lo
     ]  # fmt: skip
     for group in load.groups:
         phase = "generation" if group.queries == 1 else "context"
-        shape = {"phase": phase, "batch": group.sequences, "tokens": group.queries, "framework": plan.framework, "cold": phase == "generation"}  # fmt: skip
+        shape = {"phase": phase, "batch": group.sequences, "tokens": group.queries, "framework": plan.served_by, "cold": phase == "generation"}  # fmt: skip
         conv = RecurrentOp("conv", channels=linear.channels // tp, width=linear.conv_width, **shape)
         rule = RecurrentOp(
             "delta", key_heads=key_heads, value_heads=value_heads, key_dim=linear.key_dim, value_dim=linear.value_dim, **shape

@@ -36,6 +36,8 @@ class Load:
 def steps_of(plan: Plan) -> tuple[Load, ...]:
     """The steps of one micro-batch, in order: one, or as many as a chunked prefill takes."""
     sequences = plan.replica_batch // plan.micro_batches
+    if plan.groups:
+        return (Load(tuple(Group(*group) for group in plan.groups), sum(group[0] for group in plan.groups)),)
     if plan.phase == "decode":
         return (Load((Group(sequences, 1, plan.sequence),), sequences),)
     if plan.phase == "mixed":

@@ -13,7 +13,7 @@ from gpusim.project.decoder import Decoder
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.library import FRAMEWORKS
 
-PHASES = ("prefill", "decode", "mixed", "request", "train")
+PHASES = ("prefill", "decode", "mixed", "request", "serve", "train")
 #: Of weights and the products with them -> bytes an element, scales of blocks included.
 WEIGHT_BYTES = {
     name: FORMATS[name].b_bytes
@@ -55,7 +55,10 @@ class Plan:
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
-    if not said otherwise); ``framework``: whose kernels attention has; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`)."""
+    if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
+    ``moe.toml`` has it); ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
+    (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences are in progress at
+    once at most."""
 
     phase: str
     batch: int = 1
@@ -76,8 +79,9 @@ class Plan:
     all_reduce: str = "custom"
     experts_dtype: str = ""
     page_tokens: int = 16
-    framework: str = FRAMEWORKS[0]
+    framework: str = ""
     launch: str = "default"
+    groups: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         for name, most in _MOST.items():
@@ -92,12 +96,14 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
-            ("framework", FRAMEWORKS),
+            ("framework", ("", *FRAMEWORKS)),
             ("all_reduce", ALL_REDUCES),
             ("launch", LAUNCHES),
         ):
             if getattr(self, name) not in known:
-                raise UsageError(f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(known)}")
+                raise UsageError(
+                    f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(filter(None, known))}"
+                )
         if self.zero not in (0, 1):
             raise UsageError(f"a plan's zero is {self.zero}: stages 0 and 1 are projected")
         if self.batch % self.data_parallel:
@@ -110,7 +116,7 @@ class Plan:
             )
         if self.overlap != "none":
             self._check_overlap()
-        if self.phase == "mixed" and not self.chunk:
+        if self.phase == "mixed" and not self.chunk and not self.groups:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
         for name in (self.dtype, self.of_experts):
             if self.phase == "train" and name not in ("bf16", "fp16", "fp8"):
@@ -138,6 +144,11 @@ class Plan:
     def of_experts(self) -> str:
         """The number format of experts' weights."""
         return self.experts_dtype or self.dtype
+
+    @property
+    def served_by(self) -> str:
+        """The framework whose attention kernels and ways to launch are taken."""
+        return self.framework or FRAMEWORKS[0]
 
     @property
     def gpus(self) -> int:
@@ -172,9 +183,9 @@ class Plan:
         for given, option in ((self.expert_parallel > 1, "--ep"), (self.experts_dtype, "--experts-dtype")):
             if given and config.experts is None:
                 raise UsageError(f"{config.name} has no experts: leave out {option}")
-        if config.experts is not None and config.experts.routed % self.expert_parallel:
+        if config.experts is not None and config.experts.routed < self.expert_parallel:
             raise UsageError(
-                f"{config.name}: {config.experts.routed} experts cannot be shared evenly by {self.expert_parallel} GPUs (expert parallel)"
+                f"{config.name}: {config.experts.routed} experts cannot be shared out over {self.expert_parallel} GPUs (expert parallel): give --ep {config.experts.routed} at most"
             )
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 from gpusim.project.limits import limiters
 from gpusim.project.part import Interval
 from gpusim.project.requests import RequestProjection
+from gpusim.project.serving import ServingProjection
 from gpusim.project.whole import ModelProjection
 
 #: What a step's time is called, by phase.
@@ -77,6 +78,21 @@ def request_record(found: RequestProjection) -> dict[str, Any]:
         "prefill_mfu_percent": figure(100 * first.mfu, 3), "decode_limiter": limiters(found.middle)[0][0],
         "communication_percent": figure(100 * found.middle.communication_seconds / found.middle.step.seconds, 3),
         "hidden_communication_percent": _hidden_percent(found.middle), **_memory(first),
+    }  # fmt: skip
+
+
+def serving_record(found: ServingProjection) -> dict[str, Any]:
+    """Of a server under full load. ``tokens_per_s``: generated, of all GPUs; ``batch``: sequences in progress at most, of all replicas; ``step_tokens``: new ones of an engine's step at most."""
+    step, plan, server = found.heaviest, found.plan, found.server
+    rate = found.output_tokens_per_second
+    return {
+        **_plan(step), "phase": "serve", "batch": found.at_once, "sequence": plan.sequence, "output": plan.output, "requests": found.requests, "step_tokens": server.tokens,
+        "mean_batch": figure(found.batch), "memory_batch": server.memory_sequences * plan.data_parallel * plan.pipeline_parallel,
+        "seconds": figure(found.seconds.seconds), "seconds_low": figure(found.seconds.low_seconds), "seconds_high": figure(found.seconds.high_seconds),
+        **_milliseconds("tpot", found.per_token), "validated": found.seconds.validated, "requests_per_s": figure(rate / plan.output),
+        "tokens_per_s": figure(rate), "tokens_per_s_per_gpu": figure(rate / plan.gpus), "tokens_per_joule": figure(found.requests * plan.output / found.joules),
+        "watts_per_gpu": figure(found.joules / found.seconds.seconds / plan.gpus, 3), "energy_validated": step.energy_validated,
+        "prompt_steps_percent": figure(100 * found.prompt_share, 3), "limiter": limiters(step)[0][0], **_memory(step),
     }  # fmt: skip
 
 

@@ -83,7 +83,8 @@ def combinations(plan: Plan, gpu: str, axes: Mapping[str, Sequence[Any]]) -> Ite
 
 def identity(network: str, gpu: str, described: str, plan: Plan) -> str:
     """Of a plan's line in a file: with a digest of the GPU's description and the model's sizes, so that a changed one is projected anew."""
-    values = {each.name: getattr(plan, each.name) for each in fields(plan)}
+    # Rows that were kept before a plan could have groups have no word of them.
+    values = {each.name: getattr(plan, each.name) for each in fields(plan) if each.name != "groups" or plan.groups}
     text = json.dumps([network, gpu, described, values], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -6,6 +6,8 @@ from gpusim.project.limits import Remedy, limiters
 from gpusim.project.part import Interval
 from gpusim.project.records import STEP, not_validated, part_shares
 from gpusim.project.requests import RequestProjection
+from gpusim.project.serving import ServingProjection
+from gpusim.project.shown import Projected, first_of, step_of
 from gpusim.project.whole import ModelProjection
 
 
@@ -32,21 +34,44 @@ def _shares(pairs: list[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in pairs if share >= 0.005)
 
 
-def lines_of(found: ModelProjection | RequestProjection) -> list[tuple[str, str]]:
-    """Names and what is said of them."""
-    step = found.first if isinstance(found, RequestProjection) else found
-    plan = step.plan
+def _serving(found: ServingProjection) -> list[tuple[str, str]]:
+    """What a server's projection says in place of a step's."""
+    server, plan = found.server, found.plan
+    limits = (
+        "memory holds no more"
+        if server.sequences == server.memory_sequences
+        else f"memory would hold {server.memory_sequences:,}"
+    )
+    engines = plan.data_parallel * plan.pipeline_parallel
+    each = f" in each of {engines} engines" if engines > 1 else ""
+    rate = found.output_tokens_per_second
+    return [
+        ("in progress", f"{server.sequences:,} sequences at once at most{each} ({limits}), {found.batch:.4g} on average; a step reads up to {server.tokens:,} tokens"),
+        ("all requests", _time(found.seconds)), ("each token", _time(found.per_token)),
+        ("throughput", f"{rate:.4g} tokens/s generated, {rate / plan.gpus:.4g} a GPU, {rate / plan.output:.3g} requests/s"),
+        ("prompts", f"{found.prompt_share:.0%} of the time goes to steps that read some"),
+    ]  # fmt: skip
+
+
+def _load(found: Projected) -> str:
+    plan = first_of(found).plan
+    if isinstance(found, ServingProjection):
+        return f"{found.requests:,} requests that wait at once, {found.plan.sequence} tokens each, {found.plan.output} tokens generated each, {plan.served_by}'s scheduler"
     output = f", {plan.output} tokens generated each" if isinstance(found, RequestProjection) else ""
     keys = {"decode": "in the cache of each", "mixed": "in the cache of each"}.get(plan.phase, "each")
+    return f"{'request' if output else plan.phase} of {plan.batch} sequence{'s' * (plan.batch > 1)}, {plan.sequence} tokens {keys}{output}"
+
+
+def lines_of(found: Projected) -> list[tuple[str, str]]:
+    """Names and what is said of them."""
+    step = first_of(found)
+    plan = step.plan
     lines = [
         (
             "model",
             f"{step.network}, {step.parameters / 1e9:.3g} G parameters ({step.active_parameters / 1e9:.3g} G active a token), {plan.dtype}{f', experts in {plan.experts_dtype}' * bool(plan.experts_dtype)}",
         ),
-        (
-            "load",
-            f"{'request' if output else plan.phase} of {plan.batch} sequence{'s' * (plan.batch > 1)}, {plan.sequence} tokens {keys}{output}",
-        ),
+        ("load", _load(found)),
         ("gpus", _plan(step)),
     ]
     if isinstance(found, RequestProjection):
@@ -54,17 +79,24 @@ def lines_of(found: ModelProjection | RequestProjection) -> list[tuple[str, str]
             ("first token", _time(found.first.step)), ("each token", _time(found.per_token)), ("whole batch", _time(found.seconds)),
             ("throughput", f"{found.output_tokens_per_second:.4g} tokens/s generated, {found.output_tokens_per_second / plan.gpus:.4g} a GPU"),
         ]  # fmt: skip
-        shown, joules, tokens, seconds = found.middle, found.joules, plan.batch * plan.output, found.seconds.seconds
+        joules, tokens, seconds = found.joules, plan.batch * plan.output, found.seconds.seconds
+    elif isinstance(found, ServingProjection):
+        lines += _serving(found)
+        joules, tokens, seconds = found.joules, found.requests * found.plan.output, found.seconds.seconds
     else:
         lines += [
             (STEP[plan.phase], _time(step.step)), ("throughput", f"{step.tokens_per_second:.4g} tokens/s, {step.tokens_per_second / plan.gpus:.4g} a GPU"),
         ]  # fmt: skip
-        shown, joules, tokens, seconds = step, step.joules, step.tokens, step.step.seconds
-    held = step.footprint
+        joules, tokens, seconds = step.joules, step.tokens, step.step.seconds
+    held, shown = step.footprint, step_of(found)
+    where = {
+        RequestProjection: " (while generating)",
+        ServingProjection: " (in the kind of steps that takes most of the time)",
+    }.get(type(found), "")
     lines += [
-        ("MFU", f"{step.mfu:.1%}" + (" of the prefill" if output else "")),
+        ("MFU", f"{step.mfu:.1%}" + (" of the prefill" if isinstance(found, RequestProjection) else where)),
         ("energy", f"{joules / tokens:.3g} J a token, {joules / seconds / plan.gpus:.3g} W a GPU" + ("" if shown.energy_validated else ", not validated")),
-        ("time goes to", _shares(part_shares(shown)) + (" (while generating)" if output else "")),
+        ("time goes to", _shares(part_shares(shown)) + where),
         ("limited by", _shares(limiters(shown))),
         ("waiting", f"{shown.communication_seconds / shown.step.seconds:.1%} for other GPUs' data, {max(0.0, shown.bubble_seconds) / shown.step.seconds:.1%} in the pipeline"),
         *([("host", f"{shown.host_seconds / shown.step.seconds:.0%} of the time the GPUs wait for kernels to be launched one by one (--launch graphs: as a CUDA graph)")] if shown.host_seconds else []),

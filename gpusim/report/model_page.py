@@ -18,8 +18,9 @@ from gpusim.project.limits import Remedy, limiters
 from gpusim.project.part import Interval
 from gpusim.project.records import STEP, not_validated, operator_records, part_shares
 from gpusim.project.requests import RequestProjection
+from gpusim.project.serving import ServingProjection
+from gpusim.project.shown import Projected, first_of, listed, step_of
 from gpusim.project.text import lines_of
-from gpusim.project.whole import ModelProjection
 
 try:
     from jinja2 import Environment, StrictUndefined
@@ -31,21 +32,19 @@ MOST_OPERATORS = 20
 
 
 def render_model(
-    found: ModelProjection | RequestProjection, remedies: Sequence[Remedy], spec: GpuSpec,
-    changed: ModelProjection | RequestProjection | None = None, assumed: Mapping[str, Claim] | None = None,
+    found: Projected, remedies: Sequence[Remedy], spec: GpuSpec, changed: Projected | None = None,
+    assumed: Mapping[str, Claim] | None = None,
 ) -> str:  # fmt: skip
     """The page of one projection; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them. ``changed``: the same with some of the GPU's values
     changed, to stand beside it; ``assumed``: what the GPU's file states otherwise than the built-in GPU below it, by key."""
-    request = isinstance(found, RequestProjection)
-    shown = found.middle if request else found
-    first = found.first if request else found
+    shown, first = step_of(found), first_of(found)
     operators = operator_records(shown)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("gpusim.report").joinpath("model.html").read_text("utf-8"))
     held = first.footprint
     return template.render(
         name=first.network, gpus=f"{first.plan.gpus} x {first.gpu}", title=spec.title if hasattr(spec, "title") else spec.name, version=__version__,
-        headline=headline(found), prompts=_prompts(found) if request else "", numbers=_numbers(found), facts=_facts(found, changed), changed=changed is not None, assumed=sorted((assumed or {}).items()), what_is_listed="while generating" if request else STEP[shown.plan.phase],
+        headline=headline(found), prompts=_prompts(found), numbers=_numbers(found), facts=_facts(found, changed), changed=changed is not None, assumed=sorted((assumed or {}).items()), what_is_listed=listed(found, STEP),
         operators=operators[:MOST_OPERATORS], rest=_rest(operators[MOST_OPERATORS:]), parts=part_shares(shown), limits=limiters(shown),
         remedies=[(each.name, 100 * each.saved, ", ".join(each.settings)) for each in remedies], unknown=not_validated(shown),
         bases=sorted({row["basis"] for row in operators if row["validated"]}),
@@ -60,28 +59,32 @@ def render_model(
     )  # fmt: skip
 
 
-def headline(found: ModelProjection | RequestProjection) -> str:
+def headline(found: Projected) -> str:
     """The result in a sentence."""
-    first = found.first if isinstance(found, RequestProjection) else found
+    first = first_of(found)
     where = f"{first.plan.gpus} {first.gpu}"
     if isinstance(found, RequestProjection):
         said = (
             f"{first.network} on {where} answers {first.plan.batch} requests at once with the first token after {_said(found.first.step)} and a token each "
             f"{_said(found.per_token)}: {found.output_tokens_per_second:,.0f} tokens a second"
         )
+    elif isinstance(found, ServingProjection):
+        said = (
+            f"{first.network} on {where} generates {found.output_tokens_per_second:,.0f} tokens a second under full load, with {found.at_once:,} sequences in progress at most and "
+            f"a token each {_said(found.per_token)}"
+        )
     else:
         said = f"{first.network} on {where}: {STEP[first.plan.phase]} {_said(first.step)}, {first.tokens_per_second:,.0f} tokens a second"
-    shown = found.middle if isinstance(found, RequestProjection) else found
-    unit, share = limiters(shown)[0]
+    unit, share = limiters(step_of(found))[0]
     said += f". {unit[0].upper() + unit[1:]} limit{'' if unit.endswith('s') else 's'} {share:.0%} of the time"
     if isinstance(found, RequestProjection):
         said += " that a token takes"
+    elif isinstance(found, ServingProjection):
+        said += " of the kind of steps that takes most of it"
     return said + (". " if first.footprint.fits else "; it does not fit into the memory. ")
 
 
-def _facts(
-    found: ModelProjection | RequestProjection, changed: ModelProjection | RequestProjection | None
-) -> list[tuple[str, str, str]]:
+def _facts(found: Projected, changed: Projected | None) -> list[tuple[str, str, str]]:
     """Name, what is said, and what is said with values changed where that is another."""
     other = dict(lines_of(changed)) if changed is not None else {}
     own = dict(lines_of(found))
@@ -89,8 +92,12 @@ def _facts(
     return [(name, text, "" if other.get(name, text) == text else other[name]) for name, text in own.items()] + added
 
 
-def _prompts(found: RequestProjection) -> str:
-    """What the sections below, which are of a generated token, do not say: how much of the batch's time its prompts take, and what limits that."""
+def _prompts(found: Projected) -> str:
+    """What the sections below, which are of one step, do not say: how much of the time prompts take, and what limits that; "" where the step is all."""
+    if isinstance(found, ServingProjection):
+        return f"All {found.requests:,} requests take {_said(found.seconds)}; steps that read prompts take {found.prompt_share:.0%} of it. The shares below are of the kind of steps that takes most of the time."
+    if not isinstance(found, RequestProjection):
+        return ""
     share = found.first.step.seconds / found.seconds.seconds
     units = ", ".join(f"{unit} {of:.0%}" for unit, of in limiters(found.first)[:3])
     return (
@@ -104,18 +111,21 @@ def _said(interval: Interval) -> str:
     return f"{scale * interval.seconds:.3g} {unit} ({scale * interval.low_seconds:.3g} to {scale * interval.high_seconds:.3g})"
 
 
-def _numbers(found: ModelProjection | RequestProjection) -> list[tuple[str, str]]:
+def _numbers(found: Projected) -> list[tuple[str, str]]:
     """The figures on top."""
+    first = first_of(found)
+    plan = first.plan
     if isinstance(found, RequestProjection):
-        first, plan = found.first, found.first.plan
         rate, joules = found.output_tokens_per_second, found.joules / (plan.batch * plan.output)
         numbers = [("to the first token", _said(first.step)), ("per output token", _said(found.per_token))]
+    elif isinstance(found, ServingProjection):
+        rate, joules = found.output_tokens_per_second, found.joules / (found.requests * found.plan.output)
+        numbers = [("for all requests", _said(found.seconds)), ("per output token", _said(found.per_token))]
     else:
-        first, plan = found, found.plan
         rate, joules = found.tokens_per_second, found.joules / found.tokens
         numbers = [(STEP[plan.phase], _said(found.step))]
     held = first.footprint
-    energy_validated = (found.middle if isinstance(found, RequestProjection) else found).energy_validated
+    energy_validated = step_of(found).energy_validated
     return [
         *numbers, ("tokens a second", f"{rate:,.0f}"), ("tokens a second and GPU", f"{rate / plan.gpus:,.0f}"), ("joules a token" + ("" if energy_validated else ", not validated"), f"{joules:.3g}"),
         ("model FLOP/s utilisation" + (" of the prompts" if isinstance(found, RequestProjection) else ""), f"{first.mfu:.1%}"), ("of the fullest GPU's memory", f"{held.total_bytes / max(held.capacity_bytes, 1):.0%}"),

@@ -55,11 +55,18 @@ class MoeOp:
             raise SpecError(f"an expert layer's experts are {self.experts}, more than {1 << 14}")
         if self.top_k > self.experts:
             raise SpecError(f"an expert layer's top_k is {self.top_k}, more than its experts, {self.experts}")
-        if self.experts % self.ep:
-            raise SpecError(f"an expert layer's experts are {self.experts}, no multiple of its ep, {self.ep}")
+        if self.ep > self.experts:
+            raise SpecError(
+                f"an expert layer's experts are {self.experts}, fewer than its GPUs that share them out, ep {self.ep}: give copies of experts as experts"
+            )
         if self.framework not in ("", *FRAMEWORKS):
             raise SpecError(f"an expert layer's framework is {self.framework!r}: known are {', '.join(FRAMEWORKS)}")
         format_of(self.dtype, self.block_scaled)
+
+    @property
+    def own_experts(self) -> int:
+        """Of the GPU that has the most, where they cannot be shared out evenly."""
+        return -(-self.experts // self.ep)
 
     @property
     def format(self) -> Format:
@@ -86,11 +93,12 @@ def project_moe(
     rows, inside = sum(groups), -(-op.intermediate // op.tp)
     held = rows if used.choices == "own" else choices
     widths = 2 if op.gated else 1
-    weight_bytes = known.b_bytes * len(groups) * inside * op.hidden
-    product = used.product_for(spec, tokens, op.experts // op.ep, inside, op.top_k)
+    b_bytes = known.a_bytes if used.widened else known.b_bytes
+    weight_bytes = b_bytes * len(groups) * inside * op.hidden
+    product = used.product_for(spec, tokens, op.own_experts, inside, op.top_k)
     cold = weight_bytes * (widths + 1) > product.l2_share * machine.l2_bytes
     up, down = (
-        GemmShape(rows, columns, depth, known.operands, cold_b=cold, group_rows=groups, a_bytes=known.a_bytes, b_bytes=known.b_bytes)
+        GemmShape(rows, columns, depth, known.operands, cold_b=cold, group_rows=groups, a_bytes=known.a_bytes, b_bytes=b_bytes)
         for columns, depth in ((widths * inside, op.hidden), (op.hidden, inside))
     )  # fmt: skip
     activation = MemoryOp("activation", 2.0 * held * widths * inside, known.a_bytes * held * inside, held)
@@ -111,11 +119,14 @@ def project_moe(
     if known.a_bytes < 2:
         quantize = MemoryOp("quantize", 2.0 * tokens * op.hidden, known.a_bytes * tokens * op.hidden, tokens)
         parts.append(project_memory(spec, quantize, limit_watts=limit_watts))
+    if used.expanded:
+        expand = MemoryOp("copy", known.a_bytes * tokens * op.hidden, known.a_bytes * held * op.hidden, held)
+        parts.append(project_memory(spec, expand, limit_watts=limit_watts))
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     band = _band(spec, op, asked, used)
     return joined(
-        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens + used.shared_out_ns * (op.ep > 1)) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
     )  # fmt: skip
 
 
@@ -135,7 +146,7 @@ def _idle_cycles(
     no more rows of tiles than choices where these are fewer than experts or tokens do not fill a tile (vLLM, fused_moe.py, moe_align_block_size.py)."""
     # Where only such tokens come, the grid is of this GPU's experts alone, and rows of all others are one more "expert".
     dispatched = used.choices == "dispatched"
-    experts = op.experts // op.ep if dispatched else op.experts
+    experts = op.own_experts if dispatched else op.experts
     others = tuple([held - sum(groups)] * (held > sum(groups))) if dispatched else others
     rows = held + experts * (tile.rows - 1)
     if held < tile.rows * op.top_k or held < experts:
@@ -157,7 +168,7 @@ def _tuned(spec: GpuSpec, shape: GemmShape, library: Library, even: tuple[int, .
     if even == shape.group_rows or len(library.tiles) == 1:
         return library
     found = project_gemm(spec, replace(shape, rows=sum(even), group_rows=even), library)
-    return replace(library, tiles=(replace(found.tile, one_wave=False),))
+    return replace(library, tiles=(replace(found.tile, one_wave=False, forced=False),))
 
 
 def _product(spec: GpuSpec, shape: GemmShape, library: Library, limit_watts: float | None) -> Projection:

@@ -26,9 +26,10 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 #: Figures of moe.toml that are not the products'.
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
+    "splits", "widened", "shared_out_ns", "expanded",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
-_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly")
+_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded")
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
 _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles")
@@ -62,7 +63,9 @@ class MoeLibrary:
     (Triton's specialisation of arguments; 0: they never do). ``rule``: of which the first that holds is taken, whatever the shape; without any the tile is chosen as for dense products. ``searched``: 1
     where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at which cycles of a block's start, its epilogue and blocks without work are counted: they keep their
     time on others (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and shares of the peak are of theirs. ``tuned_evenly``: 1
-    where the tile is the one that is fastest if all experts have as many rows, as a tuner tries them, whatever they have then."""
+    where the tile is the one that is fastest if all experts have as many rows, as a tuner tries them, whatever they have then. ``splits``: 1 where the depth may be split though the tile follows from
+    the rule. ``widened``: 1 where weights of few bits lie in memory as 16. ``shared_out_ns``: more kernels where other GPUs have some of the experts. ``expanded``: 1 where a kernel of its own writes each token's
+    row once for every choice before the first product; otherwise products gather rows."""
 
     kind: str
     product: Library
@@ -78,6 +81,10 @@ class MoeLibrary:
     of_warps: int = 0
     tuned_evenly: int = 0
     routing_cycles: float = 0.0
+    splits: int = 0
+    widened: int = 0
+    shared_out_ns: float = 0.0
+    expanded: int = 0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -95,7 +102,11 @@ class MoeLibrary:
         tile = searched_tile(spec, experts, inside, tokens) if self.searched else None
         if tile is None:
             tile = next((each.tile for each in self.rule if each.holds(tokens, experts, top_k)), None)
-        return replace(self.product, tiles=(tile,), split_k_cycles=math.inf) if tile else self.product
+        if tile is None:
+            return self.product
+        return replace(
+            self.product, tiles=(tile,), split_k_cycles=self.product.split_k_cycles if self.splits else math.inf
+        )
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 Mental model: a router gives every token ``top_k`` of the experts. "balanced": all get the same. "power_law_a": the experts' shares are drawn from a power
 law p(x) ~ x^-a between 1 and eight tenths of the tokens (between 0.01 and 2 where there are fewer choices than experts) and rounded, and the GPU is the one of
-``ep`` with the most: the others wait for it. What is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
+``ep`` with the most: the others wait for it. Experts that GPUs cannot share out evenly are one more on the first of them (vLLM, determine_expert_map). What is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
 "power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are all on one GPU. Both are as aiconfigurator's
 collector draws them (collector/helper.py, as of 2026, and before); here the draws are the law's own quantiles, in a fixed order.
 """
@@ -56,9 +56,10 @@ def all_expert_rows(
     found = []
     for _ in range(_DRAWS if ep > 1 else 1):
         drawn = random.permutation(wanted)
-        parts = _whole_together(drawn, tokens).reshape(ep, -1) if together else _whole(drawn, tokens, ep)
-        most_loaded = int(parts.sum(axis=1).argmax())
-        found.append((parts[most_loaded], np.delete(parts, most_loaded, axis=0).ravel()))
+        parts = np.array_split(_whole_together(drawn, tokens), ep) if together else _whole(drawn, tokens, ep)
+        most_loaded = int(np.argmax([part.sum() for part in parts]))
+        others = [part for at, part in enumerate(parts) if at != most_loaded]
+        found.append((parts[most_loaded], np.concatenate(others) if others else parts[0][:0]))
     own, others = sorted(found, key=lambda part: int(part[0].sum()))[len(found) // 2]
     return _with_rows(own) or (1,), _with_rows(others)
 
@@ -110,10 +111,10 @@ def _whole_together(wanted: np.ndarray, tokens: int) -> np.ndarray:
     return found
 
 
-def _whole(wanted: np.ndarray, tokens: int, ep: int) -> np.ndarray:
-    """Rounded, a row a GPU; what is missing or too much is shared out among the GPUs, and within each levels the least or the most loaded."""
+def _whole(wanted: np.ndarray, tokens: int, ep: int) -> list[np.ndarray]:
+    """Rounded, a part a GPU; what is missing or too much is shared out among the GPUs, and within each levels the least or the most loaded."""
     found, missing = _rounded(wanted, tokens)
-    parts = found.reshape(ep, -1)
+    parts = np.array_split(found, ep)
     sign = 1 if missing > 0 else -1
     left, most = abs(missing), tokens if missing > 0 else 0
     while left > 0:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from random_programs import launches
 
 from gpusim.engine import hbm, l2, window_calls, window_loop
+from gpusim.engine.block_dispatcher import Dispatcher
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import Result
 from gpusim.engine.window_calls import WindowCalls
@@ -72,7 +73,7 @@ def test_what_a_call_leaves_is_done_and_the_call_goes_on():
     for i in range(30):
         asm.load(lambda b, w, i=i: ((1 << 30) + (b * 4 + w << 20) + i * 8192, 128), barrier=i % 4)
         asm.store(lambda b, w, i=i: ((1 << 32) + (b * 4 + w << 20) + i * 8192, 128))
-    trace = build(asm.exit(wait_mask=15), blocks=9, threads=128)
+    trace = build(asm.exit(wait_mask=15), blocks=21, threads=128, blocks_per_chunk=8)
     with python_alone():
         want = facts(simulate(trace, GPU, threads=1))
     with little_room(3) as left:
@@ -81,4 +82,9 @@ def test_what_a_call_leaves_is_done_and_the_call_goes_on():
         assert facts(simulate(trace, GPU, threads=1)) == want
     left |= left_of_long_calls
     loop = window_loop
-    assert left == {loop.L2_ROOM, loop.HBM_ROOM, loop.DRAM_REQUESTS, loop.REQUESTS, loop.EXITS, loop.FILLS}
+    room = {loop.L2_ROOM, loop.HBM_ROOM, loop.DRAM_REQUESTS, loop.REQUESTS, loop.FILLS}
+    assert left == room | {loop.EXITS, loop.ENDS}
+    with little_room(3) as left, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dispatcher, "compiled_row", -1)
+        assert facts(simulate(trace, GPU, threads=1)) == want
+    assert loop.ENDS not in left

@@ -68,6 +68,22 @@ def test_a_block_of_a_rung_to_some_depth(rung: str, tile: int) -> None:
     assert timed.depth == 128 and timed.arguments(None)[1] == 128
 
 
+@pytest.mark.parametrize("rung", families._TENSOR_RUNGS)
+def test_a_block_of_a_rung_on_tensor_cores(rung: str) -> None:
+    _, tile, transposed = families._TENSOR_RUNGS[rung]
+    timed = families.mma_ladder({"rung": rung, "size": 128})
+    (a, b, *_), (_, _, c, *_) = run_block(timed, 64)
+    wide = a.astype(np.float64)[:, :64] @ (b[:, :64].T if transposed else b[:64]).astype(np.float64)
+    np.testing.assert_allclose(c[:tile, :tile], wide[:tile, :tile], rtol=1e-5)
+
+
+@pytest.mark.parametrize("step", families._STEPS)
+def test_a_block_of_a_step_on_tensor_cores(step: str) -> None:
+    (a, b, *_), (_, _, c, *_) = run_block(families.mma_steps({"step": step, "size": 128}), 64)
+    wanted = a.astype(np.float64)[:, :64] @ b[:64].astype(np.float64)
+    np.testing.assert_allclose(c, wanted, rtol=1e-5)
+
+
 def test_a_row_of_each_triton_kernel() -> None:
     pytest.importorskip("triton", reason="pip install 'gpusim[triton]'")
     row = {"rows": "3", "columns": "96", "vocabulary": "7", "dtype": "float32"}
@@ -218,10 +234,28 @@ def test_a_set_whose_compiler_is_not_there_says_what_to_install(monkeypatch) -> 
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(own_compiler, "distribution", missing)
-    with pytest.raises(
-        ToolchainError, match=r'pip install "nvidia-cuda-nvrtc-cu12==12.3.107", or --compiler installed'
-    ):
-        by_own_compiler(timed, "nvidia-cuda-nvrtc-cu12==12.3.107", spec)
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", "")
+    package = "nvidia-cuda-nvrtc-cu12==12.3.107"
+    with pytest.raises(ToolchainError, match=rf'pip install "{package}", or --compiler installed'):
+        by_own_compiler(timed, package, spec)
+
+
+def test_a_second_release_of_a_compiler_lies_in_the_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = "nvidia-cuda-nvrtc-cu12==12.8.93"
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))
+    own_compiler._library.cache_clear()
+    with pytest.raises(ToolchainError, match=rf"--target {tmp_path}/compilers/{package}, or --compiler installed"):
+        own_compiler._library(package)
+    library = tmp_path / "compilers" / package / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"")
+    loaded: list[str] = []
+    monkeypatch.setattr(own_compiler.ctypes, "CDLL", loaded.append)
+    own_compiler._library(package)
+    own_compiler._library.cache_clear()
+    assert loaded == [str(library)]
 
 
 def test_a_set_is_compiled_by_the_compiler_of_its_time() -> None:

@@ -26,11 +26,11 @@ CYCLES = {
     "saxpy-a100_80gb.trace": 2513,
     "softmax-a100_80gb.trace": 8179,
     "histogram-a100_80gb.trace": 7286,
-    "matmul_tiled-a100_80gb.trace": 6154,
+    "matmul_tiled-a100_80gb.trace": 5981,
     "saxpy-h200.trace": 3352,
     "softmax-h200.trace": 10190,
     "histogram-h200.trace": 8625,
-    "matmul_tiled-h200.trace": 7541,
+    "matmul_tiled-h200.trace": 7349,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -156,3 +157,47 @@ def test_a_model_takes_the_attention_kernels_of_its_framework():
     assert [item for item in ours.items if item.operator.name != "attention"] == [item for item in others.items if item.operator.name != "attention"]  # fmt: skip
     with pytest.raises(UsageError, match="framework is 'mine': known are vllm, sglang, trtllm"):
         Plan("decode", framework="mine")
+
+
+def test_a_model_takes_the_kernels_of_experts_of_its_framework_and_their_band():
+    network, plan = decoder_of("qwen3_30b_a3b"), Plan("decode", batch=16, sequence=1024, dtype="fp8")
+    prices = Prices(H100)
+
+    def experts(framework):
+        step = project_model(prices, network, replace(plan, framework=framework))
+        return next(item for item in step.items if item.operator.name == "experts")
+
+    for name in ("vllm", "trtllm"):
+        item = experts(name)
+        alone = project_moe_op(H100, replace(item.operator.op, framework=name))
+        assert item.operator.op.framework == name
+        assert (item.projection.seconds, item.projection.high_seconds) == (alone.seconds, alone.high_seconds)
+    # Where none is named, experts have the kernels that are followed for fp8, as an operator alone has.
+    assert experts("").projection == experts("trtllm").projection != experts("vllm").projection
+
+
+def test_a_command_hands_the_framework_on_to_experts(capsys):
+    asked = [
+        "project",
+        "qwen3_30b_a3b",
+        "--phase",
+        "decode",
+        "--batch",
+        "16",
+        "--sequence",
+        "1024",
+        "--dtype",
+        "fp8",
+        "--operators",
+        "--format",
+        "json",
+    ]
+    followed, vllm, trtllm = (
+        run([*asked, *named]) or capsys.readouterr().out
+        for named in ([], ["--framework", "vllm"], ["--framework", "trtllm"])
+    )
+    found = [
+        next(row for row in json.loads(said) if row.get("operator") == "experts") for said in (followed, vllm, trtllm)
+    ]
+    told = [(row["us"], row["basis"]) for row in found]
+    assert told[0] == told[2] != told[1]

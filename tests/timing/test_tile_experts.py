@@ -107,3 +107,35 @@ def test_tokens_that_come_to_a_gpu_are_those_that_chose_one_of_its_experts():
     dispatched, clamped = (project_moe(A100, op, replace(known, choices=name)) for name in ("dispatched", "clamped"))
     assert clamped.flops == pytest.approx(8 * dispatched.flops)
     assert clamped.seconds > 2 * dispatched.seconds
+
+
+def test_experts_that_gpus_cannot_share_out_evenly_are_projected_for_the_one_with_the_most():
+    op = MoeOp(4096, 7168, 2048, 256, 8, "fp8", ep=72, distribution="balanced")
+    assert op.own_experts == 4
+    fewer, uneven, more = (project_moe(H100, replace(op, ep=ep)) for ep in (64, 72, 128))
+    # 72 GPUs have three or four experts each: no faster than four on 64, no slower than two on 128.
+    assert more.seconds < uneven.seconds <= fewer.seconds
+    for name in ("balanced", "power_law_1.2", "power_law_1.2_together"):
+        own, others = all_expert_rows(4096, 256, 8, 72, name)
+        assert len(own) <= 4 and sum(own) + sum(others) == 8 * 4096 and sum(own) >= 8 * 4096 / 72
+    with pytest.raises(SpecError, match="are 256, fewer than its GPUs that share them out, ep 288"):
+        replace(op, ep=288)
+
+
+def test_a_tile_that_even_loads_are_forced_to_stands_for_skewed_ones_too():
+    op = MoeOp(
+        16384, 4096, 2048, 256, 8, "fp8", ep=128, distribution="power_law_1.01", block_scaled=True, framework="trtllm"
+    )
+    assert project_moe(H100, op).seconds > project_moe(H100, replace(op, distribution="balanced")).seconds
+
+
+def test_weights_that_a_framework_widens_are_read_as_16_bits():
+    op = MoeOp(64, 2880, 2880, 128, 4, "mxfp4_wo", distribution="balanced")
+    narrow, wide = (project_moe(H100, replace(op, framework=name)).dram_bytes for name in ("vllm", "sglang"))
+    assert wide > 128 * 3 * 2880 * 2880 * 2 > 3 * narrow
+
+
+def test_marlins_blocks_share_out_the_depth_of_one_experts_few_tiles():
+    op = MoeOp(256, 7168, 2048, 1, 1, "int4_wo", framework="sglang")
+    known = moe_library_of("hopper", "int4_wo")
+    assert project_moe(H100, op).seconds < 0.85 * project_moe(H100, op, replace(known, splits=0)).seconds

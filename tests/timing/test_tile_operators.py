@@ -220,7 +220,7 @@ def test_small_kernels_are_bound_by_their_launch_and_large_ones_by_their_bytes()
     "wrong",
     [
         lambda: GemmOp(1, 1, 1, batch=0), lambda: GemmOp(1, 1, 1, block_scaled=True), lambda: MemoryOp("sort", 1, 1),
-        lambda: MemoryOp("copy", float("nan"), 1), lambda: MoeOp(1, 64, 64, 4, 8), lambda: MoeOp(1, 64, 64, 9, 1, ep=2),
+        lambda: MemoryOp("copy", float("nan"), 1), lambda: MoeOp(1, 64, 64, 4, 8), lambda: MoeOp(1, 64, 64, 9, 1, ep=10),
         lambda: AttentionOp("generation", 1, 2, 1, 1, 1, 64), lambda: AttentionOp("both", 1, 1, 1, 1, 1, 64),
         lambda: expert_rows(1, 4, 2, 1, "skewed"), lambda: expert_rows(1, 4, 2, 1, "power_law_x"),
         lambda: project_gemm_op(load_gpu("a100_80gb"), GemmOp(16, 16, 16, "fp8")),

@@ -3,6 +3,7 @@
 Mental model: what a kernel takes is the compiler's doing too. NVRTC 13 gives the 4 x 4 tile of the tuned convolution 213 registers a thread, that of
 CUDA 11.8 to 12.3 gives it 61 for the same instructions: 8 or 24 warps an SM. So a set may name a package of NVRTC (``nvrtc`` in the
 manifest), whose library lies in site-packages beside the installed one and is called through ctypes, which needs no bindings of its version.
+Only one version of a package can be installed; others lie in a folder each, under ``compilers`` in the cache folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import gpusim
 from gpusim.errors import CompileError, ToolchainError
 from gpusim.frontend.native import nvrtc
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.cache_folder import cache_folder
 from workloads.external.families import CudaKernel, Timed
 
 #: Where the package of each CUDA release keeps its library.
@@ -62,7 +64,13 @@ def cubin_of(package: str, source: Path, entry: str, options: tuple[str, ...], t
 @cache
 def _library(package: str) -> ctypes.CDLL:
     name, _, version = package.partition("==")
-    hint = f'python -m pip install "{package}", or --compiler installed (the extra gpusim[validation] has those of all sets)'
+    own = cache_folder()
+    beside = own and own / "compilers" / package
+    if beside and (beside / _LIBRARIES[name]).exists():
+        return ctypes.CDLL(str(beside / _LIBRARIES[name]))
+    to = f'python -m pip install "{package}"'
+    also = f", or beside another release with --no-deps --target {beside}" if beside else ""
+    hint = f"{to}{also}, or --compiler installed (the extra gpusim[validation] has 12.3)"
     try:
         found = distribution(name)
     except PackageNotFoundError:

@@ -1,12 +1,15 @@
 """The predicted time of one row: captured and simulated, of large launches a part that stands for the whole.
 
-Mental model: three ways, of which the manifest says one for each set.
+Mental model: four ways, of which the manifest says one for each set.
 
 - ``none``: the whole launch is captured; the engine samples its waves.
 - ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs ``s / SMs`` of the
   grid, in as many waves. Where the grid cannot be cut exactly, the time is scaled by what is missing (some per cent at most).
 - ``depth``: a product sums over a long common dimension: two waves of blocks run twice, to different depths, on the GPU or, where that costs
   too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself.
+
+- ``blocks``: a launch whose path does not depend on data is made of a few blocks that are run, its waves are sampled. A large one runs at two sizes,
+  fewer blocks along an axis, and the time is linear in them; so does one that depends on data (a histogram), with fewer elements.
 
 All begin with the launch's machine code in the instruction caches and no data of theirs in any cache; where the set's cache state is ``flushed``,
 L2 is full of another buffer's lines that are yet to be written back. ``budget`` bounds the warp instructions.
@@ -42,11 +45,13 @@ LEAST_SMS = 2
 WAVES, FEW_WAVES = 2, 8
 #: A flush writes this many times L2's size, by so many blocks an SM of so many threads.
 FLUSH_SHARE, FLUSH_BLOCKS, FLUSH_THREADS = 1.5, 4, 512
-FLUSHED = "flushed"
+FLUSHED, WARM = "flushed", "warm"
 #: The depth of one block, whose instructions are counted first; the two depths that a product is run to: less is not steady yet (with 32 and 64
 #: the vectorised product came out 15 % shorter). A product may cost so many budgets, and needs so many SMs to share what they load.
 LEAST_DEPTH, DEPTHS = 32, (128, 384)
 DEPTH_BUDGET, LEAST_SMS_OF_A_PRODUCT = 5, 8
+#: The smaller of two sizes, of the larger one, which may cost so many budgets; a launch that costs up to so many runs whole.
+SMALLER_SIZE, SIZE_BUDGETS, WHOLE_BUDGETS = 1 / 3, 1, 2.5
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,10 @@ def predict(
     if reduce == "sms":
         return _by_sms(runner, budget)
     if reduce == "depth":
+        runner.warm = cache == WARM and runner.fits_in_l2()
         return _by_depth(runner, budget)
+    if reduce == "blocks":
+        return _by_blocks(runner, budget, cache == FLUSHED)
     result, last = runner.run_whole(cache == FLUSHED)
     return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
 
@@ -111,27 +119,34 @@ class _Runner:
     """Captures and simulates parts of one launch, in one device memory."""
 
     def __init__(self, timed: Timed, spec: GpuSpec) -> None:
-        self.timed, self.spec = timed, spec
+        self.timed, self.spec, self.warm = timed, spec, False
         self.memory = DeviceMemory()
         self.arguments = {None: timed.arguments(None)}
         self.first = self.capture(tuple(1 for _ in timed.grid), LEAST_DEPTH if timed.depth else None)
         self.instructions_a_block = self.count(self.first)
 
-    def capture(self, grid: tuple[int, ...], depth: int | None = None) -> Trace:
+    def capture(self, grid: tuple[int, ...], depth: int | None = None, sample: bool = False) -> Trace:
         timed, known = self.timed, self.arguments[None]
         arguments = known if depth is None else _with_depth(timed, known, depth)
-        return gpusim.capture(timed.kernel, grid, timed.block, arguments, gpu=self.spec, memory=self.memory)
+        return gpusim.capture(
+            timed.kernel, grid, timed.block, arguments, gpu=self.spec, memory=self.memory, sample=sample
+        )
 
     def run(
         self, grid: tuple[int, ...], depth: int | None = None, spec: GpuSpec | None = None, sample: bool = False
     ) -> Result:
-        """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself)."""
+        """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself); behind itself where the launch is measured warm."""
         trace = self.capture(grid, depth)
+        if self.warm:
+            return _last_alone(gpusim.simulate([trace, trace], gpu=spec or self.spec, code=[self.first], sample=sample))
         return gpusim.simulate(trace, gpu=spec or self.spec, code=self.first, sample=sample)
 
     def run_whole(self, flushed: bool) -> tuple[Result, LaunchResult]:
         """The whole launch, sampled, and what it took behind a flush or without; the result holds the launch alone."""
-        trace = self.capture(self.timed.grid)
+        return self.run_behind(self.capture(self.timed.grid), flushed)
+
+    def run_behind(self, trace: Trace, flushed: bool) -> tuple[Result, LaunchResult]:
+        """A launch, its waves sampled, behind a flush or without."""
         if not flushed:
             result = gpusim.simulate(trace, gpu=self.spec, code=self.first, sample=True)
             return result, result.launches[-1]
@@ -140,9 +155,12 @@ class _Runner:
         args = (buffer, np.int32(len(buffer)))
         flush = gpusim.capture(FLUSH, (blocks,), (FLUSH_THREADS,), args, gpu=self.spec, memory=self.memory)
         both = gpusim.simulate([flush, trace], gpu=self.spec, code=[self.first], sample=True)
-        last = both.launches[-1]
-        alone = replace(both, cycles=last.cycles, counters=last.counters, stalls=last.stalls, launches=(last,))
-        return alone, last
+        return _last_alone(both), both.launches[-1]
+
+    def fits_in_l2(self) -> bool:
+        """Whether what a launch reads and writes can stay there for the next one."""
+        arrays = [each for each in self.arguments[None] if isinstance(each, np.ndarray)]
+        return sum(each.nbytes for each in arrays) <= self.spec.l2.total_bytes
 
     def occupancy(self) -> Occupancy:
         return occupancy(replace(self.first.launch, grid=_three(self.timed.grid)), self.spec)
@@ -150,6 +168,12 @@ class _Runner:
     @staticmethod
     def count(trace: Trace) -> float:
         return float(sum(chunk.warp_instructions for chunk in trace.chunk_list))
+
+
+def _last_alone(result: Result) -> Result:
+    """The last launch of several, as if it were all."""
+    last = result.launches[-1]
+    return replace(result, cycles=last.cycles, counters=last.counters, stalls=last.stalls, launches=(last,))
 
 
 def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
@@ -196,6 +220,42 @@ def _cut(size: int, sm_count: int, share: float) -> tuple[int, int]:
     return sms, max(1, round(size * sms / sm_count))
 
 
+def _by_blocks(runner: _Runner, budget: float, flushed: bool) -> Prediction:
+    """Whole where that costs no more than some budgets; else a line through two sizes, with the end that each has taken off by their difference."""
+    timed = runner.timed
+    # What a thread does in its first turn of a loop, which is the longer the more there is to do for the same grid.
+    turns = timed.depth / timed.depth_step if timed.depth and timed.grid_of is None else 1.0
+    whole = math.prod(timed.grid) * runner.instructions_a_block * turns
+    parts, of, what = _two_sizes(timed, SIZE_BUDGETS * budget / whole)
+    if not parts or (not timed.depends_on_data and whole <= WHOLE_BUDGETS * budget):
+        result, last = runner.run_behind(runner.capture(timed.grid, sample=not timed.depends_on_data), flushed)
+        return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
+    (small, _, at_small), (large, result, at_large) = (
+        (size, *runner.run_behind(runner.capture(grid, depth, not timed.depends_on_data), flushed))
+        for size, grid, depth in parts
+    )
+    rate = (at_large.time_us - at_small.time_us) / (large - small)
+    return _prediction(runner, result, at_large.time_us + rate * (of - large), f"{small} and {large} of {of} {what}")
+
+
+def _two_sizes(timed: Timed, share: float) -> tuple[list[tuple[int, tuple[int, ...], int | None]], int, str]:
+    """Size, grid and depth of two launches of up to ``share`` of the work, none where there are no two; the whole size, and of what."""
+    if timed.depends_on_data and timed.depth is not None:
+        step, of, what = timed.depth_step, timed.depth, "elements"
+    elif timed.cut_axis is not None:
+        step, of, what = 1, timed.grid[timed.cut_axis], "blocks along an axis"
+    else:
+        return [], 1, ""
+    large = int(share * of / step)
+    sizes = [step * max(1, round(large * part)) for part in (SMALLER_SIZE, 1)]
+    if sizes[1] >= of or sizes[0] == sizes[1]:
+        return [], of, what
+    if what == "elements":
+        return [(size, timed.grid_of(size) if timed.grid_of else timed.grid, size) for size in sizes], of, what
+    cut = [tuple(size if i == timed.cut_axis else n for i, n in enumerate(timed.grid)) for size in sizes]
+    return [(size, grid, None) for size, grid in zip(sizes, cut, strict=True)], of, what
+
+
 def _by_depth(runner: _Runner, budget: float) -> Prediction:
     timed, whole = runner.timed, runner.spec
     assert timed.depth is not None, "a depth to cut"
@@ -205,20 +265,28 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
     if first == second:
         result = runner.run(timed.grid)
         return _prediction(runner, result, result.time_us, "the whole launch")
+    launch = whole.launch.start_cycles + whole.launch.end_cycles
+    depth = timed.depth
+
+    def work_cycles(part: tuple[int, ...], spec: GpuSpec) -> tuple[float, Result]:
+        """Cycles of ``part`` to the whole depth, without the launch, and the longer of the two runs."""
+        short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
+        of_depth = (long.cycles - short.cycles) / (second - first)
+        return long.cycles - launch + of_depth * (depth - second), long
+
+    if blocks <= whole.sm_count:  # a block an SM at most: all of them run
+        total, long = work_cycles(timed.grid, whole)
+        part = f"all blocks, depths {first} and {second} of {depth}"
+        return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
     cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
     sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
     spec = cut_down(whole, sms)
-    launch = whole.launch.start_cycles + whole.launch.end_cycles
-
-    depth = timed.depth
 
     def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
         """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
         part = _part(timed.grid, waves * resident * sms)
-        short, long = (runner.run(part, depth, spec=spec) for depth in (first, second))
-        of_depth = (long.cycles - short.cycles) / (second - first)
-        run_waves = math.prod(part) / (resident * sms)
-        return (long.cycles - launch + of_depth * (depth - second)) / run_waves, long
+        cycles, long = work_cycles(part, spec)
+        return cycles / (math.prod(part) / (resident * sms)), long
 
     cycles, long = wave_cycles(per_sm, WAVES)
     waves = blocks / (per_sm * whole.sm_count)

@@ -1,8 +1,6 @@
 """What a row of a set of measurements timed, as a launch.
 
-Mental model: a family takes a row's columns and gives a :class:`Timed`: kernel, whole grid, block, and arguments made when asked for.
-Arrays hold zeros, which the system gives out page by page, where a kernel's path does not depend on them; what they must hold for a right
-result is the tests' business. ``depth`` says how much of a loop over a common dimension is run, for a kernel that has one.
+Mental model: a family takes a row's columns and gives a :class:`Timed` (:mod:`workloads.external.launches`), or a launch of the suite.
 """
 
 from __future__ import annotations
@@ -19,40 +17,8 @@ from kernels.case import Case
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
 from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
-HERE = Path(__file__).parent
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Timed:
-    """``arguments(depth)`` makes the arguments, of a launch that runs ``depth`` of the common dimension (None: all of it, ``depth`` of
-    this). ``cut_axis``: the axis of the grid along which the blocks are alike, so that a part of them stands for all; None where none is."""
-
-    kernel: Any
-    grid: tuple[int, ...]
-    block: tuple[int, ...] | None
-    arguments: Callable[[int | None], tuple]
-    sources: tuple[Path, ...]
-    options: tuple[str, ...] = ()
-    cut_axis: int | None = None
-    depth: int | None = None
-    depth_step: int = 1
-
-
-@dataclass(frozen=True)
-class CudaKernel:
-    """A kernel of CUDA C++: a source file, an entry in it, and options, as the front end asks for them."""
-
-    source: Path
-    entry: str
-    options: tuple[str, ...] = ()
-
-    @property
-    def __name__(self) -> str:
-        return self.entry
-
-    def __cuda_cpp__(self) -> dict[str, Any]:
-        return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
+from .launches import HERE, CudaKernel, Row, Timed
+from .memory_families import MEMORY_FAMILIES
 
 
 @dataclass(frozen=True)
@@ -120,6 +86,58 @@ def sgemm_ladder(row: Row, checkout: Path | None = None) -> Timed:
     kernel = CudaKernel(HERE / "sgemm_ladder.cu", entry)
     grid = (size // tile, size // tile)
     return Timed(kernel, grid, block, arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=step)
+
+
+#: Rung of the ladder of tensor-core products -> entry, rows and columns of a block's tile, whether B lies transposed.
+_TENSOR_RUNGS = {
+    "1.0": ("naive<1>", 32, False),
+    "1.1": ("naive<2>", 64, False),
+    "2.0": ("permuted<false>", 64, True),
+    "2.1": ("permuted<true>", 64, True),
+    "3.0": ("staged<2>", 64, True),
+    "3.1": ("staged<4>", 128, True),
+}
+
+
+def mma_ladder(row: Row, checkout: Path | None = None) -> Timed:
+    """A rung of the ladder of square products in half precision with single-precision sums."""
+    entry, tile, _ = _TENSOR_RUNGS[str(row["rung"])]
+    size = int(row["size"])
+
+    def arguments(depth: int | None) -> tuple:
+        a, b = (np.zeros((size, size), np.float16) for _ in range(2))
+        return a, b, np.zeros((size, size), np.float32), size, size if depth is None else depth
+
+    kernel = CudaKernel(HERE / "mma_ladder.cu", entry)
+    grid = (size // tile, size // tile)
+    return Timed(kernel, grid, (16, 16), arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=32)
+
+
+#: Step of the ablation of tensor-core products -> rows and columns of a warp's tile, slabs in shared memory, vectors of 16 bytes, exchanged pieces.
+_STEPS = {
+    "base": (32, 32, 1, False, False),
+    "swizzle": (32, 32, 1, False, True),
+    "vectors": (32, 32, 1, True, True),
+    "pipeline": (32, 32, 2, True, True),
+    "warp tile": (64, 64, 2, True, True),
+}
+_STEP_TILE, _STEP_SLAB = 128, 32
+
+
+def mma_steps(row: Row, checkout: Path | None = None) -> Timed:
+    """A step of the ablation of a square product in half precision with single-precision sums."""
+    rows, columns, stages, vectors, exchanged = _STEPS[str(row["step"])]
+    size = int(row["size"])
+
+    def arguments(depth: int | None) -> tuple:
+        a, b = (np.zeros((size, size), np.float16) for _ in range(2))
+        return a, b, np.zeros((size, size), np.float32), size, size if depth is None else depth
+
+    flags = ", ".join("true" if each else "false" for each in (vectors, exchanged))
+    kernel = CudaKernel(HERE / "mma_steps.cu", f"steps<{rows}, {columns}, {stages}, {flags}>")
+    grid = (size // _STEP_TILE, size // _STEP_TILE)
+    threads = (_STEP_TILE // rows) * (_STEP_TILE // columns) * 32
+    return Timed(kernel, grid, (threads,), arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=_STEP_SLAB)
 
 
 def _warps_of_a_row(block: int) -> int:
@@ -201,6 +219,9 @@ def cast_of_b(case: Case) -> Timed:
 FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     "convolution": convolution,
     "sgemm_ladder": sgemm_ladder,
+    "mma_ladder": mma_ladder,
+    "mma_steps": mma_steps,
     "triton_rows": triton_rows,
     "scaled_products": scaled_products,
+    **MEMORY_FAMILIES,
 }

@@ -1,0 +1,124 @@
+"""What an inference server does at a time: sequences that it holds, new tokens of a step, batches that it has captured as CUDA graphs.
+
+Mental model: two budgets and two habits. A sequence is admitted while memory and the framework's own limit have room for it; a step takes a token of each sequence in progress and of waiting prompts what
+is left of the step's budget, in pieces or whole. The figures are the frameworks' defaults, each with its source; whoever sets others gives them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from gpusim.errors import NoDataError, UsageError
+from gpusim.project.decoder import Decoder
+from gpusim.project.footprint import Footprint, footprint_of
+from gpusim.project.plan import Plan
+
+#: Share of memory that weights, keys and values may take. TensorRT-LLM: of what is free once weights are loaded (trtllm-bench's kv_cache_free_gpu_mem_fraction); vLLM (gpu_memory_utilization) and SGLang
+#: (mem_fraction_static on one GPU) of all.
+MEMORY_SHARE = {"trtllm": 0.90, "vllm": 0.90, "sglang": 0.88}
+#: Batches of generation that are captured as CUDA graphs, to which smaller ones are padded. TensorRT-LLM: those of its published benchmarks (docs/source/performance/perf-overview.md, cuda_graph_config);
+#: vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out.
+GRAPHS = {"trtllm": (*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14)))}
+#: Pages of the cache, in tokens (TensorRT-LLM's PyTorch backend: 32; SGLang: 1).
+PAGE_TOKENS = {"trtllm": 32, "vllm": 16, "sglang": 1}
+#: A GPU with as many bytes has vLLM's larger defaults (EngineArgs.get_batch_defaults), the A100 apart, which is slower with them (vllm-project/vllm, pull request 17885).
+_LARGE_BYTES = 70 << 30
+#: SGLang's pieces of prompts and most sequences (server_args.py): memory from which pieces are twice as long, in bytes.
+_LONG_PIECES_BYTES = 160 * 1024 * 1024 * 1024
+_MOST_SEQUENCES = 4096
+#: A plan's batch of this size, or of the next multiple of its replicas below, limits nothing: memory and the framework do.
+AS_MANY_AS_FIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Server:
+    """``sequences``: in progress at once in one engine (a replica's pipeline stage turn); ``tokens``: new ones of a step; ``chunked``: whether a prompt is read in pieces; ``mixed``: whether prompts are read
+    beside the next tokens of others, or those wait; ``graphs``: sizes to which batches of generation are padded, () for none; ``memory_sequences``: that memory alone would hold;
+    ``footprint``: with all of them in progress."""
+
+    sequences: int
+    tokens: int
+    chunked: bool
+    mixed: bool
+    graphs: tuple[int, ...]
+    memory_sequences: int
+    footprint: Footprint
+
+    def padded(self, batch: int) -> int:
+        """Sequences of the graph that runs ``batch`` of them."""
+        return next((size for size in self.graphs if size >= batch), batch)
+
+
+def server_of(
+    config: Decoder, plan: Plan, gpu: str, capacity_bytes: float, tokens: int | None = None, memory_share: float | None = None,
+) -> Server:  # fmt: skip
+    """As the plan's framework sets itself up on GPUs called ``gpu`` of ``capacity_bytes`` for prompts of ``plan.sequence`` and answers of ``plan.output`` tokens, ``plan.batch`` of
+    them in progress at most unless that is :data:`AS_MANY_AS_FIT`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of :data:`MEMORY_SHARE`'s. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
+    framework = plan.served_by
+    share = MEMORY_SHARE[framework] if memory_share is None else memory_share
+    own = replace(
+        plan,
+        phase="decode",
+        batch=plan.data_parallel,
+        sequence=plan.sequence + plan.output,
+        output=0,
+        chunk=0,
+        micro_batches=1,
+    )
+    own = replace(own, page_tokens=PAGE_TOKENS[framework])
+    reserved = _reserved(own, plan)
+    one = footprint_of(config, reserved, capacity_bytes)
+    stages = plan.pipeline_parallel
+    if framework == "trtllm":
+        limit, budget = _tuned(share * (capacity_bytes - one.weight_bytes) / one.kv_bytes, plan, stages)
+    elif framework == "vllm":
+        large = capacity_bytes >= _LARGE_BYTES and "a100" not in gpu
+        limit, budget = (1024, 8192) if large else (256, 2048)
+    else:
+        limit, budget = _MOST_SEQUENCES, 16384 if capacity_bytes >= _LONG_PIECES_BYTES else 8192
+    if plan.batch <= AS_MANY_AS_FIT - plan.data_parallel:
+        limit = max(1, plan.batch // (plan.data_parallel * stages))
+    chunked = framework != "trtllm"
+    if framework == "trtllm" and tokens is None:
+        budget = max(budget, plan.sequence + limit)  # without pieces a step has room for a prompt
+    budget = budget if tokens is None else tokens
+    if not chunked and budget < plan.sequence:
+        raise UsageError(
+            f"a step of {budget} tokens cannot read a prompt of {plan.sequence}: give --step-tokens {plan.sequence} or more"
+        )
+    step = footprint_of(config, replace(own, phase="mixed", groups=((1, budget, budget),)), capacity_bytes)
+    free = capacity_bytes - one.weight_bytes - one.framework_bytes - step.activation_bytes
+    if framework != "trtllm":
+        free -= (1.0 - share) * capacity_bytes
+    else:
+        free *= share
+    held = math.floor(free / one.kv_bytes) if free > 0 else 0
+    if held < 1:
+        raise NoDataError(
+            f"{config.name} on {gpu}: {max(0.0, free) / 1e9:.3g} GB are left for keys and values, a sequence of {plan.sequence + plan.output} tokens takes "
+            f"{one.kv_bytes / 1e9:.3g}: give more GPUs, a smaller --dtype or --kv-dtype"
+        )
+    # The stages of a pipeline work on as many groups of sequences in turn.
+    held = max(1, held // stages)
+    at_once = min(limit, held)
+    whole = replace(one, kv_bytes=at_once * stages * one.kv_bytes, activation_bytes=step.activation_bytes)
+    return Server(at_once, budget, chunked, framework != "sglang", GRAPHS.get(framework, ()), held, whole)
+
+
+def _reserved(own: Plan, plan: Plan) -> Plan:
+    """The plan of one sequence with the tokens that it is reckoned to hold: TensorRT-LLM keeps room for a sequence's end (its scheduler's policy guaranteed_no_evict), the others give pages out as they fill,
+    so that sequences at all stages of their answers hold half of it."""
+    if plan.served_by == "trtllm":
+        return own
+    return replace(own, sequence=plan.sequence + -(-plan.output // 2))
+
+
+def _tuned(requests: float, plan: Plan, stages: int) -> tuple[int, int]:
+    """Most sequences and tokens of a step, by the rule of trtllm-bench (tensorrt_llm/bench/build/tuning.py, 1.0): what memory is estimated to hold, rounded up; a step has each sequence's token and its share of prompts."""
+    sequences = min(requests, _MOST_SEQUENCES) / stages
+    tokens = min(sequences * (1 + plan.sequence / plan.output), 32768)
+    step = 32 if sequences < 256 else 128 if sequences < 1024 else 256
+    most = max(64, step * math.ceil(sequences / step))
+    step = 256 if tokens < 4096 else 512 if tokens < 8192 else 1024
+    return most, max(2048, step * math.ceil(tokens / step))

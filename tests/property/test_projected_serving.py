@@ -1,0 +1,167 @@
+"""Laws of a projected server: every request is answered once, budgets hold, what a scheduler does shows in its steps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusim.cli import run
+from gpusim.errors import NoDataError, UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.project.network import decoder_of
+from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
+from gpusim.project.requests import project_request
+from gpusim.project.server import AS_MANY_AS_FIT, Server, server_of
+from gpusim.project.serving import _Played, project_serving
+from gpusim.project.whole import project_model
+
+NETWORK = decoder_of("llama3_8b")
+HELD = Plan("serve", batch=AS_MANY_AS_FIT, sequence=512, output=40, framework="trtllm")
+
+
+@pytest.fixture(scope="module")
+def prices() -> Prices:
+    return Prices(load_gpu("h100"))
+
+
+class _Counted(_Played):
+    """The scheduler alone: steps are kept and not priced."""
+
+    def __init__(self, plan: Plan, server: Server) -> None:
+        super().__init__(None, NETWORK, plan, server)  # type: ignore[arg-type]
+        self.took: list[tuple[tuple[tuple[int, int, int], ...], int, int, int]] = []
+
+    def _took(self, prompts: tuple[tuple[int, int, int], ...], active: int, keys: int, count: int) -> None:
+        self.took.append((prompts, active, keys, count))
+
+
+def _server(sequences: int, tokens: int, chunked: bool, mixed: bool) -> Server:
+    return Server(sequences, tokens, chunked, mixed, (), sequences, None)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60)
+@given(
+    waiting=st.integers(1, 60), length=st.integers(1, 50), output=st.integers(1, 30), sequences=st.integers(1, 20), tokens=st.integers(50, 120),
+    chunked=st.booleans(), mixed=st.booleans(),
+)  # fmt: skip
+def test_every_prompt_is_read_and_every_token_generated_once_within_both_budgets(
+    waiting: int, length: int, output: int, sequences: int, tokens: int, chunked: bool, mixed: bool
+) -> None:
+    played = _Counted(replace(HELD, sequence=length, output=output), _server(sequences, tokens, chunked, mixed))
+    played.run(waiting)
+    read = sum(count * sum(group[0] * group[1] for group in prompts) for prompts, _, _, count in played.took)
+    generated = sum(count * active for _, active, _, count in played.took)
+    assert read == waiting * length
+    assert generated == waiting * (output - 1)  # the first token comes with the prompt
+    for prompts, active, keys, _ in played.took:
+        assert active + sum(group[0] for group in prompts if group[2] == length) <= sequences + (not mixed) * sequences
+        assert sum(group[0] * group[1] for group in prompts) + active <= max(tokens, active)
+        assert not active or length <= keys <= length + output
+        assert mixed or not prompts or not active  # those in progress wait for prompts
+        assert chunked or all(group[1] == length for group in prompts)
+
+
+def test_one_request_alone_takes_what_a_request_takes(prices: Prices) -> None:
+    plan = replace(HELD, batch=1, sequence=512, output=64, launch="graphs")
+    alone = project_request(prices, NETWORK, replace(plan, phase="request"))
+    served = project_serving(prices, NETWORK, plan, requests=1)
+    assert served.seconds.seconds == pytest.approx(alone.seconds.seconds, rel=0.02)
+    assert served.per_token.seconds == pytest.approx(alone.per_token.seconds, rel=0.02)
+    assert served.steps == 64 and served.server.sequences == 1
+
+
+def test_a_batch_is_padded_to_the_graph_that_runs_it(prices: Prices) -> None:
+    server = server_of(NETWORK, HELD, "h100", 85e9)
+    assert [server.padded(batch) for batch in (1, 3, 256, 257, 385)] == [1, 4, 256, 384, 512]
+    # Sequences that fill a graph up have no keys to read.
+    whole = project_serving(prices, NETWORK, replace(HELD, batch=384, output=200), requests=384)
+    padded = project_serving(prices, NETWORK, replace(HELD, batch=260, output=200), requests=260)
+    assert padded.per_token.seconds > 0.75 * whole.per_token.seconds  # products have 384 rows
+    assert padded.per_token.seconds < whole.per_token.seconds
+
+
+def test_memory_or_the_framework_limits_how_many_are_in_progress() -> None:
+    capacity = 85_899_345_920.0
+    small, large = (
+        server_of(NETWORK, replace(HELD, sequence=length, output=length), "h100", capacity) for length in (100, 20_000)
+    )
+    assert large.sequences == large.memory_sequences < small.sequences
+    half = server_of(NETWORK, replace(HELD, sequence=20_000, output=20_000, kv_dtype="fp8"), "h100", capacity)
+    assert half.sequences == pytest.approx(2 * large.sequences, abs=1)
+    assert server_of(NETWORK, replace(HELD, batch=7), "h100", capacity).sequences == 7
+    # Without pieces a step has room for a whole prompt.
+    assert large.tokens >= 20_000 and not large.chunked
+    assert server_of(NETWORK, replace(HELD, framework="vllm"), "h100", capacity).tokens == 8192
+    assert server_of(NETWORK, replace(HELD, framework="vllm"), "a100_80gb", capacity).tokens == 2048
+    assert not server_of(NETWORK, replace(HELD, framework="sglang"), "h100", capacity).mixed
+    assert large.footprint.total_bytes <= capacity
+
+
+def test_a_full_server_gives_more_than_one_request_after_the_other_and_less_than_free_prompts(prices: Prices) -> None:
+    served = project_serving(prices, NETWORK, HELD, requests=200)
+    one = project_serving(prices, NETWORK, replace(HELD, batch=1), requests=4)
+    assert served.output_tokens_per_second > 5 * one.output_tokens_per_second
+    step = project_model(
+        prices, NETWORK, Plan("decode", batch=served.server.sequences, sequence=532, framework="trtllm")
+    )
+    assert served.output_tokens_per_second < served.server.sequences / step.step.seconds
+    assert 0 < served.prompt_share <= 1
+    assert served.seconds.low_seconds < served.seconds.seconds < served.seconds.high_seconds
+    assert served.joules > 0
+
+
+def test_a_pipelines_stages_work_on_groups_of_sequences_in_turn() -> None:
+    machine = Prices(load_gpu("rtx_pro_6000"))
+    one = project_serving(machine, NETWORK, HELD, requests=100)
+    two = project_serving(machine, NETWORK, replace(HELD, pipeline_parallel=2), requests=100)
+    assert 1.2 < two.output_tokens_per_second / one.output_tokens_per_second < 2.2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--output", "0"), 2, "give --output"), (("--phase", "decode", "--requests", "3"), 2, "--requests with --phase decode has no meaning"),
+        (("--chunk", "64"), 2, "leave them out with --phase serve"), (("--requests", "300000"), 2, "300,000 requests: at most 200,000"),
+        (("--framework", "trtllm", "--step-tokens", "100"), 2, "give --step-tokens 2048 or more"), (("--gpu", "t4"), 3, "are left for keys and values"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_served_is_refused(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, message: str
+) -> None:
+    given_phase = () if "--phase" in words else ("--phase", "serve")
+    assert run(["project", "llama3_8b", *given_phase, *words]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_server_is_printed_swept_and_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["project", "llama3_8b", "--phase", "serve", "--sequence", "200", "--output", "50", "--requests", "300"]
+
+    def said(*more: str) -> str:
+        assert run([*words, *more]) == 0
+        return capsys.readouterr().out
+
+    assert "sequences at once at most" in said()
+    row: dict[str, Any] = json.loads(said("--format", "json"))[0]
+    assert row["phase"] == "serve" and row["output"] == 50 and row["requests"] == 300
+    assert row["tokens_per_s"] == pytest.approx(50 * row["requests_per_s"], rel=1e-3)
+    rows = json.loads(said("--sweep", "batch=8..32", "--pareto", "--format", "json"))
+    assert [each["batch"] for each in rows] == [8, 16, 32]
+    pytest.importorskip("jinja2")
+    page = tmp_path / "page.html"
+    said("-o", str(page), "--what-if", "dram.peak_bytes_per_ns=6000")
+    text = page.read_text("utf-8")
+    assert "under full load" in text and "in the steps that take most of the time" in text
+
+
+def test_not_one_sequence_fits() -> None:
+    with pytest.raises(NoDataError, match="give more GPUs"):
+        server_of(decoder_of("llama3_70b"), HELD, "h100", 85e9)
+    with pytest.raises(UsageError, match="cannot read a prompt"):
+        server_of(NETWORK, HELD, "h100", 85e9, tokens=10)

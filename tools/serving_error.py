@@ -1,0 +1,127 @@
+"""How far projected servers under full load are from published measurements of others.
+
+    python tools/serving_error.py                    a row a measurement, and means by GPU and by network
+    python tools/serving_error.py --gpu h200         rows of one GPU
+    python tools/serving_error.py --format csv       the rows alone
+    python tools/serving_error.py --record           and keep the means for the pages (traces/library/serving_errors.json), and what widens intervals (gpusim/project/errors.json)
+
+Rows (traces/library/served_models.csv) are those of TensorRT-LLM's documentation: docs/source/performance/perf-overview.md of 1.0 (commit 00f37686; dense networks, and Qwen3-30B-A3B) and
+docs/source/developer-guide/perf-overview.md of 1.2 (commit 03e27c7d): trtllm-bench's throughput with all requests queued at once, prompts and answers of one length each, weights quantised by ModelOpt (FP8, NVFP4;
+DeepSeek-R1 on Hopper as published, GPT-OSS's experts in MXFP4), the cache in FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and values
+("in many cases" 0.95 of it, else less: taken as 0.95). Nothing was fitted to them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
+experts are shared out. Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition there, described here as the Workstation Edition.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from gpusim.gpus.load import load_gpu
+from gpusim.io.progress import shown, task
+from gpusim.io.whole_file import write_whole
+from gpusim.project.bands import factor_of
+from gpusim.project.config_file import decoder_of_file
+from gpusim.project.decoder import Decoder
+from gpusim.project.network import decoder_of
+from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
+from gpusim.project.server import AS_MANY_AS_FIT
+from gpusim.project.serving import project_serving
+from gpusim.report.tables import FORMATS, format_records
+from tools.model_error import BANDS, factors
+
+ROWS = ROOT / "traces" / "library" / "served_models.csv"
+MODELS = ROWS.parent / "models"
+RECORD = ROWS.parent / "serving_errors.json"
+#: Of the memory that weights leave free, for keys and values, as the source says.
+MEMORY_SHARE = 0.95
+
+
+def network(name: str) -> Decoder:
+    """A config.json beside the rows, or a network that gpusim knows."""
+    path = MODELS / f"{name}.json"
+    return decoder_of_file(path) if path.exists() else decoder_of(name)
+
+
+def errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """``rows`` with what is projected; ``error_percent``: of the time, so that positive is too slow."""
+    machines: dict[str, Prices] = {}
+    found = []
+    with task("projecting", len(rows), "rows") as progress:
+        for number, row in enumerate(rows.itertuples(index=False)):
+            prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu)))
+            plan = Plan(
+                "serve", batch=AS_MANY_AS_FIT // row.dp * row.dp, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp,
+                data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, kv_dtype=row.kv_dtype, framework="trtllm",
+            )  # fmt: skip
+            served = project_serving(prices, network(row.model), plan, row.requests, memory_share=MEMORY_SHARE)
+            rate, seconds = served.output_tokens_per_second / row.gpus, served.seconds
+            measured_seconds = seconds.seconds * rate / row.tokens_per_s_per_gpu
+            found.append(
+                {
+                    "projected": float(f"{rate:.4g}"),
+                    "error_percent": round(100 * (row.tokens_per_s_per_gpu / rate - 1), 1),
+                    "inside": bool(seconds.low_seconds <= measured_seconds <= seconds.high_seconds),
+                    "at_once": served.server.sequences,
+                    "prompt_percent": round(100 * served.prompt_share),
+                    "generation": prices.spec.generation,
+                    "region": "serving",
+                }
+            )
+            progress.to(number + 1)
+    return pd.concat([rows.reset_index(drop=True), pd.DataFrame(found)], axis=1)
+
+
+def summary(found: pd.DataFrame, *by: str) -> list[dict[str, Any]]:
+    """Means by columns."""
+    rows = []
+    for names, own in found.groupby(list(by), sort=False):
+        error = own.error_percent
+        rows.append({
+            **dict(zip(by, names, strict=True)), "rows": len(own), "mean_error_percent": round(error.abs().mean(), 1), "signed_percent": round(error.mean(), 1),
+            "worst_percent": float(error[error.abs().idxmax()]), "inside_interval_percent": round(100 * own.inside.mean()),
+        })  # fmt: skip
+    return rows
+
+
+@click.command(help=__doc__)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--gpu", "gpus", multiple=True, help="Rows of this GPU; may be repeated.")
+@click.option("--model", "models", multiple=True, help="Rows of this network; may be repeated.")
+@click.option("--record", is_flag=True, help="Keep the means for the pages, and what widens intervals.")
+def main(form: str, gpus: tuple[str, ...], models: tuple[str, ...], record: bool) -> None:
+    """Print the rows and the means."""
+    rows = pd.read_csv(ROWS, keep_default_na=False)
+    if record and (gpus or models):
+        raise click.UsageError("--record keeps all rows: leave --gpu and --model out")
+    rows = rows[(rows.gpu.isin(gpus) | (not gpus)) & (rows.model.isin(models) | (not models))]
+    if rows.empty:
+        raise click.UsageError("no such rows: see traces/library/served_models.csv for GPUs and networks")
+    with shown():
+        found = errors(rows)
+    if record:
+        document = json.loads(BANDS.read_text(encoding="utf-8"))
+        document["regions"] |= factors(found)
+        write_whole(BANDS, (json.dumps(document, indent=1) + "\n").encode())
+        factor_of.cache_clear()
+        with shown():
+            found = errors(rows)
+        kept = {"by_gpu": summary(found, "gpu"), "by_network": summary(found, "gpu", "model", "dtype")}
+        write_whole(RECORD, (json.dumps(kept, indent=1) + "\n").encode())
+    click.echo(format_records(found.drop(columns=["generation", "region"]).to_dict("records"), form))
+    if form in ("table", "md"):
+        click.echo("\n" + format_records(summary(found, "gpu", "model", "dtype"), form))
+        click.echo("\n" + format_records(summary(found, "gpu"), form))
+
+
+if __name__ == "__main__":
+    main()

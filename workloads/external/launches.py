@@ -1,0 +1,51 @@
+"""What a family of measured kernels makes of a row: a launch.
+
+Mental model: a :class:`Timed` is kernel, whole grid, block, and arguments made when asked for. Arrays hold zeros, which the system gives out page by page,
+where a kernel's path does not depend on them; what they must hold for a right result is the tests' business. ``depth`` says how much of the work is run, for
+a kernel that can do less of it: of a loop over a common dimension, or of the elements, with as much less of the grid (``grid_of``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """``arguments(depth)`` makes the arguments, of a launch that runs ``depth`` of the common dimension or of the elements (None: all of it, ``depth`` of
+    this). ``cut_axis``: the axis of the grid along which the blocks are alike, so that a part of them stands for all; None where none is.
+    ``grid_of(depth)``: the grid of a launch to that depth; None where it is the whole one's. ``depends_on_data``: whether values decide paths or addresses."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    block: tuple[int, ...] | None
+    arguments: Callable[[int | None], tuple]
+    sources: tuple[Path, ...]
+    options: tuple[str, ...] = ()
+    cut_axis: int | None = None
+    depth: int | None = None
+    depth_step: int = 1
+    grid_of: Callable[[int], tuple[int, ...]] | None = None
+    depends_on_data: bool = False
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel of CUDA C++: a source file, an entry in it, and options, as the front end asks for them."""
+
+    source: Path
+    entry: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def __name__(self) -> str:
+        return self.entry
+
+    def __cuda_cpp__(self) -> dict[str, Any]:
+        return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
