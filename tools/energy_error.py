@@ -28,7 +28,9 @@ import pandas as pd
 from scipy.optimize import minimize
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from power_readings import LEAST_RUN_MS, attention_rates, contradicted, product_rates, settled
 
 from gpusim.energy.bands import LEVEL_PERCENT, REGIONS, region_of
 from gpusim.energy.figures import figures_for
@@ -44,10 +46,8 @@ from gpusim.tile.projection import Projection
 
 RECORD = ROOT / "gpusim" / "energy" / "errors.json"
 GPU = "b200"
-#: A run must last as long as NVML's own mean, about a second, and power above this is the limit's.
-LEAST_RUN_MS, CAPPED_WATTS = 900.0, 950.0
-#: Runs that are compared with those long enough: at least so long, at least at so much of their rate, reading at least so much of their power where it has settled.
-SHORT_RUN_MS, SAME_RATE, SETTLED = 300.0, 0.8, 0.9
+#: Power above this is the limit's.
+CAPPED_WATTS = 950.0
 DTYPES = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4"}
 
 
@@ -112,21 +112,6 @@ def measured_rows(path: Path, final: bool, count: int) -> tuple[list[Row], list[
     return rows, left_out
 
 
-def settled(table: pd.DataFrame) -> pd.Series:
-    """Of products: whether runs below LEAST_RUN_MS with the same dtype, rows and columns, at the rate of the longer ones, read what these do. A reading that is a mean over the last second still
-    rises in a run of a second after a pause, in proportion to the run's length (fp8 products scaled by blocks: 400 W in 480 ms, 470 in 620, 540 in 880, up to 680 in more, at one rate);
-    which runs begin after a pause goes by rows and columns of the result. Where no shorter run tells, it is not known."""
-    rate = table.m.astype(float) * table.n * table.k / table.latency_ms
-    own = [table[name] for name in ("framework", "gemm_dtype", "m", "n")]
-    long = table.est_run_ms >= LEAST_RUN_MS
-    long_rate = rate.where(long).groupby(own).transform("median")
-    short = (table.est_run_ms >= SHORT_RUN_MS) & ~long & (rate >= SAME_RATE * long_rate)
-    ratio = table.power_w.where(short).groupby(own).transform("median") / table.power_w.where(long).groupby(
-        own
-    ).transform("median")
-    return ratio >= SETTLED
-
-
 def _rows_of(kind: str, table: pd.DataFrame, final: bool, count: int) -> tuple[list[Row], list[dict[str, object]]]:
     columns, project = KINDS[kind]
     left_out = []
@@ -147,6 +132,13 @@ def _rows_of(kind: str, table: pd.DataFrame, final: bool, count: int) -> tuple[l
         without(
             ~steady, "no shorter run at the same rate shows that the reading has settled, or one shows that it has not"
         )
+    rates = (
+        product_rates(table)
+        if kind == "product"
+        else attention_rates(table, load_gpu(GPU).l2.total_bytes, kind == "generation")
+    )
+    away = contradicted(table.power_w, *rates)
+    without(away, "reads less than launches of the same kernels that compute and move no more each second")
     shapes = table[list(columns)].astype(int).itertuples(index=False)
     table = table.assign(key=[zlib.crc32(",".join(map(str, each)).encode()) for each in shapes])
     table = table[table.key % 2 == int(final)].sort_values("key", kind="stable").head(count)

@@ -20,7 +20,7 @@ from gpusim.tile.library import FRAMEWORKS
 DTYPES = tuple(name for name in FORMATS if name != "int4")
 UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")
 #: Whose conversion and kernels differ by framework.
-FRAMEWORKS_DIFFER = ("fp8", "fp8_block")
+FRAMEWORKS_DIFFER = ("fp8", "fp8_block", "nvfp4")
 
 
 class _Operators(click.Group):
@@ -74,7 +74,7 @@ project.add_command(durations)
 @click.option(
     "--framework",
     type=click.Choice(FRAMEWORKS),
-    help="Whose conversion and kernels, of fp8 and fp8_block; default: those that the generation's measured rows follow.",
+    help="Whose conversion and kernels, of fp8, fp8_block and nvfp4; default: those that the generation's measured rows follow.",
 )
 @click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")
 @click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")
@@ -109,7 +109,7 @@ def gemm(
     if block_scaled and dtype not in BLOCK_FORMATS:
         raise UsageError(f"--block-scaled is for {' and '.join(BLOCK_FORMATS)}, not {dtype}")
     if framework and dtype not in FRAMEWORKS_DIFFER:
-        raise UsageError(f"--framework is for {' and '.join(FRAMEWORKS_DIFFER)}: products of {dtype} are one library's")
+        raise UsageError(f"--framework is for {', '.join(FRAMEWORKS_DIFFER)}: products of {dtype} are one library's")
 
 
 project.add_command(attention)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from energy_error import Row, errors, measured_rows, settled
+from energy_error import Row, errors, measured_rows
+from power_readings import contradicted, settled
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "traces" / "library" / "power_sample.csv"
@@ -50,3 +51,14 @@ def test_a_reading_that_still_rises_with_the_length_of_the_run_is_told_from_one_
         ]
     )  # fmt: skip
     assert list(settled(table)) == [False, False, True, True, False]
+
+
+def test_a_reading_below_those_of_launches_that_do_no_more_is_contradicted() -> None:
+    rates = pd.Series([10.0, 11.0, 12.0, 13.0, 14.0, 100.0, 100.0])
+    watts = pd.Series([600.0, 610.0, 605.0, 600.0, 610.0, 500.0, 900.0])
+    kernels = pd.Series(["one"] * 7)
+    assert list(contradicted(watts, [rates, rates], [kernels])) == [False] * 5 + [True, False]
+    assert not contradicted(watts, [rates, -rates], [kernels]).any(), (
+        "what does more of one and less of another tells nothing"
+    )
+    assert not contradicted(watts, [rates], [pd.Series(list("abcdefg"))]).any(), "nor do other kernels"

@@ -61,6 +61,16 @@ def test_a_framework_is_named_for_formats_that_it_converts_alone():
         project_gemm_op(H100, GemmOp(16, 1024, 1024, "fp8", framework="onnx"))
 
 
+def test_a_second_framework_has_kernels_of_its_own_where_its_rows_set_them():
+    deep = GemmOp(16, 256, 65536, "nvfp4")
+    assert project_gemm_op(B200, replace(deep, framework="vllm")).seconds == project_gemm_op(B200, deep).seconds
+    unsplit = project_gemm_op(B200, replace(deep, framework="trtllm"))
+    assert unsplit.seconds > 2 * project_gemm_op(B200, deep).seconds, "TensorRT-LLM's do not split the depth"
+    assert unsplit.validated and unsplit.reason != project_gemm_op(B200, deep).reason
+    large = GemmOp(8192, 8192, 8192, "fp8_block")
+    assert project_gemm_op(B200, replace(large, framework="vllm")).seconds < project_gemm_op(B200, large).seconds
+
+
 def test_products_in_batches_take_longer_to_launch_where_none_were_measured():
     one = project_gemm_op(B200, GemmOp(16, 512, 128, warm=True)).seconds
     assert project_gemm_op(B200, GemmOp(16, 512, 128, batch=2, warm=True)).seconds > one + 1.5e-6
