@@ -43,9 +43,15 @@ def reductions(row: Row, checkout: Path | None = None) -> Timed:
         return (*arrays, np.uint32(depth or _ELEMENTS)) if rung >= 7 else arrays
 
     made = CudaKernel(HERE / "reductions.cu", entry)
-    # The last rung's blocks go on until the array ends.
+    # The last rung's blocks go on until the array ends: fewer of them would do as much.
     return Timed(
-        made, (blocks,), (_THREADS,), arguments, (made.source,), cut_axis=0, depth=_ELEMENTS if rung == 8 else None
+        made,
+        (blocks,),
+        (_THREADS,),
+        arguments,
+        (made.source,),
+        cut_axis=None if rung == 8 else 0,
+        depth=_ELEMENTS if rung == 8 else None,
     )
 
 
@@ -97,7 +103,9 @@ def memory_ladders(row: Row, checkout: Path | None = None) -> Timed:
         return np.zeros((n, n), np.float32), np.zeros((n, n), np.float32), np.int32(n)
 
     made = CudaKernel(HERE / "transposes.cu", entry)
-    return Timed(made, (n // tile, n // tile), (tile // wide, rows), arguments, (made.source,), cut_axis=1, streams=True)
+    return Timed(
+        made, (n // tile, n // tile), (tile // wide, rows), arguments, (made.source,), cut_axis=1, streams=True
+    )
 
 
 #: Blocks an SM of the byte histograms, their threads and bins; SMs of the GPU that they were measured on (H100).
