@@ -21,6 +21,9 @@ from gpusim.project.whole import ModelProjection, project_model
 #: Requests for each sequence that an engine can have in progress, where their number is not given: ramp and end are then a small part.
 _ROUNDS = 8
 _MOST_REQUESTS = 200_000
+#: What the host does for each sequence of a step that nothing hides, of frameworks whose pipelines' loop does not overlap it with the GPUs' work (TensorRT-LLM's PyExecutor has a loop of its own for pipelines). Set by
+#: half of the published throughputs of Llama 3.3 70B on 2, 4 and 8 RTX PRO 6000 (traces/library/served_models.csv), 23.6 to 4.7 % off: one network on one host, so a guess on others.
+PIPELINE_HOST_SECONDS = {"trtllm": 45e-6}
 #: Batches and keys of steps with prompts are told apart to one part in so many.
 _PARTS = 16
 
@@ -199,6 +202,9 @@ class _Played:
         found = project_model(self.prices, self.config, step)
         # A full pipeline is paced by its slowest stage, and does not run empty between steps.
         seconds = found.step.seconds if turns == 1 else found.bubble_seconds * turns / (turns - 1)
+        if turns > 1:
+            sequences = sum(group[0] for group in groups)
+            seconds += turns * PIPELINE_HOST_SECONDS.get(plan.served_by, 0.0) * sequences
         return _Steps(found, seconds, reads)
 
 
