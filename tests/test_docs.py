@@ -136,7 +136,7 @@ def test_every_make_target_that_is_shown_exists() -> None:
 def test_tools_and_files_that_are_named_exist() -> None:
     for page, path in PAGES.items():
         for name in re.findall(
-            r"(?<![\w/.])(?:tools|tests|gpusim|traces|kernels|workloads)/[\w/]+\.\w+", path.read_text()
+            r"(?<![\w/.-])(?:tools|tests|gpusim|traces|kernels|workloads)/[\w/]+\.\w+", path.read_text()
         ):
             assert (ROOT / name).exists(), f"{page} names {name}"
 

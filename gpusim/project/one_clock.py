@@ -18,6 +18,8 @@ from gpusim.project.prices import Prices
 
 #: A clock fits when the power is this near to the limit; projections at other clocks than the described one at most.
 _NEAR, _TRIES = 0.01, 5
+#: Of the clock, with which power is taken to go at least.
+_LEAST_EXPONENT = 0.2
 
 
 class _Projected(Protocol):
@@ -37,9 +39,15 @@ def at_one_clock(prices: Prices, project: Callable[[Prices], Step]) -> Step:
         return step
     exponent = figures_for(prices.spec).clock_exponent
     for _ in range(_TRIES):
-        left = (limit.limit_watts - limit.static_watts) / (step.watts - limit.static_watts)
+        active = step.watts - limit.static_watts
+        left = (limit.limit_watts - limit.static_watts) / active
         if abs(left - 1.0) <= _NEAR or (share == 1.0 and left > 1.0):
             break
-        share = min(1.0, max(SLOWEST, share * math.pow(left, 1.0 / exponent)))
+        before, share = share, min(1.0, max(SLOWEST, share * math.pow(left, 1.0 / exponent)))
+        if share == before:
+            break
         step = project(prices.at_share(share))
+        # What does not go with the clock (DRAM) makes the power follow it less than the figures say: as it did just now.
+        seen = math.log((step.watts - limit.static_watts) / active) / math.log(share / before)
+        exponent = min(exponent, max(seen, _LEAST_EXPONENT))
     return step

@@ -156,7 +156,8 @@ def test_few_choices_are_spread_over_gpus_or_all_on_one():
 @pytest.mark.parametrize("ep", [1, 4, 32])
 def test_what_rounding_misses_is_made_up_for_on_every_gpu(ep):
     parts = [
-        _whole(np.array(wanted), 40, ep) for wanted in ([0.4] * 96 + [3.0] * 32, [1.6] * 128, [90.0] + [1.0] * 127)
+        np.concatenate(_whole(np.array(wanted), 40, ep))
+        for wanted in ([0.4] * 96 + [3.0] * 32, [1.6] * 128, [90.0] + [1.0] * 127)
     ]
     for part, total in zip(parts, (134, 205, 217), strict=True):
         assert part.sum() == total and part.min() >= 0 and part.max() <= 40
