@@ -165,7 +165,7 @@ def _attention_band(
         # What a description says is of the followed framework's kernels for 16 bits; of others nothing was compared.
         told = framework == _FOLLOWED and dtype in _SIXTEEN_BITS
         return _borrowed(phase if told else kind, region, widest, f"attention of the {generation} generation")
-    what = f"the {generation} generation{of}" if own else dtype
+    what = f"the {generation} generation with {region}{of}" if own else dtype
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from tools.serving_error import ROWS, errors
 
 from gpusim.project.prices import Prices
+from tools.serving_error import ROWS, errors
 
 
 @pytest.fixture(scope="module")
