@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import cast
 
 import click
 import numpy as np
@@ -56,14 +57,12 @@ def main(rows: Path, kind: str | None, form: str) -> None:
             times = over_more_work(shapes)
             known = ~np.isnan(times)
             longer = pd.Series(times[known] > _LONGER)
-            share = longer.groupby([shapes[column].to_numpy()[known] for column in _RUN]).mean()
-            bad = share[share >= _SHARE]
+            share = cast("pd.Series", longer.groupby([shapes[column].to_numpy()[known] for column in _RUN]).mean())
+            bad = cast("pd.Series", share[share >= _SHARE])
             if kind:
-                runs = [dict(zip(_RUN, run, strict=True)) for run in bad.index]
-                printed += [
-                    {"gpu": gpu, **run, "longer_percent": round(100 * value)}
-                    for run, value in zip(runs, bad, strict=True)
-                ]
+                for run, value in bad.to_dict().items():
+                    named = dict(zip(_RUN, cast("tuple[object, ...]", run), strict=True))
+                    printed.append({"gpu": gpu, **named, "longer_percent": round(100 * value)})
                 continue
             printed.append({"kind": name, "gpu": gpu, "rows": int(known.sum()), "longer_percent": round(100 * float(longer.mean()), 1), "runs": len(share), "runs_longer": len(bad)})  # fmt: skip
     click.echo(format_records(printed, form))

@@ -75,6 +75,6 @@ def next_marked(marks: np.ndarray, tick: int) -> int:
 
 
 @inlined
-def marks_of(marks: np.ndarray, tick: int) -> int:
+def marks_of(marks: np.ndarray, tick: int) -> np.int64:
     """The marks of the 32 ticks, beginning with a multiple of 32, in which ``tick`` lies."""
     return np.int64(marks[place_at(tick) >> _WORD_BITS])
