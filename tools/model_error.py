@@ -145,13 +145,13 @@ def left_out_launches(found: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def summary(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """By GPU and metric."""
+def summary(found: pd.DataFrame, *by: str) -> list[dict[str, Any]]:
+    """Means by columns."""
     rows = []
-    for (gpu, metric), own in found.groupby(["gpu", "metric"], sort=False):
+    for names, own in found.groupby(list(by), sort=False):
         error = own.error_percent
         rows.append({
-            "gpu": gpu, "metric": metric, "rows": len(own), "mean_error_percent": round(error.abs().mean(), 1), "signed_percent": round(error.mean(), 1),
+            **dict(zip(by, names, strict=True)), "rows": len(own), "mean_error_percent": round(error.abs().mean(), 1), "signed_percent": round(error.mean(), 1),
             "worst_percent": float(error[error.abs().idxmax()]), "inside_interval_percent": round(100 * own.inside.mean()),
         })  # fmt: skip
     return rows
@@ -175,7 +175,7 @@ def main(form: str, record: bool, one_clock: bool) -> None:
         factor_of.cache_clear()
         with shown():
             found = errors(pd.read_csv(ROWS))
-        write_whole(RECORD, (json.dumps(summary(found), indent=1) + "\n").encode())
+        write_whole(RECORD, (json.dumps(summary(found, "gpu", "metric"), indent=1) + "\n").encode())
     columns = [
         "source",
         "gpu",
@@ -194,7 +194,7 @@ def main(form: str, record: bool, one_clock: bool) -> None:
     ]
     click.echo(format_records(found[columns].to_dict("records"), form))
     if form in ("table", "md"):
-        click.echo("\n" + format_records(summary(found), form))
+        click.echo("\n" + format_records(summary(found, "gpu", "metric"), form))
         click.echo("\n" + format_records(left_out_launches(found), form))
         click.echo("\n" + format_records(held_out_percent(found).to_dict("records"), form))
 

@@ -19,7 +19,6 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import pandas as pd
@@ -36,13 +35,12 @@ from gpusim.project.decoder import Decoder
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.server import AS_MANY_AS_FIT
+from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.report.tables import FORMATS, format_records
-from tools.model_error import BANDS, factors
+from tools.model_error import BANDS, MODELS, factors, summary
 
 ROWS = ROOT / "traces" / "library" / "served_models.csv"
-MODELS = ROWS.parent / "models"
 RECORD = ROWS.parent / "serving_errors.json"
 #: Of the memory that weights leave free, for keys and values, as the source says.
 MEMORY_SHARE = 0.95
@@ -61,7 +59,7 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
         for number, row in enumerate(rows.itertuples(index=False)):
             prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu)))
             plan = Plan(
-                "serve", batch=AS_MANY_AS_FIT // row.dp * row.dp, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp,
+                "serve", batch=as_many_as_fit(row.dp), sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp,
                 data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, kv_dtype=row.kv_dtype, framework="trtllm",
             )  # fmt: skip
             served = project_serving(prices, network(row.model), plan, row.requests, memory_share=MEMORY_SHARE)
@@ -84,18 +82,6 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
             )
             progress.to(number + 1)
     return pd.concat([rows.reset_index(drop=True), pd.DataFrame(found)], axis=1)
-
-
-def summary(found: pd.DataFrame, *by: str) -> list[dict[str, Any]]:
-    """Means by columns."""
-    rows = []
-    for names, own in found.groupby(list(by), sort=False):
-        error = own.error_percent
-        rows.append({
-            **dict(zip(by, names, strict=True)), "rows": len(own), "mean_error_percent": round(error.abs().mean(), 1), "signed_percent": round(error.mean(), 1),
-            "worst_percent": float(error[error.abs().idxmax()]), "inside_interval_percent": round(100 * own.inside.mean()),
-        })  # fmt: skip
-    return rows
 
 
 @click.command(help=__doc__)

@@ -24,9 +24,9 @@ from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.records import operator_records, request_record, serving_record, step_record
 from gpusim.project.requests import RequestProjection, project_request
-from gpusim.project.server import AS_MANY_AS_FIT
+from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import ServingProjection, project_serving
-from gpusim.project.shown import Projected, step_of, timed
+from gpusim.project.shown import Projected, step_of
 from gpusim.project.sweep import Kept, axes_of, combinations, identity, pareto
 from gpusim.project.text import lines_of, remedy_lines
 from gpusim.project.whole import project_model
@@ -63,13 +63,14 @@ def model(**options: Any) -> None:
                 options,
             )
         asked = options["helps"] or options["output_file"]
-        helping = remedies(prices, network, timed(found), step_of(found)) if asked else []
+        step = step_of(found)
+        helping = remedies(prices, network, step.plan, step) if asked else []
         if options["traces"] is not None:
             _write_traces(options["traces"], prices, network, plan)
     if options["output_file"] is not None:
         write_whole(options["output_file"], render_model(found, helping, spec, changed, own_claims(gpu)).encode())
     if options["operators"]:
-        click.echo(format_records(operator_records(step_of(found)), options["form"]))
+        click.echo(format_records(operator_records(step), options["form"]))
     elif options["form"] in ("json", "csv"):
         records = [_record(each) for each in (found, changed) if each is not None]
         click.echo(format_records(records, options["form"]))
@@ -107,7 +108,7 @@ def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
     """As the options say; ``count``: of GPUs, which --tp fills where it is not given."""
     others, tensor_parallel, batch = options["pp"] * options["dp"], options["tp"], options["batch"]
     if batch is None:
-        batch = AS_MANY_AS_FIT // options["dp"] * options["dp"] if options["phase"] == "serve" else 1
+        batch = as_many_as_fit(options["dp"]) if options["phase"] == "serve" else 1
     if tensor_parallel is None:
         tensor_parallel = 1 if count is None else count // others
     plan = Plan(

@@ -27,8 +27,7 @@ _LARGE_BYTES = 70 << 30
 #: SGLang's pieces of prompts and most sequences (server_args.py): memory from which pieces are twice as long, in bytes.
 _LONG_PIECES_BYTES = 160 * 1024 * 1024 * 1024
 _MOST_SEQUENCES = 4096
-#: A plan's batch of this size, or of the next multiple of its replicas below, limits nothing: memory and the framework do.
-AS_MANY_AS_FIT = 1 << 20
+_NO_LIMIT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,16 @@ class Server:
         return next((size for size in self.graphs if size >= batch), batch)
 
 
+def as_many_as_fit(data_parallel: int) -> int:
+    """The batch of a plan for so many replicas that limits nothing: memory and the framework do."""
+    return _NO_LIMIT // data_parallel * data_parallel
+
+
 def server_of(
     config: Decoder, plan: Plan, gpu: str, capacity_bytes: float, tokens: int | None = None, memory_share: float | None = None,
 ) -> Server:  # fmt: skip
     """As the plan's framework sets itself up on GPUs called ``gpu`` of ``capacity_bytes`` for prompts of ``plan.sequence`` and answers of ``plan.output`` tokens, ``plan.batch`` of
-    them in progress at most unless that is :data:`AS_MANY_AS_FIT`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of :data:`MEMORY_SHARE`'s. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
+    them in progress at most unless that is :func:`as_many_as_fit`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of :data:`MEMORY_SHARE`'s. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
     framework = plan.served_by
     share = MEMORY_SHARE[framework] if memory_share is None else memory_share
     own = replace(
@@ -77,7 +81,7 @@ def server_of(
         limit, budget = (1024, 8192) if large else (256, 2048)
     else:
         limit, budget = _MOST_SEQUENCES, 16384 if capacity_bytes >= _LONG_PIECES_BYTES else 8192
-    if plan.batch <= AS_MANY_AS_FIT - plan.data_parallel:
+    if plan.batch < as_many_as_fit(plan.data_parallel):
         limit = max(1, plan.batch // (plan.data_parallel * stages))
     chunked = framework != "trtllm"
     if framework == "trtllm" and tokens is None:

@@ -5,7 +5,6 @@ Mental model: breakdowns, limits and remedies are of one step; a projection of m
 
 from __future__ import annotations
 
-from gpusim.project.plan import Plan
 from gpusim.project.requests import RequestProjection
 from gpusim.project.serving import ServingProjection
 from gpusim.project.whole import ModelProjection
@@ -25,11 +24,6 @@ def first_of(found: Projected) -> ModelProjection:
     if isinstance(found, RequestProjection):
         return found.first
     return found.heaviest if isinstance(found, ServingProjection) else found
-
-
-def timed(found: Projected) -> Plan:
-    """Of the step whose remedies are asked for."""
-    return step_of(found).plan
 
 
 def listed(found: Projected, names: dict[str, str]) -> str:

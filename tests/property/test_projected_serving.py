@@ -18,12 +18,12 @@ from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
-from gpusim.project.server import AS_MANY_AS_FIT, Server, server_of
+from gpusim.project.server import Server, as_many_as_fit, server_of
 from gpusim.project.serving import _Played, project_serving
 from gpusim.project.whole import project_model
 
 NETWORK = decoder_of("llama3_8b")
-HELD = Plan("serve", batch=AS_MANY_AS_FIT, sequence=512, output=40, framework="trtllm")
+HELD = Plan("serve", batch=as_many_as_fit(1), sequence=512, output=40, framework="trtllm")
 
 
 @pytest.fixture(scope="module")
