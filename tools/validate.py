@@ -67,6 +67,7 @@ class Job:
     checkout: str
     cache: str
     nvrtc: str = ""
+    power: str = ""
 
     def key(self) -> str:
         """Of what is kept of it."""
@@ -74,7 +75,17 @@ class Job:
         timed = FAMILIES[self.family](self.values, checkout)
         spec = machine_of(self.gpu, list(self.settings))
         return kept.key_of(
-            (self.family, self.identity, timed.options, spec, self.reduce, self.budget, self.cache, self.nvrtc),
+            (
+                self.family,
+                self.identity,
+                timed.options,
+                spec,
+                self.reduce,
+                self.budget,
+                self.cache,
+                self.nvrtc,
+                self.power,
+            ),
             timed.sources,
         )
 
@@ -95,7 +106,7 @@ def work(job: Job) -> Done:
     try:
         spec = machine_of(job.gpu, list(job.settings))
         checkout = Path(job.checkout) if job.checkout else None
-        made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache, job.nvrtc)
+        made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache, job.nvrtc, job.power)
         took = round(time.process_time() - begun, 2)
         kept.write(job.key(), made, took)
         return Done(job, made, "", took)
@@ -272,6 +283,7 @@ def main(
                             one.name, one.entry["family"], row.identity, row.values, gpu or one.entry["gpu"],
                             (*(() if gpu else one.entry["settings"]), *settings), one.entry["reduce"], budget,
                             folders.get(one.name, ""), one.entry["cache"], one.entry["nvrtc"] if compiler == "own" else "",
+                            one.entry["power"],
                         )
                     )  # fmt: skip
         with shown():

@@ -42,8 +42,14 @@ def source_digest() -> str:
     ]
     for path in (
         *files,
-        *(Path(__file__).with_name(name) for name in ("predict.py", "suite_launch.py", "own_compiler.py")),
-        *(ROOT / "workloads/external" / name for name in ("families.py", "launches.py", "memory_families.py")),
+        *(
+            Path(__file__).with_name(name)
+            for name in ("predict.py", "suite_launch.py", "own_compiler.py", "held_clock.py")
+        ),
+        *(
+            ROOT / "workloads/external" / name
+            for name in ("families.py", "launches.py", "memory_families.py", "teaching_families.py")
+        ),
     ):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,6 +1,6 @@
 """The predicted time of one row: captured and simulated, of large launches a part that stands for the whole.
 
-Mental model: four ways, of which the manifest says one for each set.
+Mental model: five ways, of which the manifest says one for each set.
 
 - ``none``: the whole launch is captured; the engine samples its waves.
 - ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs ``s / SMs`` of the
@@ -10,6 +10,7 @@ Mental model: four ways, of which the manifest says one for each set.
 
 - ``blocks``: a launch whose path does not depend on data is made of a few blocks that are run, its waves are sampled. A large one runs at two sizes,
   fewer blocks along an axis, and the time is linear in them; so does one that depends on data (a histogram), with fewer elements.
+- ``kind``: a product by ``depth``, any other launch by ``blocks``.
 
 All begin with the launch's machine code in the instruction caches and no data of theirs in any cache; where the set's cache state is ``flushed``,
 L2 is full of another buffer's lines that are yet to be written back. ``budget`` bounds the warp instructions.
@@ -26,6 +27,7 @@ import numpy as np
 
 import gpusim
 from gpusim.engine.result import LaunchResult, Result, tensor_formats
+from gpusim.gpus.clock import at_clock
 from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
@@ -36,6 +38,7 @@ from gpusim.report.answer import answer
 from gpusim.trace.record import Trace
 from workloads.external.families import FAMILIES, FLUSH, SuiteLaunch, Timed
 
+from .held_clock import held_clock_hz
 from .own_compiler import by_own_compiler
 from .suite_launch import run_suite_launch
 
@@ -46,6 +49,8 @@ WAVES, FEW_WAVES = 2, 8
 #: A flush writes this many times L2's size, by so many blocks an SM of so many threads.
 FLUSH_SHARE, FLUSH_BLOCKS, FLUSH_THREADS = 1.5, 4, 512
 FLUSHED, WARM = "flushed", "warm"
+#: What a set says of its clock where the board's power decides it.
+BOARD = "board"
 #: The depth of one block, whose instructions are counted first; the two depths that a product is run to: less is not steady yet (with 32 and 64
 #: the vectorised product came out 15 % shorter). A product may cost so many budgets, and needs so many SMs to share what they load.
 LEAST_DEPTH, DEPTHS = 32, (128, 384)
@@ -54,6 +59,8 @@ DEPTH_BUDGET, LEAST_SMS_OF_A_PRODUCT = 5, 8
 SMALLER_SIZE, SIZE_BUDGETS, WHOLE_BUDGETS = 1 / 3, 1, 2.5
 #: The two sizes of a stream, in what L2 holds: behind a flush each line that comes sends one back, behind a copy every other.
 STREAM_SIZES = (1.1, 1.9)
+#: And at least so many waves of blocks: within the first, in which all begin at once, time does not go with the blocks.
+LEAST_WAVES = (3, 7)
 
 
 @dataclass(frozen=True)
@@ -85,21 +92,34 @@ def machine_of(gpu: str, settings: list[str]) -> GpuSpec:
 
 def predict(
     family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str,
-    nvrtc: str = "",
+    nvrtc: str = "", power: str = "",
 ) -> Prediction:  # fmt: skip
-    """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, "" the installed one."""
+    """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, "" the installed one; ``power``: "board" for the clock
+    that the board's limit leaves a loop of the launch, "" for the described one."""
     launch = FAMILIES[family](values, checkout)
     if isinstance(launch, SuiteLaunch):
         return _of_the_suite(launch, spec)
     timed = by_own_compiler(launch, nvrtc, spec)
     runner = _Runner(timed, spec)
+    if power != BOARD:
+        return _made_smaller(runner, reduce, budget, cache)
+    sms = min(LEAST_SMS_OF_A_PRODUCT, spec.sm_count)
+    held = held_clock_hz(runner.some_waves(sms), runner.first, spec, sms)
+    made = _made_smaller(_Runner(timed, at_clock(spec, held)), reduce, budget, cache)
+    return replace(made, scaled=f"{made.scaled}, at {held / 1e6:.0f} MHz")
+
+
+def _made_smaller(runner: _Runner, reduce: str, budget: float, cache: str) -> Prediction:
+    """What :func:`predict` says of a kernel's launch, at the clock of its description."""
+    timed = runner.timed
     if reduce == "sms":
         return _by_sms(runner, budget)
-    if reduce == "depth":
+    if reduce in ("depth", "kind"):
         runner.warm = cache == WARM and runner.fits_in_l2()
+    if reduce == "depth" or (reduce == "kind" and timed.product):
         return _by_depth(runner, budget)
-    if reduce == "blocks":
-        return _by_blocks(runner, budget, cache == FLUSHED)
+    if reduce in ("blocks", "kind"):
+        return _by_blocks(runner, budget, cache == FLUSHED, reduce == "kind" and cache == WARM)
     result, last = runner.run_whole(cache == FLUSHED)
     return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
 
@@ -132,8 +152,9 @@ class _Runner:
         timed, known = self.timed, self.arguments[None]
         arguments = known if depth is None else _with_depth(timed, known, depth)
         return gpusim.capture(
-            timed.kernel, grid, timed.block, arguments, gpu=self.spec, memory=self.memory, sample=sample
-        )
+            timed.kernel, grid, timed.block, arguments, gpu=self.spec, memory=self.memory, sample=sample,
+            shared_bytes=timed.shared_bytes,
+        )  # fmt: skip
 
     def run(
         self, grid: tuple[int, ...], depth: int | None = None, spec: GpuSpec | None = None, sample: bool = False
@@ -149,7 +170,10 @@ class _Runner:
         return self.run_behind(self.capture(self.timed.grid), flushed)
 
     def run_behind(self, trace: Trace, flushed: bool) -> tuple[Result, LaunchResult]:
-        """A launch, its waves sampled, behind a flush or without."""
+        """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, or by itself."""
+        if self.warm:
+            both = gpusim.simulate([trace, trace], gpu=self.spec, code=[self.first], sample=True)
+            return _last_alone(both), both.launches[-1]
         if not flushed:
             result = gpusim.simulate(trace, gpu=self.spec, code=self.first, sample=True)
             return result, result.launches[-1]
@@ -159,6 +183,16 @@ class _Runner:
         flush = gpusim.capture(FLUSH, (blocks,), (FLUSH_THREADS,), args, gpu=self.spec, memory=self.memory)
         both = gpusim.simulate([flush, trace], gpu=self.spec, code=[self.first], sample=True)
         return _last_alone(both), both.launches[-1]
+
+    def some_waves(self, sms: int) -> Trace:
+        """Some waves of the launch on so many SMs, of a product to some depth."""
+        timed, resident = self.timed, self.occupancy().blocks_per_sm * sms
+        if timed.product:
+            return self.capture(_part(timed.grid, WAVES * resident), DEPTHS[1])
+        axis = timed.cut_axis or 0
+        along = -(-LEAST_WAVES[1] * resident * timed.grid[axis] // math.prod(timed.grid))
+        part = tuple(min(size, along) if i == axis else size for i, size in enumerate(timed.grid))
+        return self.capture(part, sample=not timed.depends_on_data)
 
     def fits_in_l2(self) -> bool:
         """Whether what a launch reads and writes can stay there for the next one."""
@@ -223,15 +257,18 @@ def _cut(size: int, sm_count: int, share: float) -> tuple[int, int]:
     return sms, max(1, round(size * sms / sm_count))
 
 
-def _by_blocks(runner: _Runner, budget: float, flushed: bool) -> Prediction:
-    """Whole where that costs no more than some budgets; else a line through two sizes, with the end that each has taken off by their difference."""
+def _by_blocks(runner: _Runner, budget: float, flushed: bool, follows: bool = False) -> Prediction:
+    """Whole where that costs no more than some budgets, behind itself if it ``follows`` itself; else a line through two sizes, with the end that each has taken off by their
+    difference."""
     timed = runner.timed
     # What a thread does in its first turn of a loop, which is the longer the more there is to do for the same grid.
     turns = timed.depth / timed.depth_step if timed.depth and timed.grid_of is None else 1.0
     whole = math.prod(timed.grid) * runner.instructions_a_block * turns
     held = runner.spec.l2.total_bytes / runner.touched_bytes if timed.streams else 0.0
-    parts, of, what = _two_sizes(timed, SIZE_BUDGETS * budget / whole, held)
+    resident = runner.occupancy().blocks_per_sm * runner.spec.sm_count
+    parts, of, what = _two_sizes(timed, SIZE_BUDGETS * budget / whole, held, resident)
     if not parts or (not timed.depends_on_data and whole <= WHOLE_BUDGETS * budget):
+        runner.warm = runner.warm or follows
         result, last = runner.run_behind(runner.capture(timed.grid, sample=not timed.depends_on_data), flushed)
         return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
     (small, _, at_small), (large, result, at_large) = (
@@ -243,10 +280,11 @@ def _by_blocks(runner: _Runner, budget: float, flushed: bool) -> Prediction:
 
 
 def _two_sizes(
-    timed: Timed, share: float, held: float = 0.0
+    timed: Timed, share: float, held: float = 0.0, resident: int = 0
 ) -> tuple[list[tuple[int, tuple[int, ...], int | None]], int, str]:
     """Size, grid and depth of two launches of up to ``share`` of the work, none where there are no two; the whole size, and of what.
-    ``held``: share of a stream that L2 holds; the smaller launch is then as much larger that L2 is as it stays, half of it yet to be written back."""
+    ``held``: share of a stream that L2 holds; the smaller launch is then as much larger that L2 is as it stays, half of it yet to be written back.
+    ``resident``: blocks of a wave; a launch that is cut in blocks has LEAST_WAVES of them at least."""
     if timed.depends_on_data and timed.depth is not None:
         step, of, what = timed.depth_step, timed.depth, "elements"
     elif timed.cut_axis is not None:
@@ -257,6 +295,9 @@ def _two_sizes(
     sizes = [step * max(1, round(large * part)) for part in (SMALLER_SIZE, 1)]
     if held:
         sizes = [math.ceil(of * held * part) for part in STREAM_SIZES]
+    if timed.grid_of or what != "elements":
+        wave = -(-of * resident // math.prod(timed.grid))
+        sizes = [max(size, step * -(-waves * wave // step)) for size, waves in zip(sizes, LEAST_WAVES, strict=True)]
     if sizes[1] >= of or sizes[0] == sizes[1]:
         return [], of, what
     if what == "elements":
@@ -312,6 +353,8 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
 
 def _part(grid: tuple[int, ...], blocks: int) -> tuple[int, ...]:
     """A part of a grid of two axes with ``blocks`` blocks or a few fewer, as near a square as the grid allows."""
+    if grid[1] == 1:
+        return min(grid[0], blocks), 1
     wide = min(grid[0], max(1, math.isqrt(blocks)))
     candidates = range(wide, min(grid[0], 2 * wide, blocks) + 1)
     wide = min(candidates, key=lambda wide: (blocks % wide + max(0, blocks // wide - grid[1]) * wide, wide))

@@ -38,7 +38,7 @@ class Source(TypedDict):
 
 
 class SetEntry(TypedDict):
-    """What the manifest says of a set; texts are for the page."""
+    """What the manifest says of a set; texts are for the page. ``power``: "board" where rows are predicted at the clock that the board's power leaves a loop of the launch."""
 
     title: str
     file: str
@@ -56,6 +56,7 @@ class SetEntry(TypedDict):
     one_problem: bool
     source: Source
     clocks: str
+    power: str
     method: str
     cache: str
     compiler: str

@@ -19,6 +19,7 @@ from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
 from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
+from .teaching_families import TEACHING_FAMILIES
 
 
 @dataclass(frozen=True)
@@ -224,4 +225,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     "triton_rows": triton_rows,
     "scaled_products": scaled_products,
     **MEMORY_FAMILIES,
+    **TEACHING_FAMILIES,
 }

@@ -21,7 +21,8 @@ class Timed:
     """``arguments(depth)`` makes the arguments, of a launch that runs ``depth`` of the common dimension or of the elements (None: all of it, ``depth`` of
     this). ``cut_axis``: the axis of the grid along which the blocks are alike, so that a part of them stands for all; None where none is.
     ``grid_of(depth)``: the grid of a launch to that depth; None where it is the whole one's. ``depends_on_data``: whether values decide paths or addresses. ``streams``:
-    whether it goes once over arrays larger than L2, and writes as much as L2 holds."""
+    whether it goes once over arrays larger than L2, and writes as much as L2 holds. ``shared_bytes``: dynamic shared memory of a block. ``product``: whether
+    ``depth`` is what a product sums over."""
 
     kernel: Any
     grid: tuple[int, ...]
@@ -35,6 +36,8 @@ class Timed:
     grid_of: Callable[[int], tuple[int, ...]] | None = None
     depends_on_data: bool = False
     streams: bool = False
+    shared_bytes: int = 0
+    product: bool = False
 
 
 @dataclass(frozen=True)
