@@ -238,7 +238,9 @@ def test_atomics_on_one_word_are_served_one_after_the_other():
     assert answers == pytest.approx([11.0, 11.0])  # a sector's 3 ns, and 2 for each further lane
 
 
-@pytest.mark.parametrize(("sectors", "operations", "want_ns"), [(15, 4, 12.0), (15, 6, 16.0), (3, 2, 6.0), (15, 1, 12.0)])
+@pytest.mark.parametrize(
+    ("sectors", "operations", "want_ns"), [(15, 4, 12.0), (15, 6, 16.0), (3, 2, 6.0), (15, 1, 12.0)]
+)
 def test_an_atomic_unit_takes_a_pass_a_sector_and_one_for_each_lane_that_meets_another_on_a_word(
     sectors, operations, want_ns
 ):
