@@ -123,7 +123,7 @@ INJECTIONS = (
     Injection("crossbar latencies x 1.5", ("L2 latency",), _part("crossbar", request_latency_ns=1.5, response_latency_ns=1.5)),
     Injection("l2.hit_latency_ns x 0.5", ("L2 latency",), _part("l2", hit_latency_ns=0.5)),
     Injection("l2.slice_bytes_per_ns / 2", ("L2 bandwidth",), _part("l2", slice_bytes_per_ns=0.5)),
-    Injection("l2.atomic_interval_ns x 2", ("L2 atomics",), _part("l2", atomic_interval_ns=2)),
+    Injection("atomics x 2", ("L2 atomics",), _part("l2", atomic_interval_ns=2, atomic_sector_ns=2)),
     Injection("dram.peak_bytes_per_ns / 1.5", ("DRAM bandwidth",), _part("dram", peak_bytes_per_ns=1 / 1.5)),
     Injection("dram.efficiency x 0.7", ("DRAM bandwidth",), _part("dram", efficiency=0.7)),
     Injection("dram.peak_bytes_per_ns x 1.5", ("DRAM bandwidth",), _part("dram", peak_bytes_per_ns=1.5)),

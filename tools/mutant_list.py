@@ -117,9 +117,9 @@ CODE = (
     ),
     CodeMutant(
         "atomics: contention is free",
-        "model/l2.py",
-        "turns = max(s.nodes[node, OPERATIONS], popcount(sectors))",
-        "turns = popcount(sectors)",
+        "model/l2_atomics.py",
+        "more = max(0, field(s, node, AMOUNT) - sectors)",
+        "more = 0",
     ),
     CodeMutant(
         "scheduler: the youngest block and of that the oldest warp",

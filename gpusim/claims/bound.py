@@ -75,7 +75,7 @@ def _arithmetic(traces: Sequence[Trace], spec: GpuSpec) -> dict[str, str]:
         "l1.tags": f"{lookups:,} lines looked up / ({spec.l1.tag_banks * spec.sm_count} a cycle at {mhz:,.0f} MHz)",
         "issue": f"{issued:,} warp instructions / ({sub_cores} a cycle at {mhz:,.0f} MHz)",
         "warp": f"the longest warp's own instructions, one behind another, at {mhz:,.0f} MHz",
-        "l2.atomics": f"operations on one word, {spec.l2.atomic_interval_ns:g} ns apart",
+        "l2.atomics": f"operations on one word, {min(spec.l2.atomic_interval_ns, spec.l2.atomic_sector_ns):g} ns apart",
     }
     return found
 

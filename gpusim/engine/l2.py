@@ -73,6 +73,7 @@ class L2Part:
             far_miss=max(0, ticks(spec, chip.far_miss_extra_ns - chip.far_hit_extra_ns)),
             to_dram=dram_request_ticks(spec),
             atomic=ticks(spec, chip.atomic_interval_ns),
+            atomic_sector=ticks(spec, chip.atomic_sector_ns),
             retry=16 * max(1, ticks(spec, chip.tag_interval_ns)),
             page_shift=page_shift(spec.tlb),
             tlb_miss=ticks(spec, spec.tlb.miss_ns),

@@ -22,7 +22,14 @@ from gpusim.gpus.spec import GpuSpec
 
 #: Of ``crossbar`` and ``l2``: times that are so many cycles of the cores' clock, and rates that are so much a cycle.
 _CROSSBAR_TIMES = ("request_latency_ns", "response_latency_ns", "sm_spread_ns", "slice_spread_ns")
-_L2_TIMES = ("hit_latency_ns", "far_hit_extra_ns", "far_miss_extra_ns", "atomic_interval_ns", "tag_interval_ns")
+_L2_TIMES = (
+    "hit_latency_ns",
+    "far_hit_extra_ns",
+    "far_miss_extra_ns",
+    "atomic_interval_ns",
+    "atomic_sector_ns",
+    "tag_interval_ns",
+)
 _L2_RATES = ("slice_bytes_per_ns", "slice_write_bytes_per_ns", "partition_link_bytes_per_ns")
 #: Of the clocks' ratio, for rates: with 0.46 the link carries what DRAM was seen to give; less would be as well borne out.
 RATE_POWER = 0.46

@@ -118,6 +118,7 @@ def _claims(sheet: Datasheet, base: GpuSpec, like: str, memory: str) -> Iterator
             yield ruled(f"launch.{key}", cycles, f"{like}'s time, at this clock")
     for key, interval in (
         ("atomic_interval_ns", base.l2.atomic_interval_ns),
+        ("atomic_sector_ns", base.l2.atomic_sector_ns),
         ("tag_interval_ns", base.l2.tag_interval_ns),
     ):
         yield ruled(f"l2.{key}", round(interval / faster, 3), f"{like}'s, by the ratio of the clocks")

@@ -291,7 +291,8 @@ class L2Spec:
     slice_bytes_per_ns: float  # read bandwidth of one slice
     slice_write_bytes_per_ns: float
     partition_link_bytes_per_ns: float  # between the halves, each way
-    atomic_interval_ns: float  # same-address atomics at a slice
+    atomic_interval_ns: float  # an atomic unit, each further lane on one word
+    atomic_sector_ns: float  # an atomic unit, each sector of a request
     line_bytes: int = 128
     sector_bytes: int = 32
     fetch_bytes: int = 64

@@ -26,6 +26,8 @@ from gpusim.model.whole_division import quotient, remainder
 
 #: Neighbouring lines that have the same home: 1 << CHUNK_SHIFT.
 CHUNK_SHIFT = 1
+#: The bit of a line's number that two lines of one atomic unit differ by (:mod:`gpusim.model.l2_atomics`).
+UNIT_LINES = 4
 
 
 class Layout(NamedTuple):

@@ -22,7 +22,7 @@ LINE_TABLE = Table(__name__, "lines", "a line of an access", "A 128-byte line th
 ADDRESS = LINE_TABLE.column("address", "of the line")
 SECTORS = LINE_TABLE.column("mask", "sectors of it that the access touches")
 LANE_BYTES = LINE_TABLE.column("bytes", "moved, at most 128")
-OPERATIONS = LINE_TABLE.column("count", "lanes on the most contended word: atomics serialise on it")
+OPERATIONS = LINE_TABLE.column("count", "passes of an atomic: of each sector, the lanes on its most contended word")
 
 LINE_BYTES = 128
 SECTOR_SHIFT = 5
@@ -110,19 +110,31 @@ def coalesce_lanes(addresses, mask, width, lines, row, n):
 
 @compiled
 def count_operations(addresses, mask, lines, row, n):
-    """Set OPERATIONS of each line: lanes that hit its most contended 4-byte word."""
+    """Set OPERATIONS of each line: passes in which an atomic does one lane of each word of one 32-byte sector.
+
+    A lane's word is the 4-byte one at its address, however wide it is: vectors of 8 and 16 bytes go at the rate of words (HUT,
+    :mod:`gpusim.model.l2_atomics`).
+    """
+    for i in range(n):
+        lines[row, i, OPERATIONS] = 0  # the count of each sector in a byte of its own, until all are known
     for lane in range(LANES):
         if not (mask >> lane) & 1:
             continue
         word = addresses[lane] >> 2
         same = 0
-        for other in range(LANES):
+        for other in range(lane + 1):
             if (mask >> other) & 1 and addresses[other] >> 2 == word:
                 same += 1
         line = addresses[lane] & ~(LINE_BYTES - 1)
+        shift = (addresses[lane] - line >> SECTOR_SHIFT) << 3
         for i in range(n):
-            if lines[row, i, ADDRESS] == line and lines[row, i, OPERATIONS] < same:
-                lines[row, i, OPERATIONS] = same
+            if lines[row, i, ADDRESS] == line:
+                most = lines[row, i, OPERATIONS] >> shift & 0xFF
+                if most < same:
+                    lines[row, i, OPERATIONS] += (same - most) << shift
+    for i in range(n):
+        packed = lines[row, i, OPERATIONS]
+        lines[row, i, OPERATIONS] = (packed & 0xFF) + (packed >> 8 & 0xFF) + (packed >> 16 & 0xFF) + (packed >> 24)
 
 
 @inner

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.model.compiled import compiled, inlined, inner
+from gpusim.model.l2_atomics import take_turns
 from gpusim.model.l2_hints import AHEAD, hint_events, hint_fill, hint_request, known_widths
 from gpusim.model.l2_merging import answer_read, join_read
 from gpusim.model.l2_state import (
@@ -52,7 +53,6 @@ from gpusim.model.l2_state import (
     SLOT,
     STAGE,
     TRANSLATED,
-    UNIT_FREE,
     USES,
     WRITE_COST,
     WRITE_ROOM,
@@ -249,16 +249,6 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
 
 
 @inner
-def _take_turns(p: L2Rates, s: L2State, time: int, node: int) -> int:
-    """The arithmetic of an atomic at its slice: one word, or one sector, after the other; returns its end."""
-    sectors, here = field(s, node, SECTORS), field(s, node, HOME)
-    turns = max(field(s, node, AMOUNT), popcount(sectors))
-    end = max(time, s.servers[here, UNIT_FREE]) + turns * p.atomic
-    s.servers[here, UNIT_FREE] = end
-    return end
-
-
-@inner
 def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     """An atomic or reduction at its line's home slice: it needs the old data there. A reduction is posted: acknowledged
     when the slice has taken its operations, whether or not the data have come."""
@@ -271,7 +261,7 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
     end = look_up_and_move(p, s, here, time, s.costs[READ_COST, popcount(sectors)]) + p.hit
     invalidate_copies(p, s, here, field(s, node, SET), line_of(s, node), sectors)
     if field(s, node, KIND) == REDUCTION:
-        respond(s, _take_turns(p, s, end, node) + _way_back(p, s, node) + p.response, node)
+        respond(s, take_turns(p, s, end, node) + _way_back(p, s, node) + p.response, node)
     missing = sectors & ~np.int64(s.tags.masks[slot, VALID])
     if missing == 0:
         _operate(p, s, end, node, slot)
@@ -287,7 +277,7 @@ def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     sectors, here = field(s, node, SECTORS), field(s, node, HOME)
     s.tags.masks[slot, DIRTY] = s.tags.masks[slot, DIRTY] | sectors
     if field(s, node, KIND) == ATOMIC:
-        end = _take_turns(p, s, time, node)
+        end = take_turns(p, s, time, node)
         if field(s, node, NEAR) != here:
             end = cross(p, s, field(s, node, NEAR), end, sectors)
         respond(s, end + p.response, node)

@@ -45,7 +45,7 @@ SIGNAL = NODE_TABLE.column("index", "1 + first row of ``tables.signals`` of its 
 LINE = NODE_TABLE.column("packed", "its line, byte address over 128: the lower LINE_BITS bits, and those above", span=2)
 SET = NODE_TABLE.column("index", "of the line")
 HOME = NODE_TABLE.column("index", "slice of the line in its home partition")
-AMOUNT = NODE_TABLE.column("count", "bytes written; of others atomic operations on the most contended word")
+AMOUNT = NODE_TABLE.column("count", "bytes written; of others passes of an atomic, see gpusim.model.coalescer")
 SLOT = NODE_TABLE.column("index", "the near slot that a far read fills")
 MERGED = NODE_TABLE.column("index", "row of ``merged`` in which its line is followed")
 #: Of the lower part of LINE.
@@ -101,7 +101,7 @@ SERVER_TABLE = Table(
 TAG_FREE = SERVER_TABLE.column("tick", "from which it can look up")
 PORT_FREE = SERVER_TABLE.column("tick", "from which data can move to and from its SMs")
 LANE_FREE = SERVER_TABLE.column("tick", "the same from the other partition into this slice")
-UNIT_FREE = SERVER_TABLE.column("tick", "from which it can do atomics")
+UNIT_FREE = SERVER_TABLE.column("tick", "from which its atomic unit is free")
 WRITE_ROOM = SERVER_TABLE.column("count", "dirty lines that may yet be evicted")
 FIRST_BLOCKED = SERVER_TABLE.column("link", "node that has waited longest for write room, or -1")
 LAST_BLOCKED = SERVER_TABLE.column("link", "the one that came last")
@@ -147,7 +147,8 @@ class L2Rates(NamedTuple):
     far: int  # partition to partition, one way
     far_miss: int  # added when the far partition must ask DRAM
     to_dram: int  # slice to channel
-    atomic: int  # one operation on one word
+    atomic: int  # a unit: each lane more on the most contended word of a sector
+    atomic_sector: int  # a unit: each sector
     retry: int  # a set whose every way waits is tried again after
     page_shift: int  # log2 of a page's bytes
     tlb_miss: int  # added to a request whose page the SM does not remember; 0 = no TLB

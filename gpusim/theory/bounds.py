@@ -103,8 +103,9 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
     l2_rate = gpu.l2.slices * max(gpu.l2.slice_bytes_per_ns, gpu.l2.slice_write_bytes_per_ns)
     cycles["l2"] = gpu.cycles(touched.sectors * touched.sector_bytes / l2_rate)
     if operations := most_operations_on_a_word(trace):
-        # The engine's clock of ticks may round the interval down.
-        ticks = math.floor(gpu.cycles(gpu.l2.atomic_interval_ns) * TICKS_PER_CYCLE)
+        # Lanes of one request are an interval apart, requests a sector; the engine's clock of ticks may round either down.
+        apart_ns = min(gpu.l2.atomic_interval_ns, gpu.l2.atomic_sector_ns)
+        ticks = math.floor(gpu.cycles(apart_ns) * TICKS_PER_CYCLE)
         cycles["l2.atomics"] = operations * ticks / TICKS_PER_CYCLE
     if cold:
         read_bytes = touched.sectors_read_only * touched.sector_bytes

@@ -35,9 +35,9 @@ def bank_passes(addresses: list[int | None], width: int, merges: bool = False, b
     return total
 
 
-def most_lanes_on_a_word(addresses: list[int]) -> int:
-    """How many lanes an atomic serialises on the most contended word."""
-    return max(addresses.count(address) for address in set(addresses))
+def atomic_passes(addresses: list[int]) -> int:
+    """Passes of an atomic of 4-byte words on one line: of each sector, the lanes on its most contended word."""
+    return sum(max(addresses.count(a) for a in addresses if a >> 5 == sector) for sector in {a >> 5 for a in addresses})
 
 
 class LruSets:

@@ -32,6 +32,7 @@ def small_gpu(**changes) -> GpuSpec:
             "slice_write_bytes_per_ns": 16.0,
             "partition_link_bytes_per_ns": 64.0,  # two slices' lanes each way: 32 B/ns a lane
             "atomic_interval_ns": 2.0,
+            "atomic_sector_ns": 3.0,
             "tag_interval_ns": 1.0,
             "fetch_bytes": 64,
         },

@@ -75,7 +75,8 @@ def test_additions_to_one_word_last_as_long_as_its_slice_needs(form):
     (launch,) = capture_case(make_case("atomic_contention", shape, gpu), gpu)
     bounds = lower_bounds(launch.trace, gpu)
     assert bounds.limiter == "l2.atomics"
-    assert bounds.cycles["l2.atomics"] >= 4 * 256 * 8 * gpu.cycles(gpu.l2.atomic_interval_ns) * 0.98
+    apart_ns = min(gpu.l2.atomic_interval_ns, gpu.l2.atomic_sector_ns)
+    assert bounds.cycles["l2.atomics"] >= 4 * 256 * 8 * gpu.cycles(apart_ns) * 0.98
     cycles = simulate(launch.trace, gpu).cycles
     assert bounds.least_cycles <= cycles <= bounds.least_cycles + 12_000
 

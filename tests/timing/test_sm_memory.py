@@ -7,7 +7,7 @@ import pytest
 from hand_traces import FULL, Asm, build, run_cycles, small_gpu
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles_sm import LruSets, bank_passes, lines_and_sectors, most_lanes_on_a_word
+from oracles_sm import LruSets, atomic_passes, bank_passes, lines_and_sectors
 
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
@@ -62,7 +62,8 @@ def test_coalescer_finds_the_lines_and_sectors_that_brute_force_finds(case, mask
     assert all(lines[0, i, LANE_BYTES] <= 128 for i in range(n))
     count_operations(np.array(lanes, np.int64), mask, lines, 0, n)
     if width == 4:
-        assert max(lines[0, :n, OPERATIONS]) == most_lanes_on_a_word(on)
+        passes = {line: atomic_passes([a for a in on if a // 128 == line // 128]) for line in got}
+        assert {int(lines[0, i, ADDRESS]): int(lines[0, i, OPERATIONS]) for i in range(n)} == passes
 
 
 @given(widths, st.integers(0, 1 << 20))

@@ -112,6 +112,15 @@ def memory_ladders(row: Row, checkout: Path | None = None) -> Timed:
 _BYTE_BLOCKS, _BYTE_THREADS, _BINS, _H100_SMS = 32, 512, 256, 132
 
 
+#: What CUDA takes at a time for small allocations: a program's first one begins it. Which bins share an atomic unit depends on that.
+_SLAB_BYTES = 2 << 20
+
+
+def _bins() -> np.ndarray:
+    """Counters at the beginning of a slab, as of a program that allocates nothing else that is small; kernels know how many they use."""
+    return np.zeros(_SLAB_BYTES // 4, np.uint32)
+
+
 def _byte_histogram(kernel: str, size: int) -> Timed:
     entry = {
         "histogram_global": "in_global<unsigned char, false>",
@@ -123,7 +132,7 @@ def _byte_histogram(kernel: str, size: int) -> Timed:
     def arguments(depth: int | None) -> tuple:
         count = size if depth is None else depth
         values = np.random.default_rng(0).integers(0, _BINS, count, dtype=np.uint8)
-        return values, np.int32(count), np.zeros(_BINS, np.uint32), np.int32(_BINS)
+        return values, np.int32(count), _bins(), np.int32(_BINS)
 
     made = CudaKernel(HERE / "histograms.cu", entry)
     step = blocks * _BYTE_THREADS * (_PACK_BYTES if kernel == "histogram_packed" else 1)
@@ -165,7 +174,7 @@ def _zero_histogram(kernel: str, size: int, threads: int) -> Timed:
 
     def arguments(depth: int | None) -> tuple:
         count = size if depth is None else depth
-        return np.zeros(count, np.uint32), np.int32(count), np.zeros(_ZERO_BINS, np.uint32), np.int32(_ZERO_BINS)
+        return np.zeros(count, np.uint32), np.int32(count), _bins(), np.int32(_ZERO_BINS)
 
     def grid_of(depth: int) -> tuple[int, ...]:
         return (-(-depth // threads),)
