@@ -226,6 +226,21 @@ QUESTIONS = (
             for rounds in (16, 64)
         ),
     ),
+    Question(
+        "atomics that meet",
+        "How long does an atomic unit of L2 keep lanes that add to one word, by what they add, and the sectors of a request; how many units do the lines of 1 KiB "
+        "have? Set from an H100, a B300 and a GB202 (gpusim/model/l2_atomics.py); of an A100 both are guesses, as is that floats take on one word what integers do.",
+        "Time a lane, by the difference of the updates. One word: the interval. 2 and 8 words of a sector: a half and an eighth of it, so a pass does all words of a "
+        "sector; 32: four sectors' time a warp. 256 words: half of that a warp if eight lines have two units, an eighth if each has its own. 4,096 words: as many "
+        "units as there are KiB, twice. Floats or doubles that take longer than integers on one word, not on 65,536: their additions wait for one another.",
+        ("l2.atomic_interval_ns", "l2.atomic_sector_ns"),
+        tuple(
+            ("atomic_contention", {"form": form, "addresses": addresses, "updates": updates})
+            for form in ("int32_add", "float32_add", "float64_add")
+            for addresses in (1, 2, 8, 32, 256, 4096, 65536)
+            for updates in (4, 16)
+        ),
+    ),
 )
 
 #: Every launch of every question, for tools/record_silicon.py --suite questions.

@@ -108,8 +108,8 @@ def memory_ladders(row: Row, checkout: Path | None = None) -> Timed:
     )
 
 
-#: Blocks an SM of the byte histograms, their threads and bins; SMs of the GPU that they were measured on (H100).
-_BYTE_BLOCKS, _BYTE_THREADS, _BINS, _H100_SMS = 32, 512, 256, 132
+#: Blocks an SM of the byte histograms, and how many it holds, their threads and bins; SMs of the GPU that they were measured on (H100).
+_BYTE_BLOCKS, _RESIDENT_BLOCKS, _BYTE_THREADS, _BINS, _H100_SMS = 32, 4, 512, 256, 132
 
 
 #: What CUDA takes at a time for small allocations: a program's first one begins it. Which bins share an atomic unit depends on that.
@@ -122,12 +122,14 @@ def _bins() -> np.ndarray:
 
 
 def _byte_histogram(kernel: str, size: int) -> Timed:
+    """Bins in shared memory are added to the global ones at a block's end, which of many blocks with few values takes longer than to count
+    them: the blocks that are resident at once count all."""
     entry = {
         "histogram_global": "in_global<unsigned char, false>",
         "histogram_shared": f"in_shared<unsigned char, {_BINS}, true>",
         "histogram_packed": f"in_shared_packed<{_BINS}>",
     }[kernel]
-    blocks = _H100_SMS * _BYTE_BLOCKS
+    blocks = _H100_SMS * (_BYTE_BLOCKS if kernel == "histogram_global" else _RESIDENT_BLOCKS)
 
     def arguments(depth: int | None) -> tuple:
         count = size if depth is None else depth
