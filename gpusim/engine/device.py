@@ -62,10 +62,10 @@ class Device:
     def overwrite_data(self, traces: list[Trace], overwritten_bytes: int) -> None:
         """Leave the L2 as a repeat of ``traces`` finds it behind a write of ``overwritten_bytes``, after which the GPU was idle for a while.
 
-        A line of what the launches touched stays with probability exp(-overwritten / L2's bytes), as in a cache that gives up lines at random; the
-        others have been replaced by lines that are yet to be written back. Which line stays follows from its number, so the state is the same each time.
-        That silicon's L2 gives up the least recently used alone cannot be: NVBench overwrites as many bytes as L2 holds, which would then leave nothing, and
-        times fit a quarter to a half of the lines left (docs/validation/external.md).
+        A line of what the launches touched stays with probability exp(-overwritten / L2's bytes), the others have been replaced by lines that are yet to be
+        written back. Which line stays follows from its number, so the state is the same each time. The share is a guess as to its cause: it is what victims drawn
+        at random would leave, where chases show the least recently used to go; but NVBench overwrites as many bytes as L2 holds, and its times fit a quarter to a half of the
+        lines left, on RTX 3080 and RTX 5090 (docs/validation/external.md).
         """
         self.sweep_data()
         self.warm(traces, traces[0])
