@@ -127,7 +127,10 @@ def of_set(
     ]
     found = {row.identity: row for row in chosen}
     todo = [
-        Job(name, entry["family"], row.identity, row.values, entry["gpu"], tuple(entry["settings"]), entry["reduce"], budget, "", entry["cache"], entry["nvrtc"], entry["power"])
+        Job(
+            name, entry["family"], row.identity, row.values, entry["gpu"], tuple(entry["settings"]), entry["reduce"], budget, "", entry["cache"], entry["nvrtc"],
+            entry["power"], entry.get("measured_by", ""),
+        )
         for row in chosen
     ]  # fmt: skip
     kind = FITTED if entry["gpu"] in fitted_gpus() else DATASHEET

@@ -44,6 +44,7 @@ from gpusim.errors import GpusimError, UsageError
 from gpusim.io.progress import say, shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
+from gpusim.silicon.methods import method_named
 from gpusim.workers import worker_pool
 from workloads.external.families import FAMILIES
 
@@ -68,6 +69,7 @@ class Job:
     cache: str
     nvrtc: str = ""
     power: str = ""
+    method: str = ""
 
     def key(self) -> str:
         """Of what is kept of it."""
@@ -85,6 +87,7 @@ class Job:
                 self.cache,
                 self.nvrtc,
                 self.power,
+                *([method_named(self.method)] if self.method else []),
             ),
             timed.sources,
         )
@@ -106,7 +109,9 @@ def work(job: Job) -> Done:
     try:
         spec = machine_of(job.gpu, list(job.settings))
         checkout = Path(job.checkout) if job.checkout else None
-        made = predict(job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache, job.nvrtc, job.power)
+        made = predict(
+            job.family, job.values, spec, job.reduce, job.budget, checkout, job.cache, job.nvrtc, job.power, job.method
+        )
         took = round(time.process_time() - begun, 2)
         kept.write(job.key(), made, took)
         return Done(job, made, "", took)
@@ -283,7 +288,7 @@ def main(
                             one.name, one.entry["family"], row.identity, row.values, gpu or one.entry["gpu"],
                             (*(() if gpu else one.entry["settings"]), *settings), one.entry["reduce"], budget,
                             folders.get(one.name, ""), one.entry["cache"], one.entry["nvrtc"] if compiler == "own" else "",
-                            one.entry["power"],
+                            one.entry["power"], one.entry.get("measured_by", ""),
                         )
                     )  # fmt: skip
         with shown():

@@ -17,6 +17,7 @@ from gpusim.commands.sweep_options import PlotFile, gpus_option
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
+from gpusim.silicon.methods import METHODS
 from gpusim.store.run_names import checked_name
 
 
@@ -50,6 +51,12 @@ BY = ("instruction", "line")
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Trace file whose effect on the caches precedes the simulation; may be repeated.",
+)
+@click.option(
+    "--measured-by",
+    type=click.Choice(tuple(METHODS)),
+    help="Also say what a measuring method would report: the launches in the state in which it finds caches and L2, repeated, and what its clock"
+    " reads besides them (two CUDA events: about 2 us).",
 )
 @click.option("--small", is_flag=True, help="Start from a kernel's small shape instead of its default.")
 @click.option("--bounds", is_flag=True, help="Also print the least cycles that each unit needs (the speed of light).")
@@ -123,6 +130,7 @@ def simulate(
     gpus: tuple[str, ...],
     settings: tuple[str, ...],
     warm: tuple[Path, ...],
+    measured_by: str | None,
     small: bool,
     bounds: bool,
     by: str | None,
@@ -165,6 +173,7 @@ def simulate(
       gpusim simulate my.py:saxpy_case:n=4096 --gpu h200 --by line
       gpusim simulate my.cu:saxpy --grid 4 --block 256 --arg int:1024 --arg float:2 --arg 'float[1024]=1' --arg 'float[1024]'
       gpusim simulate saxpy:n=16777216 --sample
+      gpusim simulate saxpy --gpu rtx3090 --measured-by nvbench-cold
       gpusim simulate matmul_tiled --why --save result.json --timeline timeline.json.gz
       gpusim simulate softmax gelu --save-run before && gpusim regress before now
     """
@@ -179,9 +188,18 @@ def simulate(
         "--timeline": timeline, "--save": save, "--save-run": save_run, "--by": by, "--why": why, "--bounds": bounds,
         "--details": details,
     }  # fmt: skip
-    if sweep and any(asked.values()):
+    if sweep and any({**asked, "--measured-by": measured_by}.values()):
+        asked["--measured-by"] = measured_by
         option = next(name for name, given in asked.items() if given)
         raise UsageError(f"{option} is for one run: give one value an axis and one --gpu")
+    elsewhere = {
+        "--warm": warm, "--why": why, "--timeline": timeline, "--save": save, "--save-run": save_run, "--bounds": bounds,
+        "--power-limit-watts": power_limit_watts,
+    }  # fmt: skip
+    if measured_by is not None and (
+        option := next((name for name, given in elsewhere.items() if given not in (None, False, ())), "")
+    ):
+        raise UsageError(f"--measured-by brings the caches into the method's state: {option} goes without it")
     refuse_no_place(timeline, save)
     if save_run is not None:
         checked_name(save_run)

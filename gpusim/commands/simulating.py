@@ -15,6 +15,7 @@ from gpusim.commands.cold_start import start_compiling_engine
 from gpusim.commands.output_file import form_of, open_output
 from gpusim.commands.simulate_sweep import run_sweep
 from gpusim.commands.unchecked import tell_unchecked, tell_whole
+from gpusim.compare.as_measured import simulate_as
 from gpusim.engine.gpu import simulate as simulate_traces
 from gpusim.engine.result import Result
 from gpusim.errors import UsageError
@@ -27,6 +28,7 @@ from gpusim.report.power import each_within_power, over_the_boards_limit, within
 from gpusim.report.saved import result_document, save_result
 from gpusim.report.simulation import simulation_text
 from gpusim.report.timeline import write_timeline
+from gpusim.silicon.methods import METHODS
 from gpusim.trace.record import Trace
 from gpusim.why.advice import quick_advice
 from gpusim.why.explain import explain, least_cycles
@@ -39,6 +41,7 @@ def simulate(
     gpus: tuple[str, ...],
     settings: tuple[str, ...],
     warm: tuple[Path, ...],
+    measured_by: str | None,
     small: bool,
     bounds: bool,
     by: str | None,
@@ -113,7 +116,13 @@ def simulate(
         tell_unchecked(unchecked)
         tell_whole(timed)
         return 0
-    if power_limit_watts is None:
+    reported = None
+    if measured_by is not None:
+        as_measured = simulate_as(
+            METHODS[measured_by], timed, spec, before=before, sample=sample, say=lambda line: click.echo(f"gpusim: {line}", err=True)
+        )  # fmt: skip
+        result, reported = as_measured.result, (as_measured.text, as_measured.document)
+    elif power_limit_watts is None:
         result = simulated(spec)
     else:
         held = within_power(simulated, spec, power_limit_watts or None, 1e-6 * power_gap_us)
@@ -131,7 +140,7 @@ def simulate(
     if save is not None:
         save_result(result_document(result, least, explanation), save)
     read = form not in ("json", "csv")
-    advice = quick_advice(timed, result, warm=before) if read and not why and not sample else None
+    advice = quick_advice(timed, result, warm=before) if read and not why and not sample and not measured_by else None
     text = simulation_text(
         result,
         form,
@@ -141,6 +150,7 @@ def simulate(
         advice=advice,
         details=details,
         power=over_the_boards_limit(result) if read and power_limit_watts is None else "",
+        reported=reported,
     )
     with open_output(output) as write:
         write(text)

@@ -7,7 +7,10 @@ much. Equal questions are simulated once.
 States, as measurements leave them: ``alone``: empty caches before this very launch (a profiler that flushes before each
 kernel). ``cold``: the case's preparation, then its timed launches in order, once; their code is in the instruction caches, as a
 repeat finds it. ``warm``: the timed launches run
-twice, and the second time counts, so that L2 holds what the case leaves in it.
+twice, and the second time counts, so that L2 holds what the case leaves in it. ``overwritten``: repeats of the timed launches alone, with as many bytes as L2
+holds written before each (NVBench's cold measurement).
+
+What a method reports besides the launch (:mod:`gpusim.silicon.methods`) is added to the cycles of a row that it measured.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.result import LaunchResult
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
+from gpusim.silicon.methods import OVERWRITTEN, method_of
 from gpusim.silicon.row import SiliconRow
 from gpusim.trace.record import Program, Trace
 
@@ -39,6 +43,9 @@ def cache_state(row: SiliconRow) -> tuple[str, str]:
     """(state to simulate, note on what was assumed) of a row."""
     if row.method == "ncu" and row.cache in ("cold", ""):
         return "alone", "" if row.cache else "no cache state was recorded: Nsight Compute flushes before each kernel"
+    method = method_of(row)
+    if method is not None and method.state == OVERWRITTEN:
+        return method.state, ""
     if row.cache:
         return row.cache, ""
     return "warm", "no cache state was recorded: warm taken, as repeats leave it"
@@ -139,16 +146,20 @@ class CaseSimulator:
         case = self._cases[launch.kernel, launch.shape]
         timed = [case.timed[launch.index]] if state == "alone" else case.timed
         changed = [replace(trace, program=program_with_costs(trace.program, costs)) for trace in timed]
-        before = case.preparation if state != "alone" else []
+        before = case.preparation if state not in ("alone", OVERWRITTEN) else []
         runs = 2 * changed if state == "warm" else changed
         # A repeat finds its code in the SMs, though its data were swept out of L2.
-        code = changed if state == "cold" else ()
-        return list(simulate(runs, self.machine(clock_hz, costs), warm=before, code=code).launches[-len(timed) :])
+        code = changed if state in ("cold", OVERWRITTEN) else ()
+        machine = self.machine(clock_hz, costs)
+        overwritten = machine.l2.total_bytes if state == OVERWRITTEN else None
+        result = simulate(runs, machine, warm=before, code=code, overwritten_bytes=overwritten)
+        return list(result.launches[-len(timed) :])
 
     def cycles(self, row: SiliconRow, launch: LaunchFacts, clock_hz: float, costs: Costs = ()) -> float:
-        """Simulated cycles as ``row`` counts them: without the launch overhead where an empty launch was taken off."""
+        """Simulated cycles as ``row`` counts them: without the launch overhead where an empty launch was taken off, with what the method reports besides."""
         cycles = self._simulated_cycles(launch, cache_state(row)[0], clock_hz, costs)
         if EMPTY_LAUNCH not in row.counters:
-            return float(cycles)
+            method = method_of(row)
+            return float(cycles) + (1e-6 * method.added_us * clock_hz if method else 0.0)
         overhead = self.machine(clock_hz, costs).launch
         return max(1.0, float(cycles - overhead.start_cycles - overhead.end_cycles))

@@ -32,6 +32,7 @@ from gpusim.errors import GpusimError, NoDataError, ToolchainError, UnsupportedO
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
 from gpusim.io.progress import task
+from gpusim.silicon.methods import method_of
 from gpusim.silicon.row import Estimate, SiliconRow
 
 _LIST = "`gpusim kernels list` names the kernels"
@@ -334,6 +335,8 @@ def _entry(
     split = stall_split(cycles, result.stalls, measured.median, row.counters) if measured else {}
     finding = wrong_reason(list(differences)) if judgement.verdict == Verdict.SAME else ""
     unnamed = "" if row.gpu else "the row names no GPU"
+    method = method_of(row)
+    added = f"{method.name}: {method.added_us} us added for {method.added}" if method and method.added_us else ""
     return Entry(
         simulator.spec.name,
         launch.name,
@@ -350,7 +353,7 @@ def _entry(
         differences,
         result,
         finding,
-        "; ".join(filter(None, (pair.note, state_note, time_note if measured else "", unnamed, *row.flags))),
+        "; ".join(filter(None, (pair.note, state_note, time_note if measured else "", added, unnamed, *row.flags))),
         launch.cubin_hash,
         stall_gap=split,
     )

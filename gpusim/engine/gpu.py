@@ -46,6 +46,7 @@ def simulate(
     sample: bool = False,
     sample_instructions: int = SAMPLE_INSTRUCTIONS,
     flush: bool = False,
+    overwritten_bytes: int | None = None,
     progress: Progress | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Result:
@@ -54,7 +55,8 @@ def simulate(
     ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time. ``code``: launches that ran
     before, of which only their machine code is left, in the instruction caches: all data have been swept out since.
     ``flush``: by the writes of a buffer larger than the L2, whose last lines are yet to be written back, as Triton's
-    do_bench sweeps it.
+    do_bench sweeps it. ``overwritten_bytes``: by a write of so many bytes before each repeat of the launches, which in the L2 of so many
+    bytes leaves a share of their lines (:meth:`gpusim.engine.device.Device.overwrite_data`), as NVBench's cold measurement does.
     ``window_cycles``: length of the engine's windows, at most :func:`window_limit_cycles`; ``threads``:
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
@@ -70,6 +72,8 @@ def simulate(
     if not launches:
         raise UsageError("simulate() needs at least one trace")
     before = [warm] if isinstance(warm, Trace) else list(warm)
+    if overwritten_bytes is not None and (flush or overwritten_bytes < 0):
+        raise UsageError(f"overwritten_bytes = {overwritten_bytes}: give 0 or more, and flush=True or this, not both")
     ran = [code] if isinstance(code, Trace) else list(code)
     spec = load_gpu(gpu) if isinstance(gpu, str) else gpu
     for trace in (*before, *ran, *launches):
@@ -93,6 +97,8 @@ def simulate(
                 shown.to(done)
             if flush:
                 device.flush_data()
+            elif overwritten_bytes is not None:
+                device.overwrite_data(launches, overwritten_bytes)
             elif ran:
                 device.sweep_data()
             if before:
@@ -127,7 +133,7 @@ def simulate(
                 if left_out(result.sampling) and i + 1 < len(launches):
                     # As the blocks left out would have left the L2; of a launch without all iterations as the simulated part did.
                     device.warm([plan.part() if plan else trace], launches[i + 1])
-    return _summary(spec, results, machine.windows)
+    return summed(spec, results, machine.windows)
 
 
 def check_architecture(trace: Trace, spec: GpuSpec) -> None:
@@ -170,7 +176,8 @@ def _thread_count(threads: int | None, launches: list[Trace], spec: GpuSpec) -> 
 _NOT_SUMMED = ("pct", "launch__occupancy_limit", ".max")
 
 
-def _summary(spec: GpuSpec, launches: list[LaunchResult], windows: int) -> Result:
+def summed(spec: GpuSpec, launches: list[LaunchResult], windows: int) -> Result:
+    """Launches on one machine as one run; ``windows`` of the engine that it took."""
     counters: dict[str, float] = {}
     for launch in launches:
         for name, value in launch.counters.items():

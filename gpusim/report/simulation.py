@@ -33,13 +33,16 @@ def simulation_text(
     advice: Advice | None = None,
     details: bool = False,
     power: str = "",
+    reported: tuple[str, dict[str, Any]] | None = None,
 ) -> str:
     """A run in one of the formats, without a newline at the end. ``least``: lower bounds, ``shares``: its attribution,
     ``explanation`` and ``advice`` where they were asked for; ``details``: all tables (text only);
-    ``power``: what is to be said of the board's limit (text only)."""
+    ``power``: what is to be said of the board's limit (text only); ``reported``: what a measuring method would report, as a line and as a record."""
     least = least or {}
     if form in ("json", "csv"):
         document = summary.summary_document(result, least=least, shares=shares, explanation=explanation)
+        if reported is not None:
+            document["measured_by"] = reported[1]
         if form == "json":
             return json.dumps(document, indent=2)
         # One table: the attribution if it was asked for, else every value by its name.
@@ -47,6 +50,8 @@ def simulation_text(
     if explanation is not None:
         advice = Advice(explanation.remedies, explanation.remedies_tried, ())
     parts = [answer_text(answer(result), advice, form, power)]
+    if reported is not None:
+        parts.append(reported[0])
     if len(result.launches) > 1:
         parts.append(format_records(summary.launch_records(result), form))
     if explanation is not None:

@@ -13,7 +13,8 @@ Mental model: five ways, of which the manifest says one for each set.
 - ``kind``: a product by ``depth``, any other launch by ``blocks``.
 
 All begin with the launch's machine code in the instruction caches and no data of theirs in any cache; where the set's cache state is ``flushed``,
-L2 is full of another buffer's lines that are yet to be written back. ``budget`` bounds the warp instructions.
+L2 is full of another buffer's lines that are yet to be written back; where it is ``overwritten``, a share of the launch's own are left (as many bytes as L2
+holds were written). Where the set's method of measuring is named (:mod:`gpusim.silicon.methods`), the time is what that reports. ``budget`` bounds the warp instructions.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.launch.memory import DeviceMemory
 from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.report.answer import answer
+from gpusim.silicon.methods import OVERWRITTEN, method_named
 from gpusim.trace.record import Trace
 from workloads.external.families import FAMILIES, FLUSH, SuiteLaunch, Timed
 
@@ -92,10 +94,17 @@ def machine_of(gpu: str, settings: list[str]) -> GpuSpec:
 
 def predict(
     family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str,
-    nvrtc: str = "", power: str = "",
+    nvrtc: str = "", power: str = "", method: str = "",
 ) -> Prediction:  # fmt: skip
     """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, "" the installed one; ``power``: "board" for the clock
-    that the board's limit leaves a loop of the launch, "" for the described one."""
+    that the board's limit leaves a loop of the launch, "" for the described one; ``method``: what measured it, "" where the launch itself is meant."""
+    made = _of_the_launch(family, values, spec, reduce, budget, checkout, cache, nvrtc, power)
+    return replace(made, time_us=made.time_us + method_named(method).added_us) if method else made
+
+
+def _of_the_launch(
+    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str, nvrtc: str, power: str
+) -> Prediction:  # fmt: skip
     launch = FAMILIES[family](values, checkout)
     if isinstance(launch, SuiteLaunch):
         return _of_the_suite(launch, spec)
@@ -119,8 +128,8 @@ def _made_smaller(runner: _Runner, reduce: str, budget: float, cache: str) -> Pr
     if reduce == "depth" or (reduce == "kind" and timed.product):
         return _by_depth(runner, budget)
     if reduce in ("blocks", "kind"):
-        return _by_blocks(runner, budget, cache == FLUSHED, reduce == "kind" and cache == WARM)
-    result, last = runner.run_whole(cache == FLUSHED)
+        return _by_blocks(runner, budget, cache, reduce == "kind" and cache == WARM)
+    result, last = runner.run_whole(cache)
     return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
 
 
@@ -165,16 +174,20 @@ class _Runner:
             return _last_alone(gpusim.simulate([trace, trace], gpu=spec or self.spec, code=[self.first], sample=sample))
         return gpusim.simulate(trace, gpu=spec or self.spec, code=self.first, sample=sample)
 
-    def run_whole(self, flushed: bool) -> tuple[Result, LaunchResult]:
+    def run_whole(self, cache: str) -> tuple[Result, LaunchResult]:
         """The whole launch, sampled, and what it took behind a flush or without; the result holds the launch alone."""
-        return self.run_behind(self.capture(self.timed.grid), flushed)
+        return self.run_behind(self.capture(self.timed.grid), cache)
 
-    def run_behind(self, trace: Trace, flushed: bool) -> tuple[Result, LaunchResult]:
-        """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, or by itself."""
+    def run_behind(self, trace: Trace, cache: str) -> tuple[Result, LaunchResult]:
+        """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, with L2 overwritten, or by itself."""
         if self.warm:
             both = gpusim.simulate([trace, trace], gpu=self.spec, code=[self.first], sample=True)
             return _last_alone(both), both.launches[-1]
-        if not flushed:
+        if cache == OVERWRITTEN:
+            l2_bytes = self.spec.l2.total_bytes
+            result = gpusim.simulate(trace, gpu=self.spec, code=self.first, sample=True, overwritten_bytes=l2_bytes)
+            return result, result.launches[-1]
+        if cache != FLUSHED:
             result = gpusim.simulate(trace, gpu=self.spec, code=self.first, sample=True)
             return result, result.launches[-1]
         buffer = np.zeros((int(FLUSH_SHARE * self.spec.l2.total_bytes) // 16, 4), np.float32)
@@ -257,7 +270,7 @@ def _cut(size: int, sm_count: int, share: float) -> tuple[int, int]:
     return sms, max(1, round(size * sms / sm_count))
 
 
-def _by_blocks(runner: _Runner, budget: float, flushed: bool, follows: bool = False) -> Prediction:
+def _by_blocks(runner: _Runner, budget: float, cache: str, follows: bool = False) -> Prediction:
     """Whole where that costs no more than some budgets, behind itself if it ``follows`` itself; else a line through two sizes, with the end that each has taken off by their
     difference."""
     timed = runner.timed
@@ -269,10 +282,10 @@ def _by_blocks(runner: _Runner, budget: float, flushed: bool, follows: bool = Fa
     parts, of, what = _two_sizes(timed, SIZE_BUDGETS * budget / whole, held, resident)
     if not parts or (not timed.depends_on_data and whole <= WHOLE_BUDGETS * budget):
         runner.warm = runner.warm or follows
-        result, last = runner.run_behind(runner.capture(timed.grid, sample=not timed.depends_on_data), flushed)
+        result, last = runner.run_behind(runner.capture(timed.grid, sample=not timed.depends_on_data), cache)
         return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
     (small, _, at_small), (large, result, at_large) = (
-        (size, *runner.run_behind(runner.capture(grid, depth, not timed.depends_on_data), flushed))
+        (size, *runner.run_behind(runner.capture(grid, depth, not timed.depends_on_data), cache))
         for size, grid, depth in parts
     )
     rate = (at_large.time_us - at_small.time_us) / (large - small)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from gpusim.errors import UsageError
 from gpusim.io.nearest import hint
@@ -38,7 +38,8 @@ class Source(TypedDict):
 
 
 class SetEntry(TypedDict):
-    """What the manifest says of a set; texts are for the page. ``power``: "board" where rows are predicted at the clock that the board's power leaves a loop of the launch."""
+    """What the manifest says of a set; texts are for the page. ``power``: "board" where rows are predicted at the clock that the board's power leaves a loop of the launch;
+    ``measured_by``: a name of :mod:`gpusim.silicon.methods` where what that reports is predicted."""
 
     title: str
     file: str
@@ -59,6 +60,7 @@ class SetEntry(TypedDict):
     power: str
     method: str
     cache: str
+    measured_by: NotRequired[str]
     compiler: str
     nvrtc: str
     noise: str

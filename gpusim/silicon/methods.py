@@ -1,0 +1,84 @@
+"""What measuring methods report of a launch: the state of L2 in which they find it, and what their clock reads besides the launch.
+
+Mental model: gpusim predicts the launch, from its start by the front end to its end. A method brings L2 into a state first, and reads a
+clock that stands around the launch, so that what it reports is the launch in that state and a constant, which matters below some ten
+microseconds. Methods are named as the tools name themselves.
+
+The constants are none of NVIDIA's: no document says what two events add. ``tools/cold_launches.py`` prints what they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.errors import UsageError
+from gpusim.io.nearest import hint
+from gpusim.silicon.row import SiliconRow
+
+#: Two CUDA events with one launch between them report so much more than the launch takes: the first event's time is taken before the front end
+#: begins to prepare the launch, the second's when the launch's writes are visible. Five rows of 3.5 to 4 us of `textbook_rtx3080` (learning half, NVBench): 2.0 to 2.2
+#: us; a fill of 64 KiB on an RTX 5090 2.0 (NVIDIA/nvbench issue 270); on that GPU events count whole microseconds.
+EVENTS_US = 2.1
+#: A launch right behind another in a stream takes so much longer than in a CUDA graph, to which ``launch.start_cycles`` is fitted. NVBench's batches of fills of 64 KiB, 1 and
+#: 16 MiB on an RTX 5090 (the same issue): 2.17, 2.12 and 4.96 us, 1.36, 1.17 and 1.78 more than a chain of them is predicted at.
+STREAM_GAP_US = 1.3
+
+#: States of L2 before the launch: what the launches before left; nothing of anybody (and no code in any cache); overwritten as the method says.
+WARM, ALONE, OVERWRITTEN, FLUSHED = "warm", "alone", "overwritten", "flushed"
+
+
+@dataclass(frozen=True)
+class MeasuringMethod:
+    """``reports`` says in words what is timed, ``state`` in which state L2 is; ``added_us``: what is reported besides the launch, microseconds,
+    ``added`` says of what; ``between_us``: what lies between two launches of one repeat, where there are several."""
+
+    name: str
+    reports: str
+    state: str
+    added_us: float = 0.0
+    added: str = ""
+    between_us: float = 0.0
+
+    def besides_us(self, launches: int = 1) -> float:
+        """What is reported besides so many launches that are timed together."""
+        return self.added_us + (launches - 1) * self.between_us
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        MeasuringMethod(
+            "nvbench-cold",
+            "NVBench's cold measurement: as many bytes as L2 holds are set to zero before each launch, two CUDA events behind a kernel that holds the stream",
+            OVERWRITTEN, EVENTS_US, "the two events", STREAM_GAP_US,
+        ),
+        MeasuringMethod(
+            "nvbench-batch", "NVBench's batch: launches one behind another in a stream, between two CUDA events", WARM, STREAM_GAP_US, "a launch in a stream", STREAM_GAP_US,
+        ),
+        MeasuringMethod(
+            "do_bench", "Triton's do_bench: a buffer of 256 MB is zeroed right before each launch, two CUDA events", FLUSHED, EVENTS_US, "the two events", STREAM_GAP_US,
+        ),
+        MeasuringMethod("do_bench_cudagraph", "Triton's do_bench_cudagraph: a CUDA graph of launches one behind another", WARM),
+        MeasuringMethod("events", "two CUDA events around each of several launches, which are enqueued in time", WARM, EVENTS_US, "the two events", STREAM_GAP_US),
+        MeasuringMethod("events-loop", "launches one behind another in a stream, between two CUDA events", WARM, STREAM_GAP_US, "a launch in a stream", STREAM_GAP_US),
+        MeasuringMethod(
+            "ncu", "Nsight Compute's gpu__time_duration: caches are emptied before each launch; by its default the SMs run at their base clock", ALONE,
+        ),
+    )
+}  # fmt: skip
+
+
+def method_named(name: str) -> MeasuringMethod:
+    """The method of that name. Raises UsageError."""
+    if name not in METHODS:
+        raise UsageError(f"there is no measuring method {name!r}; {hint(name, METHODS)}")
+    return METHODS[name]
+
+
+def method_of(row: SiliconRow) -> MeasuringMethod | None:
+    """The method by which a row of another tool's report was measured, None where that is not known."""
+    if row.method == "ncu":
+        return METHODS["ncu"] if row.cache in ("cold", "") else None
+    if row.method == "imported" and row.toolchain.split(" ")[0] == "nvbench":
+        return METHODS["nvbench-cold" if row.cache == "cold" else "nvbench-batch"]
+    return None

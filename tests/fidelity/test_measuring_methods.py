@@ -1,0 +1,79 @@
+"""What measuring methods report: the launch in the state in which they leave the caches, and what their clock reads besides it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpusim import cli, simulate
+from gpusim.compare.as_measured import simulate_as
+from gpusim.compare.case_simulator import CaseSimulator, cache_state
+from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.silicon.methods import EVENTS_US, METHODS, STREAM_GAP_US, method_named, method_of
+from gpusim.silicon.row import SiliconRow
+from gpusim.trace.record import Trace
+
+SOFTMAX = Path(__file__).parents[2] / "traces" / "recorded" / "softmax-h200.trace"
+ROW = SiliconRow("saxpy", shape="n=4096", gpu="h200", cache="cold", toolchain="nvbench 0.1")
+
+
+def test_where_as_much_is_written_as_l2_holds_a_share_of_the_lines_stays() -> None:
+    trace, l2_bytes = Trace.load(SOFTMAX), load_gpu("h200").l2.total_bytes
+    swept, every = (simulate(trace, "h200", code=trace, flush=flush) for flush in (False, True))
+    some, again, half = (
+        simulate(trace, "h200", code=trace, overwritten_bytes=size) for size in (l2_bytes, l2_bytes, l2_bytes // 2)
+    )
+    read, written = "dram__bytes_read.sum", "dram__bytes_write.sum"
+    assert some.cycles == again.cycles
+    # exp(-1) of the lines stay, exp(-1/2) where half as much is written.
+    assert some.counters[read] / swept.counters[read] == pytest.approx(1 - 0.368, abs=0.05)
+    assert half.counters[read] / swept.counters[read] == pytest.approx(1 - 0.607, abs=0.05)
+    assert swept.counters[written] < some.counters[written] < every.counters[written]
+    with pytest.raises(UsageError, match="not both"):
+        simulate(trace, "h200", flush=True, overwritten_bytes=1)
+    with pytest.raises(UsageError, match="give 0 or more"):
+        simulate(trace, "h200", overwritten_bytes=-1)
+
+
+def test_what_a_method_reports_is_the_launches_in_its_state_and_what_its_clock_reads_besides() -> None:
+    trace, spec = Trace.load(SOFTMAX), load_gpu("h200")
+    found = {name: simulate_as(method, [trace], spec) for name, method in METHODS.items()}
+    assert found["do_bench"].result.cycles == simulate(trace, spec, code=trace, flush=True).cycles
+    assert found["do_bench"].time_us == pytest.approx(found["do_bench"].result.time_us + EVENTS_US)
+    assert found["ncu"].time_us == pytest.approx(simulate(trace, spec).time_us)  # its code is cold, too
+    warm = simulate([trace, trace], spec).launches[1].cycles
+    assert found["do_bench_cudagraph"].result.cycles == found["nvbench-batch"].result.cycles == warm
+    assert found["nvbench-batch"].time_us - found["do_bench_cudagraph"].time_us == pytest.approx(STREAM_GAP_US)
+    two = simulate_as(METHODS["events"], [trace, trace], spec)
+    assert two.besides_us == pytest.approx(EVENTS_US + STREAM_GAP_US) and len(two.result.launches) == 2
+    with pytest.raises(UsageError, match="there is no measuring method 'nvbench'"):
+        method_named("nvbench")
+
+
+def test_rows_of_nvbench_are_compared_as_it_measures(tmp_path: Path) -> None:
+    warm, other = replace(ROW, cache="warm"), replace(ROW, toolchain="nvcc 13")
+    assert [method_of(row) for row in (ROW, warm, other)] == [METHODS["nvbench-cold"], METHODS["nvbench-batch"], None]
+    assert [cache_state(row)[0] for row in (ROW, warm, other)] == ["overwritten", "warm", "cold"]
+    simulator = CaseSimulator(load_gpu("h200"), tmp_path)
+    (launch,) = simulator.add("saxpy", {"n": 4096})
+    cycles = simulator.simulate(launch, "overwritten", 1e9).cycles
+    assert simulator.cycles(ROW, launch, 1e9) == pytest.approx(cycles + 1e3 * EVENTS_US)
+    assert simulator.cycles(other, launch, 1e9) == simulator.simulate(launch, "cold", 1e9).cycles
+
+
+def test_the_command_line_says_what_a_method_would_report(capsys) -> None:
+    asked = ["simulate", "saxpy:n=4096", "--gpu", "h200", "--measured-by", "nvbench-cold"]
+    assert cli.run([*asked, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["measured_by"]["method"] == "nvbench-cold"
+    assert document["measured_by"]["time_us"] == pytest.approx(document["time_us"] + EVENTS_US)
+    assert cli.run(asked) == 0
+    assert "nvbench-cold would report" in capsys.readouterr().out
+    assert cli.run([*asked, "--why"]) == 2
+    assert "--why goes without it" in capsys.readouterr().err
+    assert cli.run([*asked, "--gpu", "a40"]) == 2
+    assert "--measured-by is for one run" in capsys.readouterr().err
