@@ -1,9 +1,9 @@
 """Which measured runs of experts took longer than more work did: rows that no rule of work can project.
 
     python tools/experts_runs.py ROWS               a row a kind: how many of the learning half's rows took over 1.5 times what no less work took
-    python tools/experts_runs.py ROWS --kind moe_fp8   and the runs (a network shared out in one way) where a fifth of the rows did
+    python tools/experts_runs.py ROWS --kind moe_fp8   and the runs (a network shared out in one way, of one distribution) where a fifth of the rows did
 
-Mental model: a GPU that has some of the experts, or a part of each one's columns, has no more to do than one that has more of both, for the same tokens. Where it took longer, it was not the work: TensorRT-LLM
+Mental model: a GPU that has some of the experts, or a part of each one's columns, has no more to do than one that has more of both, for no fewer tokens (tools/operators/tuned_runs.py). Where it took longer, it was not the work: TensorRT-LLM
 times tiles before it is measured and takes the fastest; a run for which it found none takes whatever comes first. ROWS: the folder of tools/tile_operators.py. No projection is made.
 """
 
@@ -22,27 +22,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import tile_operators
 from operators.kinds import KINDS
+from operators.tuned_runs import LONGER, RUN, SHARE, over_more_work
 
 from gpusim.report.tables import FORMATS, format_records
-
-_LONGER, _SHARE = 1.5, 0.2
-_SAME = ["hidden_size", "inter_size", "topk", "num_experts", "num_tokens", "distribution"]
-_RUN = ["hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
-
-
-def over_more_work(shapes: pd.DataFrame) -> np.ndarray:
-    """Of each row: its time over the least that the same tokens took on a GPU with no fewer experts and no narrower ones; NaN where no such row is."""
-    found = np.full(len(shapes), np.nan)
-    for places in shapes.reset_index(drop=True).groupby(_SAME).indices.values():
-        tp, ep, us = (shapes[name].to_numpy()[places] for name in ("moe_tp_size", "moe_ep_size", "us"))
-        more = (
-            (tp[None] <= tp[:, None])
-            & (ep[None] <= ep[:, None])
-            & ((tp[None] < tp[:, None]) | (ep[None] < ep[:, None]))
-        )
-        least = np.where(more, us[None], np.inf).min(axis=1)
-        found[places] = np.where(np.isfinite(least), us / least, np.nan)
-    return found
 
 
 @click.command(help=(__doc__ or "").replace("\n    python", "\n\n\b\n    python"))
@@ -56,12 +38,12 @@ def main(rows: Path, kind: str | None, form: str) -> None:
             shapes = tile_operators.measured_shapes(name, rows, gpu, False, None)
             times = over_more_work(shapes)
             known = ~np.isnan(times)
-            longer = pd.Series(times[known] > _LONGER)
-            share = cast("pd.Series", longer.groupby([shapes[column].to_numpy()[known] for column in _RUN]).mean())
-            bad = cast("pd.Series", share[share >= _SHARE])
+            longer = pd.Series(times[known] > LONGER)
+            share = cast("pd.Series", longer.groupby([shapes[column].to_numpy()[known] for column in RUN]).mean())
+            bad = cast("pd.Series", share[share >= SHARE])
             if kind:
                 for run, value in bad.to_dict().items():
-                    named = dict(zip(_RUN, cast("tuple[object, ...]", run), strict=True))
+                    named = dict(zip(RUN, cast("tuple[object, ...]", run), strict=True))
                     printed.append({"gpu": gpu, **named, "longer_percent": round(100 * value)})
                 continue
             printed.append({"kind": name, "gpu": gpu, "rows": int(known.sum()), "longer_percent": round(100 * float(longer.mean()), 1), "runs": len(share), "runs_longer": len(bad)})  # fmt: skip

@@ -9,7 +9,7 @@
 
 Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
 operator, or with its power runs of a B200. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
-printed beside the error. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
+printed beside the error. Runs of experts that nothing tuned (tools/operators/tuned_runs.py: by measured times alone) set no figure; errors are told with them, and without. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from operators import shape_bands
+from operators import shape_bands, tuned_runs
 from operators.kinds import FILES, KINDS
 from operators.measured import FITTED_GPUS, GPUS, read_rows
 
@@ -81,12 +81,9 @@ def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int |
     found = found[found.us > of.least_us]
     if "m" in found:  # a product of no rows is none (TensorRT-LLM's of block scales have some)
         found = found[found.m > 0]
-    return (
-        found[found.key % 2 == int(final)]
-        .sort_values("key")
-        .head(count if count else len(found))
-        .reset_index(drop=True)
-    )
+    half = found[found.key % 2 == int(final)].sort_values("key").reset_index(drop=True)
+    half["untuned"] = tuned_runs.untuned(half) if FILES[kind] == "moe" else False
+    return half.head(count if count else len(half))
 
 
 def errors(kind: str, gpu: str, shapes: pd.DataFrame, library: Any = None) -> np.ndarray:
@@ -106,9 +103,12 @@ def regions_of(kind: str, shapes: pd.DataFrame) -> list[tuple[str, np.ndarray]]:
 
 
 def region_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
-    """A row a region, and one for all."""
+    """A row a region, one for all, and one for those of tuned runs where some are not."""
     rows = []
-    for name, inside in (*regions_of(kind, shapes), ("all", np.ones(len(shapes), bool))):
+    tuned = ~shapes.untuned.to_numpy(bool)
+    for name, inside in (
+        *regions_of(kind, shapes), ("all", np.ones(len(shapes), bool)), *([] if tuned.all() else [("all of tuned runs", tuned)]),
+    ):  # fmt: skip
         if inside.any():
             some, apart = np.abs(off[inside]), shapes.apart[inside].mean()
             rows.append(
@@ -210,7 +210,8 @@ def main(
     if fitted:
         gpu = FITTED_GPUS[fitted]
         with shown(sys.stderr):
-            found = fit(kind, gpu, measured_shapes(kind, rows, gpu, False, count), rounds)
+            shapes = measured_shapes(kind, rows, gpu, False, count)
+            found = fit(kind, gpu, shapes[~shapes.untuned].reset_index(drop=True), rounds)
         click.echo("\n".join(f"{name} = {figure(found, name):.4g}" for name in KINDS[kind].fitted))
         return
     if record and not final:
@@ -229,7 +230,7 @@ def main(
         if worst:
             order = np.argsort(-np.abs(np.log1p(off)))[:worst]
             printed += (
-                shapes.iloc[order].drop(columns=["key", "size"]).assign(gpu=gpu, off_percent=np.round(100 * off[order])).to_dict("records")
+                shapes.iloc[order].drop(columns=["key", "size", "untuned"]).assign(gpu=gpu, off_percent=np.round(100 * off[order])).to_dict("records")
             )  # fmt: skip
             continue
         printed += region_rows(kind, gpu, shapes, off)

@@ -19,6 +19,9 @@ from gpusim.project.plan import KV_BYTES, WEIGHT_BYTES, Plan
 FRAMEWORK_BYTES = 2.5e9
 #: Of a parameter in mixed-precision training beside its 16 bits: gradient (4), and of the optimizer the master copy, mean and variance (12).
 _GRADIENT_BYTES, _STATE_BYTES = 4.0, 12.0
+#: Frameworks that hold all of a sequence's keys in layers that attend to a window of them, where nothing else is asked for (TensorRT-LLM: kv_cache_config.max_attention_window is None, all of the longest sequence; its pull request
+#: 5722, which would have taken the window from the network's own file, was closed).
+_WINDOWS_HELD_WHOLE = ("trtllm",)
 #: Bytes of activations a layer keeps for its backward pass: by token and hidden width (Korthikanti et al., equations 2 and 3, without the scores, which
 #: fused attention does not keep); "full" keeps a layer's input alone.
 _KEPT = {"none": (10.0, 24.0), "selective": (10.0, 24.0), "full": (2.0, 0.0)}
@@ -140,8 +143,9 @@ def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
     if config.latent is not None:
         each = float(config.latent.key_rank + config.latent.rotary_dim)
     # The last page of a sequence is seldom full, one within which a window begins is kept whole.
+    windowed = plan.served_by not in _WINDOWS_HELD_WHOLE
     held = sum(
-        -(-min(tokens, kind.window or tokens) // plan.page_tokens) * plan.page_tokens
+        -(-min(tokens, (kind.window if windowed else 0) or tokens) // plan.page_tokens) * plan.page_tokens
         for kind in stage
         if not kind.linear
     )

@@ -18,6 +18,7 @@ from gpusim.tile.library import FRAMEWORKS, Library, Tile, kernels_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.moe_library import MoeLibrary, kind_of, moe_library_of
+from gpusim.tile.moe_waves import conversion_trips, wave_tile
 from gpusim.tile.projection import Projection
 from gpusim.tile.routing import all_expert_rows, dispatched_tokens, even_expert_rows
 
@@ -101,12 +102,19 @@ def project_moe(
         GemmShape(rows, columns, depth, known.operands, cold_b=cold, group_rows=groups, a_bytes=known.a_bytes, b_bytes=b_bytes)
         for columns, depth in ((widths * inside, op.hidden), (op.hidden, inside))
     )  # fmt: skip
-    activation = MemoryOp("activation", 2.0 * held * widths * inside, known.a_bytes * held * inside, held)
+    # What is converted by a kernel of its own before a product comes to it in 16 bits.
+    moved_bytes = 2.0 if used.convert_cycles else known.a_bytes
+    activation = MemoryOp("activation", 2.0 * held * widths * inside, moved_bytes * held * inside, held)
     summing = MemoryOp("copy", 2.0 * held * op.hidden, 2.0 * tokens * op.hidden, tokens)
     even = even_expert_rows(op.tokens, op.experts, op.top_k, op.ep) if used.tuned_evenly else groups
+    if used.waves:
+        mean_rows = -(-op.tokens * op.top_k // op.experts)
+        kernels = [replace(product, tiles=(wave_tile(machine.sm_count, mean_rows, each.columns, each.depth, op.own_experts),)) for each in (up, down)]  # fmt: skip
+    else:
+        kernels = [_tuned(spec, each, product, even) for each in (up, down)]
     parts = [
-        _product(spec, up, _tuned(spec, up, product, even), limit_watts), project_memory(spec, activation, limit_watts=limit_watts),
-        _product(spec, down, _tuned(spec, down, product, even), limit_watts), project_memory(spec, summing, limit_watts=limit_watts),
+        _product(spec, up, kernels[0], limit_watts), project_memory(spec, activation, limit_watts=limit_watts),
+        _product(spec, down, kernels[1], limit_watts), project_memory(spec, summing, limit_watts=limit_watts),
     ]  # fmt: skip
     zeros_bytes = 2.0 * (held - rows) * (widths * inside + op.hidden)
     zeros_seconds = zeros_bytes / (machine.dram_bytes_per_cycle * machine.clock_hz)
@@ -116,17 +124,27 @@ def project_moe(
     if used.element_cycles and inside % _VECTOR_ELEMENTS:
         extra_cycles += used.element_cycles * _loaded_elements(down, product.tiles[0])
     extra_seconds = extra_cycles / machine.sm_count / machine.clock_hz
-    if known.a_bytes < 2:
+    if used.convert_cycles:
+        for depth in (op.hidden, inside):
+            converted = project_memory(
+                spec,
+                MemoryOp("quantize", 2.0 * held * depth, known.a_bytes * held * depth, held),
+                limit_watts=limit_watts,
+            )
+            waited_seconds = used.convert_cycles * conversion_trips(held, depth, machine.sm_count) / machine.clock_hz
+            extra_seconds += max(0.0, waited_seconds - converted.seconds)
+            parts.append(converted)
+    elif known.a_bytes < 2:
         quantize = MemoryOp("quantize", 2.0 * tokens * op.hidden, known.a_bytes * tokens * op.hidden, tokens)
         parts.append(project_memory(spec, quantize, limit_watts=limit_watts))
     if used.expanded:
-        expand = MemoryOp("copy", known.a_bytes * tokens * op.hidden, known.a_bytes * held * op.hidden, held)
+        expand = MemoryOp("copy", moved_bytes * tokens * op.hidden, moved_bytes * held * op.hidden, held)
         parts.append(project_memory(spec, expand, limit_watts=limit_watts))
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     band = _band(spec, op, asked, used)
     return joined(
-        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens + used.shared_out_ns * (op.ep > 1)) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens + used.choice_ns * held + used.shared_out_ns * (op.ep > 1)) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
     )  # fmt: skip
 
 

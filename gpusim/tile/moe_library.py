@@ -26,13 +26,13 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 #: Figures of moe.toml that are not the products'.
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
-    "splits", "widened", "shared_out_ns", "expanded",
+    "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
-_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded")
+_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded", "waves")
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
-_OWN_TIMES = ("empty_block_cycles", "zero_block_cycles")
+_OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")
 _MOST_SHARE = 0.995
 
 
@@ -65,7 +65,8 @@ class MoeLibrary:
     time on others (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and shares of the peak are of theirs. ``tuned_evenly``: 1
     where the tile is the one that is fastest if all experts have as many rows, as a tuner tries them, whatever they have then. ``splits``: 1 where the depth may be split though the tile follows from
     the rule. ``widened``: 1 where weights of few bits lie in memory as 16. ``shared_out_ns``: more kernels where other GPUs have some of the experts. ``expanded``: 1 where a kernel of its own writes each token's
-    row once for every choice before the first product; otherwise products gather rows."""
+    row once for every choice before the first product; otherwise products gather rows. ``waves``: 1 where the tile fills the fewest waves (:mod:`gpusim.tile.moe_waves`). ``convert_cycles``: that a warp waits
+    for each 128 elements of rows that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move."""
 
     kind: str
     product: Library
@@ -85,6 +86,9 @@ class MoeLibrary:
     widened: int = 0
     shared_out_ns: float = 0.0
     expanded: int = 0
+    waves: int = 0
+    convert_cycles: float = 0.0
+    choice_ns: float = 0.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
