@@ -8,7 +8,17 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
-from gpusim.project.plan import ALL_REDUCES, KV_BYTES, LAUNCHES, OVERLAPS, PHASES, READS, RECOMPUTES, WEIGHT_BYTES
+from gpusim.project.plan import (
+    ALL_REDUCES,
+    ENGINES,
+    KV_BYTES,
+    LAUNCHES,
+    OVERLAPS,
+    PHASES,
+    READS,
+    RECOMPUTES,
+    WEIGHT_BYTES,
+)
 from gpusim.tile.library import FRAMEWORKS
 
 _COUNT = click.IntRange(min=1)
@@ -141,7 +151,12 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--framework",
     type=click.Choice(FRAMEWORKS),
-    help="Whose kernels attention (but latent attention) and experts have; default: vllm's, and of experts those that are followed for their format.",
+    help="Whose kernels attention (but latent attention), experts and products of fp8 have, and whose host works between steps (serve, request); default: vllm's, of experts and products those that are followed for their format, and of requests no host.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice([name for name in ENGINES if name]),
+    help="Of --framework vllm: v0, the engine before 0.8; default: the newest, without asynchronous scheduling.",
 )
 @click.option(
     "--launch",

@@ -117,7 +117,7 @@ def _plan(options: Mapping[str, Any], count: int | None) -> Plan:
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
         recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], all_reduce=options["all_reduce"],
         experts_dtype=options["experts_dtype"] or "", page_tokens=options["page_tokens"],
-        framework=options["framework"] or "", launch=options["launch"],
+        framework=options["framework"] or "", engine=options["engine"] or "", launch=options["launch"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LatentAttention
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation, reduced
+from gpusim.project.operator import Operator, normalisation, product, reduced
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
@@ -20,7 +20,7 @@ def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[O
     else:
         found = _grouped(config, plan, load, heads, window)
         inner = heads * config.head_dim
-    found.append(Operator(PART, "output", GemmOp(load.tokens, config.hidden, inner, plan.dtype)))
+    found.append(Operator(PART, "output", product(load.tokens, config.hidden, inner, plan)))
     return found + reduced(PART, load.tokens, config.hidden, plan)
 
 
@@ -36,7 +36,7 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
         Operator(
             PART,
             "queries, keys, values",
-            GemmOp(tokens, ((1 + config.gates_heads) * heads + 2 * kv_heads) * dim, config.hidden, plan.dtype),
+            product(tokens, ((1 + config.gates_heads) * heads + 2 * kv_heads) * dim, config.hidden, plan),
         ),
     ]
     if config.normalises_heads:
@@ -59,13 +59,13 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
 def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, heads: int) -> list[Operator]:
     """DeepSeek's multi-head latent attention (DeepSeek-V2, section 2.1.2): the latents' products are not split over GPUs; for one new token the queries are
     brought into the latent space, which all heads share; for many, keys and values are made whole."""
-    tokens, dtype = load.tokens, plan.dtype
+    tokens = load.tokens
     key_dim = latent.plain_dim + latent.rotary_dim
     found = [
         normalisation(PART, tokens, config.hidden),
-        Operator(PART, "latents of queries and keys", GemmOp(tokens, latent.query_rank + latent.key_rank + latent.rotary_dim, config.hidden, dtype)),
+        Operator(PART, "latents of queries and keys", product(tokens, latent.query_rank + latent.key_rank + latent.rotary_dim, config.hidden, plan)),
         normalisation(PART, tokens, latent.query_rank + latent.key_rank, residual=False),
-        Operator(PART, "queries", GemmOp(tokens, heads * key_dim, latent.query_rank, dtype)),
+        Operator(PART, "queries", product(tokens, heads * key_dim, latent.query_rank, plan)),
     ]  # fmt: skip
     turned = 2.0 * tokens * (heads + 1) * latent.rotary_dim
     found.append(Operator(PART, "rotary positions", MemoryOp("rotary", turned, turned)))
@@ -94,7 +94,7 @@ def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, he
             Operator(
                 PART,
                 "keys and values",
-                GemmOp(made, heads * (latent.plain_dim + latent.value_dim), latent.key_rank, dtype),
+                product(made, heads * (latent.plain_dim + latent.value_dim), latent.key_rank, plan),
             ),
             Operator(PART, "attention", op),
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpusim.collective.shape import Collective
 from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation, reduced
+from gpusim.project.operator import Operator, normalisation, product, reduced
 from gpusim.project.plan import Plan
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
@@ -15,17 +15,17 @@ def dense(config: Decoder, plan: Plan, load: Load) -> list[Operator]:
     """Up (with the gate in one product), the activation, down."""
     part, tokens = "feed-forward", load.tokens
     found = [normalisation(part, tokens, config.hidden)]
-    found += _block(part, tokens, config, config.feed_forward // plan.tensor_parallel, plan.dtype)
+    found += _block(part, tokens, config, config.feed_forward // plan.tensor_parallel, plan)
     return found + reduced(part, tokens, config.hidden, plan)
 
 
-def _block(part: str, tokens: int, config: Decoder, width: int, dtype: str) -> list[Operator]:
+def _block(part: str, tokens: int, config: Decoder, width: int, plan: Plan) -> list[Operator]:
     moved = 2.0 * tokens * width
     up, activation = ("gate and up", "gated activation") if config.gated else ("up", "activation")
     return [
-        Operator(part, up, GemmOp(tokens, config.ways_up * width, config.hidden, dtype)),
+        Operator(part, up, product(tokens, config.ways_up * width, config.hidden, plan)),
         Operator(part, activation, MemoryOp("activation", config.ways_up * moved, moved)),
-        Operator(part, "down", GemmOp(tokens, config.hidden, width, dtype)),
+        Operator(part, "down", product(tokens, config.hidden, width, plan)),
     ]
 
 
@@ -64,5 +64,5 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         found.append(Operator(part, "combine", Collective("alltoall", ep, int(2 * sent), "bf16")))
     if experts.shared:
         width = -(-experts.shared * experts.hidden // tp)
-        found += _block("shared expert", load.tokens, config, width, plan.dtype)
+        found += _block("shared expert", load.tokens, config, width, plan)
     return found + reduced(part, load.tokens, config.hidden, plan)

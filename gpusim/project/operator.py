@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from gpusim.collective.shape import Collective
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
+from gpusim.tile.software import CONVERTED
 
 Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | RecurrentOp | Collective
 
@@ -31,6 +32,14 @@ class Operator:
     def communicates(self) -> bool:
         """Whether it is other GPUs that it waits for."""
         return isinstance(self.op, Collective)
+
+
+def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "") -> GemmOp:
+    """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). But for TensorRT-LLM's fp8: its
+    measured kernels look for the operand's largest element first, while the checkpoints that it serves carry their scales (ModelOpt), so that products take what is followed without a name."""
+    dtype = dtype or plan.dtype
+    own = dtype in CONVERTED and (plan.framework, dtype) != ("trtllm", "fp8")
+    return GemmOp(rows, columns, depth, dtype, framework=plan.framework if own else "")
 
 
 def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) -> Operator:

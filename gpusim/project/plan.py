@@ -37,6 +37,8 @@ OVERLAPS = ("none", "two-batch")
 READS = ("shared", "each")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
+#: Versions of frameworks' engines that differ in their scheduler: the newest, or vLLM's before 0.8.
+ENGINES = ("", "v0")
 #: How the host launches a step's kernels: as the framework does of itself, one by one, or as a CUDA graph.
 LAUNCHES = ("default", "eager", "graphs")
 RECOMPUTES = ("none", "selective", "full")
@@ -56,7 +58,7 @@ class Plan:
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
     if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
-    ``moe.toml`` has it); ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
+    ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
     (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences are in progress at
     once at most."""
 
@@ -80,6 +82,7 @@ class Plan:
     experts_dtype: str = ""
     page_tokens: int = 16
     framework: str = ""
+    engine: str = ""
     launch: str = "default"
     groups: tuple[tuple[int, int, int], ...] = ()
 
@@ -97,6 +100,7 @@ class Plan:
             ("overlap", OVERLAPS),
             ("reads", READS),
             ("framework", ("", *FRAMEWORKS)),
+            ("engine", ENGINES),
             ("all_reduce", ALL_REDUCES),
             ("launch", LAUNCHES),
         ):
@@ -104,6 +108,8 @@ class Plan:
                 raise UsageError(
                     f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(filter(None, known))}"
                 )
+        if self.engine and self.served_by != "vllm":
+            raise UsageError(f"{self.served_by} has no engine {self.engine!r}: that is vLLM's; leave out --engine")
         if self.zero not in (0, 1):
             raise UsageError(f"a plan's zero is {self.zero}: stages 0 and 1 are projected")
         if self.batch % self.data_parallel:

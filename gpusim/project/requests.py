@@ -1,7 +1,7 @@
 """Requests from their prompt to their last token: time to first token, time per output token, what a batch gives.
 
 Mental model: all of a batch's prompts are read, then all sequences generate side by side. A token's time grows nearly linearly with the keys, so that first,
-middle and last tokens stand for all (Simpson's rule).
+middle and last tokens stand for all (Simpson's rule). Where the framework is named, its host's work between two steps is added.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from gpusim.errors import UsageError
 from gpusim.project.decoder import Decoder
+from gpusim.project.frameworks import framework_of
 from gpusim.project.part import Interval
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -44,16 +45,22 @@ def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProje
         project_model(prices, config, replace(plan, phase="decode", sequence=length, chunk=0)) for length in lengths
     ]
     weights = (1 / 6, 4 / 6, 1 / 6)
+    # Who names a framework asks for what its clients see: the work of its host between steps, too.
+    framework, name = framework_of(plan), prices.spec.name
+    host = 0.0 if framework.overlapped or not plan.framework else framework.host_seconds(plan.replica_batch, name)
 
     def mean(of: str) -> float:
-        return sum(weight * getattr(step.step, of) for weight, step in zip(weights, steps, strict=True))
+        return host + sum(weight * getattr(step.step, of) for weight, step in zip(weights, steps, strict=True))
 
     validated = all(step.step.validated for step in steps)
     per_token = Interval(mean("seconds"), mean("low_seconds"), mean("high_seconds"), validated)
     # The first token comes with the prefill.
     rest = plan.output - 1
     whole = Interval(
-        *(getattr(first.step, of) + rest * getattr(per_token, of) for of in ("seconds", "low_seconds", "high_seconds")),
+        *(
+            host + getattr(first.step, of) + rest * getattr(per_token, of)
+            for of in ("seconds", "low_seconds", "high_seconds")
+        ),
         validated and first.step.validated,
     )
     joules = first.joules + rest * sum(weight * step.joules for weight, step in zip(weights, steps, strict=True))

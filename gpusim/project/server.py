@@ -1,7 +1,7 @@
 """What an inference server does at a time: sequences that it holds, new tokens of a step, batches that it has captured as CUDA graphs.
 
 Mental model: two budgets and two habits. A sequence is admitted while memory and the framework's own limit have room for it; a step takes a token of each sequence in progress and of waiting prompts what
-is left of the step's budget, in pieces or whole. The figures are the frameworks' defaults, each with its source; whoever sets others gives them.
+is left of the step's budget, in pieces or whole. The figures are the frameworks' defaults (:mod:`gpusim.project.frameworks`); whoever sets others gives them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,10 @@ from dataclasses import dataclass, replace
 from gpusim.errors import NoDataError, UsageError
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import Footprint, footprint_of
+from gpusim.project.frameworks import framework_of
 from gpusim.project.plan import Plan
 
-#: Share of memory that weights, keys and values may take. TensorRT-LLM: of what is free once weights are loaded (trtllm-bench's kv_cache_free_gpu_mem_fraction); vLLM (gpu_memory_utilization) and SGLang
-#: (mem_fraction_static on one GPU) of all.
-MEMORY_SHARE = {"trtllm": 0.90, "vllm": 0.90, "sglang": 0.88}
-#: Batches of generation that are captured as CUDA graphs, to which smaller ones are padded. TensorRT-LLM: those of its published benchmarks (docs/source/performance/perf-overview.md, cuda_graph_config);
-#: vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out.
-GRAPHS = {"trtllm": (*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14)))}
-#: Pages of the cache, in tokens (TensorRT-LLM's PyTorch backend: 32; SGLang: 1).
-PAGE_TOKENS = {"trtllm": 32, "vllm": 16, "sglang": 1}
-#: A GPU with as many bytes has vLLM's larger defaults (EngineArgs.get_batch_defaults), the A100 apart, which is slower with them (vllm-project/vllm, pull request 17885).
-_LARGE_BYTES = 70 << 30
-#: SGLang's pieces of prompts and most sequences (server_args.py): memory from which pieces are twice as long, in bytes.
-_LONG_PIECES_BYTES = 160 * 1024 * 1024 * 1024
+#: Of trtllm-bench's rule.
 _MOST_SEQUENCES = 4096
 _NO_LIMIT = 1 << 20
 
@@ -58,9 +48,9 @@ def server_of(
     config: Decoder, plan: Plan, gpu: str, capacity_bytes: float, tokens: int | None = None, memory_share: float | None = None,
 ) -> Server:  # fmt: skip
     """As the plan's framework sets itself up on GPUs called ``gpu`` of ``capacity_bytes`` for prompts of ``plan.sequence`` and answers of ``plan.output`` tokens, ``plan.batch`` of
-    them in progress at most unless that is :func:`as_many_as_fit`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of :data:`MEMORY_SHARE`'s. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
-    framework = plan.served_by
-    share = MEMORY_SHARE[framework] if memory_share is None else memory_share
+    them in progress at most unless that is :func:`as_many_as_fit`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of the framework's. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
+    framework = framework_of(plan)
+    share = framework.memory_share if memory_share is None else memory_share
     own = replace(
         plan,
         phase="decode",
@@ -70,21 +60,19 @@ def server_of(
         chunk=0,
         micro_batches=1,
     )
-    own = replace(own, page_tokens=PAGE_TOKENS[framework])
-    reserved = _reserved(own, plan)
+    own = replace(own, page_tokens=framework.page_tokens)
+    # Where pages are given out as they fill, sequences at all stages of their answers hold half of those.
+    reserved = own if framework.keeps_ends else replace(own, sequence=plan.sequence + -(-plan.output // 2))
     one = footprint_of(config, reserved, capacity_bytes)
     stages = plan.pipeline_parallel
-    if framework == "trtllm":
+    if plan.served_by == "trtllm":
         limit, budget = _tuned(share * (capacity_bytes - one.weight_bytes) / one.kv_bytes, plan, stages)
-    elif framework == "vllm":
-        large = capacity_bytes >= _LARGE_BYTES and "a100" not in gpu
-        limit, budget = (1024, 8192) if large else (256, 2048)
     else:
-        limit, budget = _MOST_SEQUENCES, 16384 if capacity_bytes >= _LONG_PIECES_BYTES else 8192
+        limit, budget = framework.limits(gpu, capacity_bytes)
     if plan.batch < as_many_as_fit(plan.data_parallel):
         limit = max(1, plan.batch // (plan.data_parallel * stages))
-    chunked = framework != "trtllm"
-    if framework == "trtllm" and tokens is None:
+    chunked = framework.chunked
+    if not chunked and tokens is None:
         budget = max(budget, plan.sequence + limit)  # without pieces a step has room for a prompt
     budget = budget if tokens is None else tokens
     if not chunked and budget < plan.sequence:
@@ -93,10 +81,7 @@ def server_of(
         )
     step = footprint_of(config, replace(own, phase="mixed", groups=((1, budget, budget),)), capacity_bytes)
     free = capacity_bytes - one.weight_bytes - one.framework_bytes - step.activation_bytes
-    if framework != "trtllm":
-        free -= (1.0 - share) * capacity_bytes
-    else:
-        free *= share
+    free = share * free if framework.of_free else free - (1.0 - share) * capacity_bytes
     held = math.floor(free / one.kv_bytes) if free > 0 else 0
     if held < 1:
         raise NoDataError(
@@ -107,15 +92,7 @@ def server_of(
     held = max(1, held // stages)
     at_once = min(limit, held)
     whole = replace(one, kv_bytes=at_once * stages * one.kv_bytes, activation_bytes=step.activation_bytes)
-    return Server(at_once, budget, chunked, framework != "sglang", GRAPHS.get(framework, ()), held, whole)
-
-
-def _reserved(own: Plan, plan: Plan) -> Plan:
-    """The plan of one sequence with the tokens that it is reckoned to hold: TensorRT-LLM keeps room for a sequence's end (its scheduler's policy guaranteed_no_evict), the others give pages out as they fill,
-    so that sequences at all stages of their answers hold half of it."""
-    if plan.served_by == "trtllm":
-        return own
-    return replace(own, sequence=plan.sequence + -(-plan.output // 2))
+    return Server(at_once, budget, chunked, framework.mixed, framework.graphs, held, whole)
 
 
 def _tuned(requests: float, plan: Plan, stages: int) -> tuple[int, int]:

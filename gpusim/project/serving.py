@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from gpusim.errors import UsageError
 from gpusim.project.bands import factor_of, widened
 from gpusim.project.decoder import Decoder
+from gpusim.project.frameworks import framework_of
 from gpusim.project.part import Interval
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -21,9 +22,6 @@ from gpusim.project.whole import ModelProjection, project_model
 #: Requests for each sequence that an engine can have in progress, where their number is not given: ramp and end are then a small part.
 _ROUNDS = 8
 _MOST_REQUESTS = 200_000
-#: What the host does for each sequence of a step that nothing hides, of frameworks whose pipelines' loop does not overlap it with the GPUs' work (TensorRT-LLM's PyExecutor has a loop of its own for pipelines). Set by
-#: half of the published throughputs of Llama 3.3 70B on 2, 4 and 8 RTX PRO 6000 (traces/library/served_models.csv), 23.6 to 4.7 % off: one network on one host, so a guess on others.
-PIPELINE_HOST_SECONDS = {"trtllm": 45e-6}
 #: Batches and keys of steps with prompts are told apart to one part in so many.
 _PARTS = 16
 
@@ -73,7 +71,8 @@ def project_serving(
     played.run(own)
     whole = played.times()
     factor = factor_of(prices.spec.generation, "serving")
-    per_token = sum(each.generated * each.seconds for each in played.steps.values()) / max(
+    # Those in progress wait while prompts are read without them.
+    per_token = sum(each.waiting * each.seconds for each in played.steps.values()) / max(
         1, sum(each.generated for each in played.steps.values())
     )
     scale = per_token / whole.seconds
@@ -90,13 +89,14 @@ def project_serving(
 
 @dataclass
 class _Steps:
-    """Steps of one kind: ``seconds`` of one while a pipeline is full, how many there were, whether they read prompts, and how many tokens beside prompts' first they generated."""
+    """Steps of one kind: ``seconds`` of one while a pipeline is full, how many there were, whether they read prompts, how many tokens beside prompts' first they generated, and for how many sequences in progress they lasted."""
 
     projection: ModelProjection
     seconds: float
     reads: bool
     count: int = 0
     generated: int = 0
+    waiting: int = 0
 
 
 @dataclass
@@ -122,7 +122,7 @@ class _Played:
         while waiting or active:
             groups, begun, read = self._admitted(waiting, active, read)
             if groups:
-                self._took(groups, active if mixed else 0, self._keys(step, active, ends), 1)
+                self._took(groups, active if mixed else 0, self._keys(step, active, ends), 1, active)
                 if not mixed:  # those in progress stand still
                     cohorts, ends = deque((last + 1, count) for last, count in cohorts), ends + active
                 if begun:
@@ -132,7 +132,7 @@ class _Played:
                 step += 1
             else:
                 run = cohorts[0][0] - step + 1
-                self._took((), active, self._keys(step + (run - 1) / 2, active, ends), run)
+                self._took((), active, self._keys(step + (run - 1) / 2, active, ends), run, active)
                 step += run
             while cohorts and cohorts[0][0] < step:
                 last, count = cohorts.popleft()
@@ -178,8 +178,10 @@ class _Played:
             read = budget
         return tuple(groups), begun, read
 
-    def _took(self, prompts: tuple[tuple[int, int, int], ...], active: int, keys: int, count: int) -> None:
-        """``count`` steps that read ``prompts`` beside ``active`` sequences of so many keys."""
+    def _took(
+        self, prompts: tuple[tuple[int, int, int], ...], active: int, keys: int, count: int, waiting: int
+    ) -> None:
+        """``count`` steps that read ``prompts`` beside ``active`` sequences of so many keys, while ``waiting`` sequences are in progress."""
         groups = prompts
         if active and prompts:
             groups = ((_rounded(active), 1, _rounded(keys)), *prompts)
@@ -192,6 +194,7 @@ class _Played:
             known = self.steps[groups] = self._priced(groups, bool(prompts))
         known.count += count
         known.generated += count * active
+        known.waiting += count * waiting
 
     def _priced(self, groups: tuple[tuple[int, int, int], ...], reads: bool) -> _Steps:
         plan, turns = self.plan, self.plan.pipeline_parallel
@@ -202,9 +205,11 @@ class _Played:
         found = project_model(self.prices, self.config, step)
         # A full pipeline is paced by its slowest stage, and does not run empty between steps.
         seconds = found.step.seconds if turns == 1 else found.bubble_seconds * turns / (turns - 1)
-        if turns > 1:
-            sequences = sum(group[0] for group in groups)
-            seconds += turns * PIPELINE_HOST_SECONDS.get(plan.served_by, 0.0) * sequences
+        framework, sequences = framework_of(plan), sum(group[0] for group in groups)
+        if turns > 1 and framework.pipeline_sequence_seconds:
+            seconds += turns * framework.pipeline_sequence_seconds * sequences
+        else:
+            seconds = framework.step_of(seconds, sequences, self.prices.spec.name)
         return _Steps(found, seconds, reads)
 
 

@@ -70,7 +70,7 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
             step = _stage(config, plan, load, Counter(kinds), first, last)
             operators += _trained(step, plan) if plan.phase == "train" else step
             launched += step if launched_one_by_one(plan, load.tokens) else []
-        found.append(Stage(priced(operators, prices), turns, host_seconds(priced(launched, prices), plan.served_by)))
+        found.append(Stage(priced(operators, prices), turns, host_seconds(priced(launched, prices), plan)))
     return tuple(found)
 
 

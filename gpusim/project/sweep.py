@@ -22,7 +22,7 @@ from gpusim.project.plan import Plan
 AXES = {
     "batch": "batch", "sequence": "sequence", "output": "output", "tp": "tensor_parallel", "pp": "pipeline_parallel",
     "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "experts-dtype": "experts_dtype", "chunk": "chunk", "micro-batches": "micro_batches",
-    "framework": "framework", "recompute": "recompute", "zero": "zero", "reads": "reads", "launch": "launch",
+    "framework": "framework", "engine": "engine", "recompute": "recompute", "zero": "zero", "reads": "reads", "launch": "launch",
 }  # fmt: skip
 MOST_PLANS = 1_000_000
 _MOST_LINE_BYTES = 1 << 16
@@ -41,7 +41,8 @@ def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
             raise UsageError(f"--sweep {name}: given twice")
         kind = (
             str
-            if name in ("gpu", "dtype", "kv-dtype", "experts-dtype", "framework", "recompute", "reads", "launch")
+            if name
+            in ("gpu", "dtype", "kv-dtype", "experts-dtype", "framework", "engine", "recompute", "reads", "launch")
             else int
         )
         axes[name] = tuple(_values(text, values, kind))

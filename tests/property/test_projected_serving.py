@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gpusim.cli import run
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.project.frameworks import framework_of
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -37,9 +38,13 @@ class _Counted(_Played):
     def __init__(self, plan: Plan, server: Server) -> None:
         super().__init__(None, NETWORK, plan, server)  # type: ignore[arg-type]
         self.took: list[tuple[tuple[tuple[int, int, int], ...], int, int, int]] = []
+        self.waited = 0
 
-    def _took(self, prompts: tuple[tuple[int, int, int], ...], active: int, keys: int, count: int) -> None:
+    def _took(
+        self, prompts: tuple[tuple[int, int, int], ...], active: int, keys: int, count: int, waiting: int
+    ) -> None:
         self.took.append((prompts, active, keys, count))
+        self.waited += count * waiting
 
 
 def _server(sequences: int, tokens: int, chunked: bool, mixed: bool) -> Server:
@@ -60,12 +65,34 @@ def test_every_prompt_is_read_and_every_token_generated_once_within_both_budgets
     generated = sum(count * active for _, active, _, count in played.took)
     assert read == waiting * length
     assert generated == waiting * (output - 1)  # the first token comes with the prompt
+    assert played.waited == generated if mixed else played.waited >= generated  # reading alone holds the others up
     for prompts, active, keys, _ in played.took:
         assert active + sum(group[0] for group in prompts if group[2] == length) <= sequences + (not mixed) * sequences
         assert sum(group[0] * group[1] for group in prompts) + active <= max(tokens, active)
         assert not active or length <= keys <= length + output
         assert mixed or not prompts or not active  # those in progress wait for prompts
         assert chunked or all(group[1] == length for group in prompts)
+
+
+def test_the_host_works_after_the_gpu_or_beside_it() -> None:
+    after, beside, old = (
+        framework_of(replace(HELD, framework=name, engine=engine))
+        for name, engine in (("vllm", ""), ("trtllm", ""), ("vllm", "v0"))
+    )
+    assert after.step_of(0.01, 100, "h100") == pytest.approx(0.01 + after.step_seconds + 100 * after.sequence_seconds)
+    assert beside.step_of(0.01, 10, "h100") == 0.01
+    assert beside.step_of(0.01, 4000, "b200") == 4000 * beside.sequence_seconds < beside.step_of(0.01, 4000, "gb200")
+    assert old.host_seconds(1, "h100") > after.host_seconds(1, "h100")
+    with pytest.raises(UsageError, match="leave out --engine"):
+        replace(HELD, framework="sglang", engine="v0")
+
+
+def test_a_named_frameworks_request_waits_for_its_host(prices: Prices) -> None:
+    plan = Plan("request", batch=4, sequence=128, output=3)
+    alone, served = (project_request(prices, NETWORK, replace(plan, framework=name)) for name in ("", "vllm"))
+    host = framework_of(plan).host_seconds(4, "h100")
+    assert served.per_token.seconds == pytest.approx(alone.per_token.seconds + host)
+    assert served.seconds.seconds == pytest.approx(alone.seconds.seconds + 3 * host)
 
 
 def test_one_request_alone_takes_what_a_request_takes(prices: Prices) -> None:

@@ -1,0 +1,100 @@
+"""How each serving framework sets itself up, and what its host does: one table.
+
+Mental model: a framework is a handful of figures: memory that it takes, the budgets of a step, what its scheduler may put into one, which steps are replayed as CUDA graphs, and how long its host works
+between steps, for the step and for each sequence in it. The host's work runs beside the GPU's (overlapped) or while that waits. The figures are the frameworks' defaults, each with its source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusim.project.plan import Plan
+
+#: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of the others: Qwen3 30B with 3,600 sequences in progress on a GB200 and on a B200 (below). A guess for
+#: frameworks other than TensorRT-LLM.
+_OF_GRACE, _GRACE_SLOWER = ("gb200", "gb300", "gh200"), 1.6
+
+
+@dataclass(frozen=True)
+class Framework:
+    """``memory_share``: that weights, keys and values may take, of all memory or (``of_free``) of what weights leave; ``page_tokens``: of a page of the cache; ``chunked``: whether prompts are read in pieces; ``mixed``:
+    whether prompts are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where its end has room; ``graphs``: batches that are captured, to which smaller ones are
+    padded, () for no padding; ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step; ``large``: the same two of GPUs with ``large_bytes`` or more but those of
+    ``small_names``; ``launch_seconds``: of one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the
+    GPU's; ``pipeline_sequence_seconds``: of pipelines, beside nothing."""
+
+    memory_share: float
+    of_free: bool
+    page_tokens: int
+    chunked: bool
+    mixed: bool
+    keeps_ends: bool
+    most_sequences: int
+    step_tokens: int
+    launch_seconds: float
+    large: tuple[int, int] | None = None
+    large_bytes: float = 0.0
+    small_names: tuple[str, ...] = ()
+    graphs: tuple[int, ...] = ()
+    captured_tokens: int = 0
+    step_seconds: float = 0.0
+    sequence_seconds: float = 0.0
+    overlapped: bool = False
+    pipeline_sequence_seconds: float = 0.0
+
+    def limits(self, gpu: str, capacity_bytes: float) -> tuple[int, int]:
+        """Most sequences and tokens of a step on a GPU of that name and memory."""
+        large = self.large is not None and capacity_bytes >= self.large_bytes
+        if large and not any(name in gpu for name in self.small_names):
+            assert self.large is not None
+            return self.large
+        return self.most_sequences, self.step_tokens
+
+    def host_seconds(self, sequences: int, gpu: str) -> float:
+        """Between two steps of so many ``sequences`` on GPUs called so."""
+        slower = _GRACE_SLOWER if any(name in gpu for name in _OF_GRACE) else 1.0
+        return slower * (self.step_seconds + self.sequence_seconds * sequences)
+
+    def step_of(self, device_seconds: float, sequences: int, gpu: str) -> float:
+        """A step with the host's work, beside the GPU's or after it."""
+        host = self.host_seconds(sequences, gpu)
+        return max(device_seconds, host) if self.overlapped else device_seconds + host
+
+
+#: Launches. Python's eager mode: a step of one token of Llama 3.1 8B takes 8.4 ms on an H100 SXM, and 5.1 as a CUDA graph (cloudai.pt, CUDA Graphs + torch.compile): 356 kernels; vLLM's is reported three times as
+#: slow (22 ms for 28 layers, 13 as a graph: vllm-project/vllm-omni, issue 7960). Engines of TensorRT-LLM: the mean of what first tokens of four networks after 128 tokens took on H100, 15.5 to 21.0 us a kernel
+#: (traces/library/whole_models.csv; tools/model_error.py prints each by the other three).
+_EAGER, _ENGINES = 23.6e-6, 18.6e-6
+#: Memory (TensorRT-LLM: trtllm-bench's kv_cache_free_gpu_mem_fraction; vLLM: gpu_memory_utilization; SGLang: mem_fraction_static on one GPU), pages (TensorRT-LLM's PyTorch backend: 32) and graphs (TensorRT-LLM: those of
+#: its published benchmarks, docs/source/performance/perf-overview.md; vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts
+#: or not: docs.vllm.ai, design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py,
+#: TensorRT-LLM's rule is in gpusim.project.server. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most.
+#: Host. vLLM's V1 engine without asynchronous scheduling: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
+#: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
+#: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside
+#: the GPU. TensorRT-LLM's: Qwen3 30B answers 39,827 tokens a second on a B200 with prompts and answers of 128 (served_models.csv), 90 ms a step of 3,600 sequences, of which 50 are the GPU's; of SGLang's no such experiment is at
+#: hand. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
+#: 2, 4 and 8 RTX PRO 6000 (traces/library/served_models.csv), 23.6 to 4.7 % off: one network on one host, so a guess on others.
+_TABLE = {
+    ("trtllm", ""): Framework(
+        memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
+        graphs=(*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14))), sequence_seconds=25e-6, overlapped=True, pipeline_sequence_seconds=45e-6,
+    ),
+    ("vllm", ""): Framework(
+        memory_share=0.90, of_free=False, page_tokens=16, chunked=True, mixed=True, keeps_ends=False, most_sequences=256, step_tokens=2048, launch_seconds=_EAGER,
+        large=(1024, 8192), large_bytes=70 << 30, small_names=("a100",), captured_tokens=512, step_seconds=0.6e-3, sequence_seconds=58e-6,
+    ),
+    ("vllm", "v0"): Framework(
+        memory_share=0.90, of_free=False, page_tokens=16, chunked=False, mixed=False, keeps_ends=False, most_sequences=256, step_tokens=8192, launch_seconds=_EAGER,
+        step_seconds=1.3e-3, sequence_seconds=66e-6,
+    ),
+    ("sglang", ""): Framework(
+        memory_share=0.88, of_free=False, page_tokens=1, chunked=True, mixed=False, keeps_ends=False, most_sequences=4096, step_tokens=8192, launch_seconds=_EAGER,
+        large=(4096, 16384), large_bytes=160 << 30, overlapped=True,
+    ),
+}  # fmt: skip
+
+
+def framework_of(plan: Plan) -> Framework:
+    """That serves ``plan``, in its version."""
+    return _TABLE[plan.served_by, plan.engine]
