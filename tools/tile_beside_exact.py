@@ -36,7 +36,7 @@ from gpusim.report.tables import FORMATS, format_records
 from gpusim.tile.attention import AttentionShape, attention_library_of, project_attention
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
 from gpusim.tile.gemm import GemmShape, project_gemm
-from gpusim.tile.library import Tile, library_of
+from gpusim.tile.library import Choice, Tile, library_of
 
 RECORD = ROOT / "traces" / "library" / "tile_beside_exact.json"
 Shape = dict[str, Any]
@@ -63,7 +63,7 @@ def product(
         library = library_of(spec.generation, dtype)
         shared = library.shared_loads if multicast or spec.crossbar.merges_reads else 1.0
         used = replace(
-            library, rule=((math.inf, Tile(rows, columns, depth, stages, blocks)),), launch_ns=0.0, shared_loads=shared
+            library, rule=(Choice(Tile(rows, columns, depth, stages, blocks)),), launch_ns=0.0, shared_loads=shared
         )
         of = GemmShape(shape["m"], shape["n"], shape["k"], dtype, result_bytes, cold_a=True)
         return project_gemm(spec, of, used, math.inf).seconds

@@ -72,9 +72,10 @@ class GemmShape:
         own = OPERANDS[self.dtype][0]
         return self.a_bytes or own, self.b_bytes or own
 
-    def tiles(self, tile_rows: int) -> int:
-        """Rows of tiles of all products."""
-        return sum(-(-rows // tile_rows) for rows in self.group_rows or (self.rows,))
+    def tiles(self, tile_rows: int, cluster_rows: int = 1) -> int:
+        """Rows of tiles of all products, those that clusters add counted."""
+        clustered = tile_rows * cluster_rows
+        return sum(-(-rows // clustered) for rows in self.group_rows or (self.rows,)) * cluster_rows
 
     @property
     def flops(self) -> float:
@@ -160,11 +161,11 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     least_moved_cycles = moved / (machine.dram_bytes_per_cycle * library.dram_share)
     for tile in _taken(machine, library, shape):
         tile_depth = tile.depth * deeper
-        tiles = shape.tiles(tile.rows) * -(-shape.columns // tile.columns)
+        tiles = shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
         work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
         for splits in SPLITS:
             if splits > 1 and (
-                library.is_ruled(shape.rows)
+                library.is_ruled(shape.rows, shape.columns, shape.depth)
                 or tiles * splits > 2 * machine.sm_count * tile.blocks
                 or shape.depth // splits < _LEAST_STEPS * tile_depth
             ):
@@ -188,13 +189,16 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
 
 def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:
     """The tiles that are tried: of a library that prefers one wave of forced tiles to two of others, these where it comes to that."""
-    tiles = library.tiles_for(shape.rows)
+    tiles = library.tiles_for(shape.rows, shape.columns, shape.depth)
     forced = tuple(tile for tile in tiles if tile.forced)
     if not forced:
         return tiles
 
     def in_one_wave(tile: Tile) -> bool:
-        return shape.tiles(tile.rows) * -(-shape.columns // tile.columns) <= machine.sm_count * tile.blocks
+        return (
+            shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
+            <= machine.sm_count * tile.blocks
+        )
 
     others = tuple(tile for tile in tiles if not tile.forced)
     fitting = tuple(tile for tile in forced if in_one_wave(tile))
@@ -276,5 +280,6 @@ def grid_arguments(
         machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, shape.cold_a or warm_bytes > found_bytes, cold_b,
         library.cycles_a_step(tile), library.block_start_cycles, library.epilogue_cycles,
-        library.epilogue_elements_per_cycle, _shared(library, tile), max(1, EVENTS * rows // shape.rows),
+        library.epilogue_elements_per_cycle, _shared(library, tile), library.outside_loads, tile.box_rows or tile.rows,
+        tile.cluster_rows, max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

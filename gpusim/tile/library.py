@@ -11,6 +11,7 @@ import math
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
@@ -61,6 +62,8 @@ SCALE_ROWS = 4
 SCALE_DEPTH = 128
 
 
+#: Figures that are 0 where a table says nothing.
+_OPTIONAL = ("ragged_ns", "outside_loads", "convert_start_cycles", "convert_blocks")
 #: Share of the peak -> the least outputs of the tiles that it is of, and one beyond the most.
 RATES = {
     "rate_small": (0, 8192),
@@ -74,7 +77,8 @@ RATES = {
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
     ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
-    all of its blocks run at once. ``forced``: taken, whatever it takes, where all of its blocks run at once and those of no tile that is not forced do; nowhere else."""
+    all of its blocks run at once. ``forced``: taken, whatever it takes, where all of its blocks run at once and those of no tile that is not forced do; nowhere else. ``box_rows``: rows of its first
+    operand that one load has, where blocks of a cluster load a part each (0: all); ``cluster_rows``: tiles below one another that a cluster has, which are launched even where rows are missing."""
 
     rows: int
     columns: int
@@ -84,6 +88,8 @@ class Tile:
     step_cycles: float = 0.0
     one_wave: bool = False
     forced: bool = False
+    box_rows: int = 0
+    cluster_rows: int = 1
 
     @property
     def outputs(self) -> int:
@@ -92,10 +98,29 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """``tile`` where the result has no more rows and columns than these, and no fewer rows, and the depth is no less."""
+
+    tile: Tile
+    most_rows: float = math.inf
+    most_columns: float = math.inf
+    least_rows: int = 0
+    least_depth: int = 0
+
+    def holds(self, rows: int, columns: int, depth: int) -> bool:
+        """For a product of this shape."""
+        return self.least_rows <= rows <= self.most_rows and columns <= self.most_columns and depth >= self.least_depth
+
+
+_BOUNDS = tuple(each.name for each in fields(Choice) if each.name != "tile")
+
+
+@dataclass(frozen=True)
 class Library:
-    """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: (most rows of the result, tile), of which the first
+    """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
     that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
-    :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. Where none holds it chooses from ``tiles`` by the shape."""
+    :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside. ``convert_start_cycles``,
+    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -117,19 +142,22 @@ class Library:
     fed_bytes_per_cycle: float
     convert_rate: float
     ragged_ns: float = 0.0
-    rule: tuple[tuple[float, Tile], ...] = ()
+    outside_loads: float = 0.0
+    convert_start_cycles: float = 0.0
+    convert_blocks: float = 0.0
+    rule: tuple[Choice, ...] = ()
 
-    def is_ruled(self, rows: int) -> bool:
-        """Whether the tile of a result of ``rows`` rows follows from them."""
-        return any(rows <= most for most, _ in self.rule)
+    def is_ruled(self, rows: int, columns: int, depth: int) -> bool:
+        """Whether the tile of a product of this shape follows from it."""
+        return any(each.holds(rows, columns, depth) for each in self.rule)
 
-    def tiles_for(self, rows: int) -> tuple[Tile, ...]:
-        """From which one is chosen for a result of ``rows`` rows."""
-        return next(((tile,) for most, tile in self.rule if rows <= most), self.tiles)
+    def tiles_for(self, rows: int, columns: int, depth: int) -> tuple[Tile, ...]:
+        """From which one is chosen for a product of this shape."""
+        return next(((each.tile,) for each in self.rule if each.holds(rows, columns, depth)), self.tiles)
 
     def cycles_a_step(self, tile: Tile) -> float:
         """What a step of ``tile`` costs a block beside its arithmetic."""
-        return tile.step_cycles or self.step_cycles * tile.depth / 64
+        return float(tile.step_cycles or self.step_cycles * tile.depth / 64)
 
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""
@@ -157,12 +185,19 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
     row |= table[name].get(dtype, {})
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
-    rule = tuple((each.pop("most_rows", math.inf), Tile(**each)) for each in row.pop("rule", ()))
+    rule = tuple(_choice(each) for each in row.pop("rule", ()))
     expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule"}
-    row.setdefault("ragged_ns", 0.0)
+    for name in _OPTIONAL:
+        row.setdefault(name, 0.0)
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
     for key, value in row.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and (value > 0 or key == "ragged_ns")):
+        if not (isinstance(value, int | float) and math.isfinite(value) and (value > 0 or key in _OPTIONAL)):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
-    return Library(generation=name, tiles=tiles, rule=rule, **row)
+    # Whole numbers would make compiled functions anew for each mixture of them.
+    return Library(generation=name, tiles=tiles, rule=rule, **{key: float(value) for key, value in row.items()})
+
+
+def _choice(row: dict[str, Any]) -> Choice:
+    bounds = {name: row[name] for name in _BOUNDS if name in row}
+    return Choice(Tile(**{name: value for name, value in row.items() if name not in bounds}), **bounds)

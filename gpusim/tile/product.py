@@ -77,16 +77,20 @@ def project_product(
     converting = project_memory(
         spec,
         MemoryOp("quantize", input_bytes * elements, op.format.a_bytes * elements, op.rows * op.batch),
-        converting_library(memory or memory_library_of(kernels_of(spec)), kernels.convert_rate),
+        converting_library(memory or memory_library_of(kernels_of(spec)), kernels),
         limit_watts,
     )
     return joined(title, [converting, product], band.factor, validated, reason)
 
 
-def converting_library(memory: MemoryLibrary, rate: float) -> MemoryLibrary:
-    """Kernels that move data at ``rate`` of what those of ``memory`` reach: a conversion that looks for the largest element first reads its input twice, others wait for their arithmetic."""
+def converting_library(memory: MemoryLibrary, kernels: Library) -> MemoryLibrary:
+    """Kernels that move data at a share of what those of ``memory`` reach: a conversion that looks for the largest element first reads its input twice, others wait for their arithmetic. One
+    whose blocks wait for their row's largest element holds fewer of them, each for longer."""
+    rate = kernels.convert_rate
     return replace(
         memory,
+        start_cycles=kernels.convert_start_cycles or memory.start_cycles,
+        blocks_per_sm=int(kernels.convert_blocks) or memory.blocks_per_sm,
         dram_share=memory.dram_share * rate,
         l2_rate_share=memory.l2_rate_share * rate,
         block_bytes_per_cycle=memory.block_bytes_per_cycle * rate,

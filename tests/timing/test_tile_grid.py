@@ -12,10 +12,10 @@ LATENCY, STEP, START, EPILOGUE = 700.0, 10.0, 300.0, 500.0
 
 
 def run(rows=128, columns=128, depth=1024, *, sms=4, flops=4096.0, dram=FAST, l2=FAST, l2_bytes=1e9, cold=(True, True),
-        splits=1, stages=4, blocks=1, events=100_000, fill=FAST):  # fmt: skip
+        splits=1, stages=4, blocks=1, events=100_000, fill=FAST, outside=0.0, box_rows=128, cluster_rows=1):  # fmt: skip
     return run_grid(
         rows, columns, depth, 128, 128, 64, stages, blocks, splits, 2.0, 2.0, sms, flops, fill, l2, dram, 300.0, LATENCY,
-        l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, events,
+        l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, outside, box_rows, cluster_rows, events,
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def beside(rows, *collective, sms=4, dram=FAST):
     """A product of ``rows`` rows of tiles of one column beside a collective (:func:`gpusim.tile.grid.run_beside`)."""
     return run_beside(
         np.array([rows * 128]), 128, 1024, 128, 128, 64, 4, 1, 1, 2.0, 2.0, 2.0, sms, 4096.0, FAST, FAST, dram, 300.0, LATENCY,
-        1e9, True, True, STEP, START, EPILOGUE, 32.0, 1.0, 100_000, np.array(collective, dtype=float),
+        1e9, True, True, STEP, START, EPILOGUE, 32.0, 1.0, 0.0, 128, 1, 100_000, np.array(collective, dtype=float),
     )  # fmt: skip
 
 
@@ -110,3 +110,20 @@ def test_a_block_that_loads_nothing_ahead_waits_for_each_step_however_many_there
     """Steps of a large grid are worked on together, but not those whose loads nothing hides."""
     fine, coarse = (run(1024, 1024, 4096, sms=16, stages=1, events=events)[0] for events in (10**9, 500))
     assert coarse == fine
+
+
+def test_rows_outside_take_of_l2_where_others_of_their_box_lie_inside_and_only_there():
+    slow = {"l2": 50.0, "outside": 3.0}
+    # Rows of tiles as many, rows that are loaded fewer.
+    assert run(rows=129, **slow)[0] > 1.2 * run(rows=129, l2=50.0)[0]
+    assert run(rows=256, **slow)[0] == run(rows=256, l2=50.0)[0]
+    # Boxes of eight rows are all inside or all outside.
+    assert run(rows=136, box_rows=8, **slow)[0] == run(rows=136, l2=50.0)[0]
+
+
+def test_a_cluster_is_launched_whole_and_its_empty_tiles_hold_places():
+    one = run()[0]
+    assert run(rows=3 * 128, sms=3, cluster_rows=1)[0] == pytest.approx(one, abs=1)
+    assert run(rows=3 * 128, sms=3, cluster_rows=2)[0] == pytest.approx(2 * one + START, rel=0.1)
+    # What is empty loads and stores no rows of its own.
+    assert run(rows=128, cluster_rows=2)[2] == run(rows=128)[2]

@@ -26,7 +26,7 @@ from gpusim.tile.operators import (
     project_memory_op,
     project_moe_op,
 )
-from gpusim.tile.product import project_product
+from gpusim.tile.product import library_for, project_product
 from gpusim.tile.routing import _whole, expert_rows
 
 H100, A100 = load_gpu("h100"), load_gpu("a100_80gb")
@@ -49,11 +49,36 @@ def test_a_rule_names_the_tile_of_a_product_and_leaves_its_depth_whole():
     for rows, of_tile in ((64, (64, 64)), (65, (64, 128)), (129, (128, 128))):
         found = project_gemm(H100, GemmShape(rows, 256, 65536, "fp8"))
         assert ((found.tile.rows, found.tile.columns), found.splits) == (of_tile, 1)
+    # vLLM's goes by columns and depth too.
+    for rows, columns, depth, of_tile in ((17, 1280, 1024, (16, 64)), (17, 1281, 1024, (64, 64)), (8192, 256, 6144, (256, 128)), (8192, 256, 6143, (128, 128))):  # fmt: skip
+        tile = project_gemm(H100, GemmShape(rows, columns, depth, "fp8"), library_of("hopper", "fp8_vllm")).tile
+        assert (tile.rows, tile.columns) == of_tile
     # Where no row of the rule holds the tile is chosen, and the depth whole nonetheless.
     few, more = (project_gemm(A100, GemmShape(rows, 256, 16384, "int8")) for rows in (4, 5))
     assert few.tile.rows == 4 and few.seconds < more.seconds / 2
     assert more.tile in library_of("ampere", "int8").tiles and more.splits == 1
     assert project_gemm(H100, GemmShape(256, 256, 65536)).splits > 1
+
+
+def test_a_conversion_whose_blocks_wait_takes_the_same_time_a_row_however_short_it_is():
+    def converted_ns(rows, depth, framework):
+        library = library_for(H100, GemmOp(rows, 64, depth, "fp8", framework=framework))
+        both, alone = (
+            project_product(
+                H100, GemmOp(rows, 64, depth, "fp8", input_dtype=each, framework=framework), library
+            ).seconds
+            for each in ("bf16", "fp8")
+        )
+        return 1e9 * (both - alone)
+
+    for short, long, framework, ratio in (
+        (32, 1024, "vllm", 1.0),
+        (1024, 16384, "vllm", 4.0),
+        (32, 1024, "sglang", 3.0),
+    ):
+        grown = converted_ns(16384, long, framework) / converted_ns(16384, short, framework)
+        assert grown == pytest.approx(ratio, rel=0.35), (short, long, framework)
+    assert 5 < (converted_ns(16384, 256, "vllm") - converted_ns(8192, 256, "vllm")) / 8192 < 9
 
 
 def test_scales_of_blocks_are_read_too():

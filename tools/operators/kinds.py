@@ -11,6 +11,7 @@ import pandas as pd
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
+from gpusim.tile.formats import format_of
 from gpusim.tile.library import library_of
 from gpusim.tile.memory import MemoryOp, memory_library_of, project_memory
 from gpusim.tile.mla import MlaShape, project_mla
@@ -20,13 +21,14 @@ from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.software import product_library
 from operators.kind import Kind
+from operators.l2_state import weights_stay
 from operators.measured import FITTED_GPUS
 from operators.recurrent_kinds import RECURRENT_FILES, RECURRENT_KINDS
 
 _GEMM = (
     "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
     "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
-    "shared_loads", "l2_share", "l2_rate_share", "convert_rate", "ragged_ns",
+    "shared_loads", "l2_share", "l2_rate_share", "convert_rate", "ragged_ns", "outside_loads",
 )  # fmt: skip
 _MOE = (
     "routing_ns", "token_ns", "choice_ns", "launch_ns", "rate_largest", "rate_large", "rate_medium", "rate_small", "dram_share",
@@ -56,8 +58,9 @@ _WITHOUT_GATE = ((2048, 5120, 22, 512), (2688, 1856, 6, 128), (4096, 2688, 22, 5
 _BMM = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
 
 
+#: ``copied_on``: generations whose figures were set with what L2 kept of the copies that the runs went over; those of the others as if it kept none.
 def _gemm(
-    dtype: str, block_scaled: bool, converted: bool = False, framework: str = ""
+    dtype: str, block_scaled: bool, converted: bool = False, framework: str = "", copied_on: tuple[str, ...] = ()
 ) -> Callable[[GpuSpec, Any, Any], float]:
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
         input_dtype = dtype if converted else "bf16"
@@ -68,6 +71,8 @@ def _gemm(
             dtype,
             block_scaled=block_scaled,
             input_dtype=input_dtype,
+            warm=spec.generation in copied_on
+            and weights_stay(spec, format_of(dtype, block_scaled).b_bytes * row.n * row.k),
             framework=framework,
         )
         return project_product(spec, op, library).seconds
@@ -172,7 +177,7 @@ def _experts(dtype: str, of_rows: str, sources: dict[str, str], framework: str =
 
 KINDS = {
     "gemm_fp8": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", False),
+        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", False, copied_on=("hopper",)),
         lambda generation: library_of(generation, "fp8"), _GEMM,
     ),
     "gemm_fp8_block": Kind(
@@ -184,8 +189,8 @@ KINDS = {
         _around("fp8", "trtllm"), _GEMM,
     ),
     "gemm_fp8_vllm": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "vllm"}, _rows, _gemm("fp8", False, framework="vllm"),
-        _around("fp8", "vllm"), _GEMM,
+        ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "vllm"}, _rows, _gemm("fp8", False, framework="vllm", copied_on=("hopper",)),
+        lambda generation: library_of(generation, "fp8_vllm"), _GEMM,
     ),
     "gemm_fp8_block_trtllm": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "trtllm"}, _rows, _gemm("fp8", True, framework="trtllm"),
