@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 from numba import cuda, float32
+from numba.cuda.codegen import CUDACodeLibrary
 
 from gpusim.capturing import capture
+from gpusim.frontend.numba import helper_names
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.frontend.registry import compile_kernel
 from gpusim.isa.architectures import BUILT, SURVEYED
@@ -79,6 +81,30 @@ def test_two_architectures_in_one_process_do_not_mix():
         trace = capture(apply, 1, 32, (values, out), gpu=gpu)
         np.testing.assert_allclose(out, expected, rtol=1e-6)
         assert trace.launch.capability == (int(gpu[3:-1]), int(gpu[-1]))
+
+
+def test_a_kernel_that_names_no_helper_is_the_same_without_its_ptx(monkeypatch):
+    made = []
+    plain = CUDACodeLibrary.get_asm_strs
+    monkeypatch.setattr(CUDACodeLibrary, "get_asm_strs", lambda self, cc=None: made.append(cc) or plain(self, cc))
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", "")
+    codes = []
+    for helpers in (helper_names.HELPERS, ("llvm",)):  # what every kernel's LLVM code names
+        monkeypatch.setattr(helper_names, "HELPERS", helpers)
+        again = cuda.jit(apply.py_func)
+        codes.append(load_kernel(build(again, argument_types(again, ARGUMENTS), (9, 0), lines=False).cubin).code)
+        assert bool(made) == (helpers == ("llvm",))
+    assert codes[0] == codes[1]
+
+
+def test_a_kernel_that_needs_a_helper_gets_it():
+    @cuda.jit
+    def rows(x, out):
+        out[0] = x.reshape((2, 4))[1, 2]
+
+    out = np.zeros(1, np.float32)
+    capture(rows, 1, 1, (np.arange(8, dtype=np.float32), out), gpu="sm_90")
+    assert out[0] == 6
 
 
 def test_the_dispatcher_is_left_as_it_was():

@@ -23,6 +23,7 @@ from numba.cuda.cudadrv import devices
 from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
 from gpusim.errors import CompileError, ToolchainError, UsageError
+from gpusim.frontend.numba.helper_names import without_unread_ptx
 from gpusim.frontend.numba.kept_builds import fingerprint, read_build, write_build
 from gpusim.frontend.numba.older_links import linked_for
 from gpusim.frontend.toolchain_versions import toolchain
@@ -247,10 +248,17 @@ def _compile(
         # _Kernel appends helper libraries to its ``link`` list: give each attempt its own.
         own = dict(options, link=list(options.get("link") or ()))
         with _Target(compiled_for):
-            compiled = _Kernel(kernel.py_func, types, lineinfo=lineinfo, **own)
             if not row.built:
+                compiled = _Kernel(kernel.py_func, types, lineinfo=lineinfo, **own)
                 return compiled, linked_for(row.target, name, compiled._codelibrary, target)
-            return compiled, bytes(compiled._codelibrary.get_cubin(cc=target).code)
+            with without_unread_ptx():
+                compiled = _Kernel(kernel.py_func, types, lineinfo=lineinfo, **own)
+            library = compiled._codelibrary
+            try:
+                return compiled, bytes(library.get_cubin(cc=target).code)
+            except Exception:
+                library.get_asm_str()  # what is wrong with a kernel NVVM says more plainly than the linker, if it finds it
+                raise
 
     try:
         compiled, code = attempt(asked)
