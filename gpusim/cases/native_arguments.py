@@ -23,7 +23,7 @@ from gpusim.io.nearest import hint
 _ARGUMENT = re.compile(
     r"^(?P<type>[A-Za-z_][\w ]*?)\s*(?P<stars>\*?)\s*(?:\[(?P<lengths>[^\]]*)\](?:=(?P<fill>.*))?|:(?P<value>.*))$", re.DOTALL
 )  # fmt: skip
-_RANDOM = re.compile(r"^random:(\d{1,18})$")
+_RANDOM = re.compile(r"^random(?::(\d{1,18}))?$")
 _VECTOR = re.compile(r"^(?:u?(?:char|short|int|long|longlong)|float|double|half|uint|uchar|ushort|ulong)([1-4])$")
 #: A comma that stands in no bracket.
 _COMMA = re.compile(r"[,;](?![^(\[{]*[)\]}])")
@@ -49,7 +49,7 @@ SMALL_FLOATS = {
     "__nv_fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "e5m2": "float8_e5m2", "__nv_fp8_e5m2": "float8_e5m2",
 }  # fmt: skip
 FORMS = (
-    "write TYPE:VALUE (float:2), TYPE[LENGTH] (float[1024], also =1, =arange, =random:SEED), TYPE*[COUNT,LENGTH] (an array of pointers),"
+    "write TYPE:VALUE (float:2), TYPE[LENGTH] (float[1024], also =1, =arange, =random, =random:SEED), TYPE*[COUNT,LENGTH] (an array of pointers),"
     " FILE.npy, {TYPE:VALUE,...} (a structure) or null"
 )
 
@@ -112,10 +112,14 @@ def _array(parts: _Parts, shape: tuple[int, ...], names: Mapping[str, int], plac
     count = math.prod(shape)
     if fill == "arange":
         return np.arange(count).astype(kind).reshape(shape)
-    seed = _RANDOM.match(fill)
-    if seed is None:
-        return np.full(shape, _number(kind, fill, names))
-    random = np.random.default_rng([int(seed[1]), place] if place else int(seed[1]))
+    drawn = _RANDOM.match(fill)
+    if drawn is None:
+        try:
+            return np.full(shape, _number(kind, fill, names))
+        except ValueError as error:
+            raise ValueError(f"{error}: an array begins with a number, arange, random or random:SEED") from None
+    seed = int(drawn[1] or 0)
+    random = np.random.default_rng([seed, place] if place else seed)
     if kind.kind in "fV":
         return random.random(shape).astype(kind)
     most = 2 if kind.kind == "b" else min(max(count, 1), int(np.iinfo(kind).max) + 1)

@@ -85,6 +85,11 @@ def test_an_argument_has_the_type_that_it_says(text: str, value: np.ndarray) -> 
 def test_random_contents_are_their_seed_s_and_usable_as_indices() -> None:
     floats, indices = parse_kernel_argument("float[1000]=random:7"), parse_kernel_argument("int[1000]=random:7")
     assert np.array_equal(floats, parse_kernel_argument("float[1000]=random:7"))
+    assert np.array_equal(parse_kernel_argument("float[9]=random"), parse_kernel_argument("float[9]=random:0"))
+    with pytest.raises(
+        ValueError, match=r"ones is no number: an array begins with a number, arange, random or random:SEED"
+    ):
+        parse_kernel_argument("float[9]=ones")
     assert not np.array_equal(floats, parse_kernel_argument("float[1000]=random:8"))
     assert 0 <= floats.min() < 0.1 and 0.9 < floats.max() < 1 and indices.min() >= 0 and 500 < indices.max() < 1000
     assert parse_kernel_argument("char[999]=random:1").max() < 128 and parse_kernel_argument("null") is None
