@@ -320,6 +320,17 @@ def serving_errors() -> str:
     return table(head, rows, frozenset({3, 4, 5, 6, 7}))
 
 
+def framework_errors() -> str:
+    """A row a framework, source and GPU: errors of what vLLM's and SGLang's clients see, from what tools/framework_error.py recorded."""
+    path = Path(__file__).parents[1] / "traces" / "library" / "framework_errors.json"
+    rows = [
+        [each["framework"], each["source"], f"`{each['gpu']}`", each["rows"], *_percents(each)]
+        for each in json.loads(path.read_text("utf-8"))["by_source"]
+    ]
+    head = ["framework", "source", "GPU", "rows", "mean error", "signed", "worst", "inside the interval"]
+    return table(head, rows, frozenset({3, 4, 5, 6, 7}))
+
+
 def _percents(each: Mapping[str, Any]) -> list[str]:
     return [
         f"{each['mean_error_percent']:.1f} %",
@@ -423,6 +434,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "collective errors": collective_errors,
     "model errors": model_errors,
     "serving errors": serving_errors,
+    "framework errors": framework_errors,
     "tile beside exact": tile_beside_exact,
     "energy errors": energy_errors,
     "energy rows left out": energy_left_out,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,4 +214,17 @@ def _sweep(network: Decoder, options: Mapping[str, Any]) -> None:
         rows = pareto(rows, least, "tokens_per_s_per_gpu", lambda row: bool(row["fits"]))
         if not rows:
             raise NoDataError("no plan of the sweep fits into its GPUs' memory")
-    click.echo(format_records(rows, options["form"]))
+    click.echo(_swept(rows, options["form"]))
+
+
+def _swept(rows: Sequence[dict[str, Any]], form: str) -> str:
+    """A table of what differs between plans below what does not, so that lines stay short; of one plan, and for programs, all in one."""
+    alike = [name for name in rows[0] if all(row[name] == rows[0][name] for row in rows)] if len(rows) > 1 else []
+    if form not in ("table", "md") or not alike or len(alike) == len(rows[0]):
+        return format_records(rows, form)
+    same = format_pairs([(name, _text(rows[0][name])) for name in alike], form)
+    return f"{same}\n\n{format_records([{name: row[name] for name in row if name not in alike} for row in rows], form)}"
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

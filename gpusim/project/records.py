@@ -36,6 +36,7 @@ def _plan(found: ModelProjection) -> dict[str, Any]:
         "model": found.network, "gpu": found.gpu, "gpus": plan.gpus, "phase": plan.phase, "batch": plan.batch, "sequence": plan.sequence, "output": plan.output,
         "tp": plan.tensor_parallel, "pp": plan.pipeline_parallel, "dp": plan.data_parallel, "ep": plan.expert_parallel, "dtype": plan.dtype,
         "experts_dtype": plan.of_experts, "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches, "overlap": plan.overlap,
+        "framework": plan.served_by + f" {plan.engine}" * bool(plan.engine), "launch": plan.launch,
     }  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def serving_record(found: ServingProjection) -> dict[str, Any]:
         **_milliseconds("tpot", found.per_token), "validated": found.seconds.validated, "requests_per_s": figure(rate / plan.output),
         "tokens_per_s": figure(rate), "tokens_per_s_per_gpu": figure(rate / plan.gpus), "tokens_per_joule": figure(found.requests * plan.output / found.joules),
         "watts_per_gpu": figure(found.joules / found.seconds.seconds / plan.gpus, 3), "energy_validated": step.energy_validated,
-        "prompt_steps_percent": figure(100 * found.prompt_share, 3), "limiter": limiters(step)[0][0], **_memory(step),
+        "prompt_steps_percent": figure(100 * found.prompt_share, 3), "host_percent": figure(100 * found.host_share, 3), "limiter": limiters(step)[0][0], **_memory(step),
     }  # fmt: skip
 
 

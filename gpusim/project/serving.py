@@ -29,7 +29,7 @@ _PARTS = 16
 @dataclass(frozen=True)
 class ServingProjection:
     """``seconds``: from when all ``requests`` wait to the last token; ``per_token``: between two tokens of a sequence, the mean over all tokens; ``heaviest``: of the kinds of steps the one that takes most of the time;
-    ``batch``: sequences in progress, the mean over all tokens; ``prompt_share``: of the time, in steps that read prompts; ``steps``: of each engine; ``joules``: of all GPUs."""
+    ``batch``: sequences in progress, the mean over all tokens; ``prompt_share``: of the time, in steps that read prompts; ``host_share``: in which GPUs wait for the host's work between steps; ``steps``: of each engine; ``joules``: of all GPUs."""
 
     server: Server
     plan: Plan
@@ -39,6 +39,7 @@ class ServingProjection:
     heaviest: ModelProjection
     batch: float
     prompt_share: float
+    host_share: float
     steps: int
     joules: float
 
@@ -83,16 +84,17 @@ def project_serving(
     heaviest = max(played.steps.values(), key=lambda each: each.count * each.seconds)
     return ServingProjection(
         server, plan, requests, widened(whole, factor), widened(each_token, factor), replace(heaviest.projection, footprint=server.footprint), own * plan.output / count,
-        prompts / whole.seconds, count, joules * requests / (own * engines),
+        prompts / whole.seconds, sum(each.count * each.host_seconds for each in played.steps.values()) / whole.seconds, count, joules * requests / (own * engines),
     )  # fmt: skip
 
 
 @dataclass
 class _Steps:
-    """Steps of one kind: ``seconds`` of one while a pipeline is full, how many there were, whether they read prompts, how many tokens beside prompts' first they generated, and for how many sequences in progress they lasted."""
+    """Steps of one kind: ``seconds`` of one while a pipeline is full, ``host_seconds`` of them in which GPUs wait for the host, how many there were, whether they read prompts, how many tokens beside prompts' first they generated, and for how many sequences in progress they lasted."""
 
     projection: ModelProjection
     seconds: float
+    host_seconds: float
     reads: bool
     count: int = 0
     generated: int = 0
@@ -205,12 +207,12 @@ class _Played:
         found = project_model(self.prices, self.config, step)
         # A full pipeline is paced by its slowest stage, and does not run empty between steps.
         seconds = found.step.seconds if turns == 1 else found.bubble_seconds * turns / (turns - 1)
-        framework, sequences = framework_of(plan), sum(group[0] for group in groups)
+        device_seconds, framework, sequences = seconds, framework_of(plan), sum(group[0] for group in groups)
         if turns > 1 and framework.pipeline_sequence_seconds:
             seconds += turns * framework.pipeline_sequence_seconds * sequences
         else:
             seconds = framework.step_of(seconds, sequences, self.prices.spec.name)
-        return _Steps(found, seconds, reads)
+        return _Steps(found, seconds, seconds - device_seconds, reads)
 
 
 def _rounded(value: int) -> int:

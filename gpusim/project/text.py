@@ -50,6 +50,7 @@ def _serving(found: ServingProjection) -> list[tuple[str, str]]:
         ("all requests", _time(found.seconds)), ("each token", _time(found.per_token)),
         ("throughput", f"{rate:.4g} tokens/s generated, {rate / plan.gpus:.4g} a GPU, {rate / plan.output:.3g} requests/s"),
         ("prompts", f"{found.prompt_share:.0%} of the time goes to steps that read some"),
+        ("scheduler", f"{found.host_share:.0%} of the time GPUs wait for what {plan.served_by}'s host does between steps"),
     ]  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def render_model(
                 ("gradients and optimizer", held.training_bytes), ("framework (a guess)", held.framework_bytes),
             ) if amount
         ],
-        held=held,
+        held=held, left_out=_left_out(found),
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def _facts(found: Projected, changed: Projected | None) -> list[tuple[str, str, 
 def _prompts(found: Projected) -> str:
     """What the sections below, which are of one step, do not say: how much of the time prompts take, and what limits that; "" where the step is all."""
     if isinstance(found, ServingProjection):
-        return f"All {found.requests:,} requests take {_said(found.seconds)}; steps that read prompts take {found.prompt_share:.0%} of it. The shares below are of the kind of steps that takes most of the time."
+        return f"All {found.requests:,} requests take {_said(found.seconds)}; steps that read prompts take {found.prompt_share:.0%} of it, and for {found.host_share:.0%} of it GPUs wait for the host's work between steps. The shares below are of the kind of steps that takes most of the time."
     if not isinstance(found, RequestProjection):
         return ""
     share = found.first.step.seconds / found.seconds.seconds
@@ -104,6 +104,14 @@ def _prompts(found: Projected) -> str:
         f"The whole batch takes {_said(found.seconds)}: {share:.0%} of it reads the prompts, which is limited by {units}. The shares below are of the time that a generated token takes; "
         "for the prompts project --phase prefill."
     )
+
+
+def _left_out(found: Projected) -> str:
+    """What the times do not have."""
+    plan = first_of(found).plan
+    if isinstance(found, ServingProjection) or (isinstance(found, RequestProjection) and plan.framework):
+        return f"In the times: what {plan.served_by}'s host does between steps, as far as the GPUs wait for it. Not in them: the network, tokenizing, requests that come one by one."
+    return "Not in the times: the host's work between launches (launches are nodes of a CUDA graph), scheduling, other requests."
 
 
 def _said(interval: Interval) -> str:
@@ -128,7 +136,7 @@ def _numbers(found: Projected) -> list[tuple[str, str]]:
     energy_validated = step_of(found).energy_validated
     return [
         *numbers, ("tokens a second", f"{rate:,.0f}"), ("tokens a second and GPU", f"{rate / plan.gpus:,.0f}"), ("joules a token" + ("" if energy_validated else ", not validated"), f"{joules:.3g}"),
-        ("model FLOP/s utilisation" + (" of the prompts" if isinstance(found, RequestProjection) else ""), f"{first.mfu:.1%}"), ("of the fullest GPU's memory", f"{held.total_bytes / max(held.capacity_bytes, 1):.0%}"),
+        ("model FLOP/s utilisation" + (" of the prompts" if isinstance(found, RequestProjection) else " of the steps below" if isinstance(found, ServingProjection) else ""), f"{first.mfu:.1%}"), ("of the fullest GPU's memory", f"{held.total_bytes / max(held.capacity_bytes, 1):.0%}"),
     ]  # fmt: skip
 
 

@@ -22,11 +22,10 @@ from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import footprint_of, parameters_of
 from gpusim.project.frameworks import framework_of
 from gpusim.project.host import launched_kernels, launched_one_by_one
-from gpusim.project.layers import head_operators, layer_operators, stages_of
+from gpusim.project.layers import head_operators, stages_of
 from gpusim.project.limits import limiters, remedies
 from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
-from gpusim.project.operator import Operator
 from gpusim.project.part import interval_of, seconds_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -35,7 +34,7 @@ from gpusim.project.requests import project_request
 from gpusim.project.sweep import Kept, axes_of, pareto
 from gpusim.project.whole import project_model
 from gpusim.report.model_page import render_model
-from gpusim.tile.operators import GemmOp, MemoryOp
+from gpusim.tile.operators import MemoryOp
 
 #: Parameters as published by who made the networks.
 PUBLISHED = {
@@ -477,25 +476,3 @@ def test_what_is_replayed_as_a_graph_is_the_frameworks_own_unless_the_plan_says(
     assert launched_one_by_one(replace(decode, launch="eager"), 4)
     with pytest.raises(UsageError, match="launch is 'lazy': known are default, eager, graphs"):
         Plan("decode", launch="lazy")
-
-
-def test_products_have_the_named_frameworks_kernels_where_those_differ() -> None:
-    products = {
-        (framework, dtype): {
-            item.op.framework
-            for item in stages_items(Plan("decode", batch=8, dtype=dtype, framework=framework))
-            if isinstance(item.op, GemmOp) and item.op.dtype == dtype
-        }
-        for framework in ("", "vllm", "sglang", "trtllm")
-        for dtype in ("bf16", "fp8", "fp8_block")
-    }
-    own = {("vllm", "fp8"), ("vllm", "fp8_block"), ("sglang", "fp8"), ("sglang", "fp8_block"), ("trtllm", "fp8_block")}
-    for (framework, dtype), found in products.items():
-        assert found
-        assert found - {""} == ({framework} if (framework, dtype) in own else set())
-
-
-def stages_items(plan: Plan) -> list[Operator]:
-    network = decoder_of("llama3_8b")
-    kind = next(iter(stages_of(network, 1)[0]))
-    return layer_operators(network, plan, steps_of(plan)[0], kind)
