@@ -18,6 +18,7 @@ from gpusim.energy.power import limited_by_power, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import library_on
+from gpusim.tile.fewest_waves import MULTICAST_ROWS, fewest_waves
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
 from gpusim.tile.library import SCALE_DEPTH, SCALE_ROWS, Library, Tile
 from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
@@ -180,7 +181,9 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             tile_cycles += library.epilogue_cycles + tile.outputs / library.epilogue_elements_per_cycle
             joining = _joining_cycles(machine, library, shape, splits)
             arithmetic = waves * tile_cycles + joining
-            loaded = (tile.rows * a_bytes + tile.columns * b_bytes) * shape.depth * tiles * _shared(library, tile)
+            loaded = (
+                (tile.rows * a_bytes + tile.columns * b_bytes) * shape.depth * tiles * _shared(library, shape, tile)
+            )
             l2_cycles = loaded / (machine.l2_bytes_per_cycle * library.l2_rate_share)
             # Where DRAM bounds several choices alike, the one with the least arithmetic is tried first.
             least = max(arithmetic, max(least_moved_cycles, l2_cycles) + joining)
@@ -188,22 +191,10 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
 
 
 def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:
-    """The tiles that are tried: of a library that prefers one wave of forced tiles to two of others, these where it comes to that."""
-    tiles = library.tiles_for(shape.rows, shape.columns, shape.depth)
-    forced = tuple(tile for tile in tiles if tile.forced)
-    if not forced:
-        return tiles
-
-    def in_one_wave(tile: Tile) -> bool:
-        return (
-            shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
-            <= machine.sm_count * tile.blocks
-        )
-
-    others = tuple(tile for tile in tiles if not tile.forced)
-    fitting = tuple(tile for tile in forced if in_one_wave(tile))
-    smaller = any(in_one_wave(tile) for tile in others if fitting and tile.outputs < fitting[0].outputs)
-    return fitting if fitting and not smaller else others
+    """The tiles that are tried."""
+    if library.counts_waves and not shape.group_rows:
+        return (fewest_waves(library.tiles, shape.rows, shape.columns, machine.sm_count),)
+    return library.tiles_for(shape.rows, shape.columns, shape.depth)
 
 
 def _deeper(shape: GemmShape) -> int:
@@ -220,8 +211,12 @@ def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, til
     return machine.flops_per_cycle * share
 
 
-def _shared(library: Library, tile: Tile) -> float:
-    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together."""
+def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
+    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together. A library that counts waves has pairs of blocks take the larger operand together, from so
+    many rows on."""
+    if library.counts_waves and not shape.group_rows:
+        larger = max(tile.rows, tile.columns) / (tile.rows + tile.columns)
+        return 1.0 - larger / 2 if shape.rows >= MULTICAST_ROWS else 1.0
     return library.shared_loads if tile.outputs >= _SHARED_OUTPUTS else 1.0
 
 
@@ -280,6 +275,6 @@ def grid_arguments(
         machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, shape.cold_a or warm_bytes > found_bytes, cold_b,
         library.cycles_a_step(tile), library.block_start_cycles, library.epilogue_cycles,
-        library.epilogue_elements_per_cycle, _shared(library, tile), library.outside_loads, tile.box_rows or tile.rows,
+        library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, tile.box_rows or tile.rows,
         tile.cluster_rows, max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

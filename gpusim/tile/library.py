@@ -77,7 +77,8 @@ RATES = {
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
     ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
-    all of its blocks run at once. ``forced``: taken, whatever it takes, where all of its blocks run at once and those of no tile that is not forced do; nowhere else. ``box_rows``: rows of its first
+    all of its blocks run at once. ``one_wave_step_cycles``: of a library that counts waves, what a step costs there (0: as elsewhere), ``one_wave_full``:
+    only where the last row of tiles is filled. ``box_rows``: rows of its first
     operand that one load has, where blocks of a cluster load a part each (0: all); ``cluster_rows``: tiles below one another that a cluster has, which are launched even where rows are missing."""
 
     rows: int
@@ -87,7 +88,8 @@ class Tile:
     blocks: int
     step_cycles: float = 0.0
     one_wave: bool = False
-    forced: bool = False
+    one_wave_step_cycles: float = 0.0
+    one_wave_full: bool = False
     box_rows: int = 0
     cluster_rows: int = 1
 
@@ -120,7 +122,8 @@ class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
     that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside. ``convert_start_cycles``,
-    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). Where no choice holds it chooses from ``tiles`` by the shape."""
+    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``counts_waves``: whether it takes
+    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other. Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -146,6 +149,7 @@ class Library:
     convert_start_cycles: float = 0.0
     convert_blocks: float = 0.0
     rule: tuple[Choice, ...] = ()
+    counts_waves: bool = False
 
     def is_ruled(self, rows: int, columns: int, depth: int) -> bool:
         """Whether the tile of a product of this shape follows from it."""
@@ -185,8 +189,9 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
     row |= table[name].get(dtype, {})
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
+    counts_waves = bool(row.pop("counts_waves", False))
     rule = tuple(_choice(each) for each in row.pop("rule", ()))
-    expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule"}
+    expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", "counts_waves"}
     for name in _OPTIONAL:
         row.setdefault(name, 0.0)
     if set(row) != expected:
@@ -195,7 +200,8 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
         if not (isinstance(value, int | float) and math.isfinite(value) and (value > 0 or key in _OPTIONAL)):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
     # Whole numbers would make compiled functions anew for each mixture of them.
-    return Library(generation=name, tiles=tiles, rule=rule, **{key: float(value) for key, value in row.items()})
+    figures = {key: float(value) for key, value in row.items()}
+    return Library(generation=name, tiles=tiles, rule=rule, counts_waves=counts_waves, **figures)
 
 
 def _choice(row: dict[str, Any]) -> Choice:

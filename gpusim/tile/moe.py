@@ -186,7 +186,7 @@ def _tuned(spec: GpuSpec, shape: GemmShape, library: Library, even: tuple[int, .
     if even == shape.group_rows or len(library.tiles) == 1:
         return library
     found = project_gemm(spec, replace(shape, rows=sum(even), group_rows=even), library)
-    return replace(library, tiles=(replace(found.tile, one_wave=False, forced=False),))
+    return replace(library, tiles=(replace(found.tile, one_wave=False),))
 
 
 def _product(spec: GpuSpec, shape: GemmShape, library: Library, limit_watts: float | None) -> Projection:

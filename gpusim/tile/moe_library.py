@@ -174,5 +174,5 @@ def _library(generation: str, dtype: str, framework: str, without: str, of_its_o
         )
         for each in row.pop("rule", ())
     )
-    product = replace(library_of(generation, dtype), rule=(), **({"outside_loads": 0.0} | row))
+    product = replace(library_of(generation, dtype), rule=(), counts_waves=False, **({"outside_loads": 0.0} | row))
     return MoeLibrary(kind_of(dtype, framework), product, rule=rule, **own)

@@ -78,9 +78,7 @@ def product_library(spec: GpuSpec, row: str, framework: str = "") -> Library:
         return library_of(kernels_of(spec), row)
     around = software_of(whose, row)
     if measured and name in around.own_on:
-        own = library_of(name, row)
-        # Tiles that are taken whatever they take are those of the followed framework's version.
-        return with_software(replace(own, tiles=tuple(tile for tile in own.tiles if not tile.forced)), around)
+        return with_software(library_of(name, row), around)
     return with_software(library_on(spec), around)
 
 

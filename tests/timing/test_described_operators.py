@@ -8,6 +8,8 @@ import pytest
 
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
+from gpusim.tile.fewest_waves import fewest_waves
+from gpusim.tile.library import library_of
 from gpusim.tile.mla_described import described_mla, mla_library_on
 from gpusim.tile.mla_library import mla_library_of
 from gpusim.tile.operators import AttentionOp, GemmOp, project_attention_op, project_gemm_op
@@ -76,12 +78,21 @@ def test_products_in_batches_take_longer_to_launch_where_none_were_measured():
     assert project_gemm_op(B200, GemmOp(16, 512, 128, batch=2, warm=True)).seconds > one + 1.5e-6
 
 
-def test_a_forced_tile_is_taken_where_it_alone_fills_one_wave():
-    # 1024 x 4096: 128 tiles of 256 x 128 on 132 SMs, and two waves of 128 x 128; with 5120 columns both need two.
-    blocks, fewer_waves = (
-        project_gemm_op(H100, GemmOp(1024, columns, 8192, "fp8_block")).seconds for columns in (4096, 5120)
-    )
-    assert blocks > 1.1 * fewer_waves
+def test_a_library_that_counts_waves_takes_the_fewest_and_its_steps_wait_in_one():
+    tiles = library_of("hopper", "fp8_block").tiles
+
+    def taken(rows, columns):
+        found = fewest_waves(tiles, rows, columns, H100.sm_count)
+        return found.rows, found.columns, found.step_cycles
+
+    # One wave of 132 blocks: 4 x 32 of 128 x 192 (256 x 96 has as many, and is narrower), 2 x 64 of 256 x 112, 1 x 64 of 64 x 16.
+    assert taken(512, 6144) == (128, 192, 3500) and taken(192, 12288) == (128, 192, 0)
+    assert taken(512, 7168)[:2] == (256, 112) and taken(16, 1024)[:2] == (64, 16)
+    # The last row of tiles decides of 256 x 128; two waves do not wait.
+    assert taken(1024, 4096) == (256, 128, 3500) and taken(1025, 3072) == (256, 128, 0)
+    assert taken(2048, 4096) == (256, 128, 0)
+    one, two = (project_gemm_op(H100, GemmOp(rows, 4096, 8192, "fp8_block")).seconds for rows in (1024, 2048))
+    assert one > two
 
 
 def test_a_context_of_latents_moves_each_tokens_latent_whatever_the_heads():

@@ -181,7 +181,7 @@ KINDS = {
         lambda generation: library_of(generation, "fp8"), _GEMM,
     ),
     "gemm_fp8_block": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", True),
+        ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "sglang", "b200": "trtllm"}, _rows, _gemm("fp8", True, copied_on=("hopper",)),
         lambda generation: library_of(generation, "fp8_block"), _GEMM,
     ),
     "gemm_fp8_trtllm": Kind(
@@ -194,7 +194,7 @@ KINDS = {
     ),
     "gemm_fp8_block_trtllm": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"h100": "trtllm"}, _rows, _gemm("fp8", True, framework="trtllm"),
-        _around("fp8_block", "trtllm"), _GEMM,
+        lambda generation: library_of(generation, "fp8_block_trtllm"), _GEMM,
     ),
     "gemm_fp8_block_vllm": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("fp8_block",), "suspect": (0,)}, {"b200": "vllm"}, _rows, _gemm("fp8", True, framework="vllm"),
