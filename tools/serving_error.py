@@ -9,7 +9,7 @@ Rows (traces/library/served_models.csv) are those of TensorRT-LLM's documentatio
 docs/source/developer-guide/perf-overview.md of 1.2 (commit 03e27c7d): trtllm-bench's throughput with all requests queued at once, prompts and answers of one length each, weights quantised by ModelOpt (FP8, NVFP4;
 DeepSeek-R1 on Hopper as published, GPT-OSS's experts in MXFP4), the cache in FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and values
 ("in many cases" 0.95 of it, else less: taken as 0.95). One figure was set by a half of the rows of pipelines (pipeline_sequence_seconds of gpusim/project/frameworks.py; which half
-a hash of the row says, column "learn"), and two by the rows of Qwen3 30B after 128 tokens on a B200 and a GB200 (sequence_seconds, and how much longer a Grace CPU takes); nothing else was fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
+a hash of the row says, column "learn"); nothing else was fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
 experts are shared out. Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition there, described here as the Workstation Edition.
 """
 
@@ -19,7 +19,6 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import pandas as pd
@@ -53,11 +52,6 @@ def network(name: str) -> Decoder:
     return decoder_of_file(path) if path.exists() else decoder_of(name)
 
 
-def _isolates_host(row: Any) -> bool:
-    """Whether the row set what the host takes for a sequence beside the GPU (gpusim/project/frameworks.py)."""
-    return row.model == "qwen3_30b_a3b" and row.gpu in ("b200", "gb200") and row.sequence == row.output == 128
-
-
 def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
     """``rows`` with what is projected on ``machines``, which are added to; ``error_percent``: of the time, so that positive is too slow."""
     found = []
@@ -74,7 +68,7 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
             key = f"{row.gpu} {row.model} {row.pp} {row.sequence} {row.output}"
             found.append(
                 {
-                    "learn": (row.pp > 1 and hashlib.sha256(key.encode()).digest()[0] % 2 == 0) or _isolates_host(row),
+                    "learn": row.pp > 1 and hashlib.sha256(key.encode()).digest()[0] % 2 == 0,
                     "projected": float(f"{rate:.4g}"),
                     "error_percent": round(100 * (row.tokens_per_s_per_gpu / rate - 1), 1),
                     "inside": bool(seconds.low_seconds <= measured_seconds <= seconds.high_seconds),

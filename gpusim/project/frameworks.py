@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from gpusim.project.plan import Plan
 
-#: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of the others: Qwen3 30B with 3,600 sequences in progress on a GB200 and on a B200 (below). A guess for
-#: frameworks other than TensorRT-LLM.
+#: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of the others: Qwen3 30B under TensorRT-LLM answers 24,107 tokens a second on a GB200 and 39,827 on a
+#: B200 where it waits for the host (traces/library/served_models.csv). A guess for other frameworks.
 _OF_GRACE, _GRACE_SLOWER = ("gb200", "gb300", "gh200"), 1.6
 
 
@@ -72,13 +72,13 @@ _EAGER, _ENGINES = 23.6e-6, 18.6e-6
 #: Host. vLLM's V1 engine without asynchronous scheduling: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
 #: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
 #: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside
-#: the GPU. TensorRT-LLM's: Qwen3 30B answers 39,827 tokens a second on a B200 with prompts and answers of 128 (served_models.csv), 90 ms a step of 3,600 sequences, of which 50 are the GPU's; of SGLang's no such experiment is at
-#: hand. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
+#: the GPU. It is not projected what they take: two rows of TensorRT-LLM wait for the host
+#: (Qwen3 30B after prompts of 128 tokens, docs/validation/projections.md), which fits 3.2 ms a request on x86 and 5.3 on Grace, but no time a sequence and step. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
 #: 2, 4 and 8 RTX PRO 6000 (traces/library/served_models.csv), 23.6 to 4.7 % off: one network on one host, so a guess on others.
 _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
-        graphs=(*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14))), sequence_seconds=25e-6, overlapped=True, pipeline_sequence_seconds=45e-6,
+        graphs=(*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14))), overlapped=True, pipeline_sequence_seconds=45e-6,
     ),
     ("vllm", ""): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=True, mixed=True, keeps_ends=False, most_sequences=256, step_tokens=2048, launch_seconds=_EAGER,
