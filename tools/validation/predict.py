@@ -201,7 +201,7 @@ class _Runner:
         """Some waves of the launch on so many SMs, of a product to some depth."""
         timed, resident = self.timed, self.occupancy().blocks_per_sm * sms
         if timed.product:
-            return self.capture(_part(timed.grid, WAVES * resident), DEPTHS[1])
+            return self.capture(_part(timed.grid, WAVES * resident), min(timed.depth or 0, DEPTHS[1]))
         axis = timed.cut_axis or 0
         along = -(-LEAST_WAVES[1] * resident * timed.grid[axis] // math.prod(timed.grid))
         part = tuple(min(size, along) if i == axis else size for i, size in enumerate(timed.grid))
