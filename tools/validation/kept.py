@@ -24,6 +24,8 @@ from .predict import Prediction
 ROOT = Path(__file__).parents[2]
 #: Folders whose source decides what is predicted.
 _DECIDING = ("emulator", "engine", "frontend", "isa", "launch", "model", "trace")
+#: What makes another machine of a description, which alone is part of a prediction's name.
+_CUT_DOWN = "gpusim/gpus/cut_down.py"
 #: What a kept prediction took, beside its values.
 CPU_S = "cpu_s"
 #: What is said of cycles once they are known.
@@ -42,6 +44,7 @@ def source_digest() -> str:
     ]
     for path in (
         *files,
+        ROOT / _CUT_DOWN,
         *(
             Path(__file__).with_name(name)
             for name in ("predict.py", "suite_launch.py", "own_compiler.py", "held_clock.py")
