@@ -192,8 +192,7 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     counts_waves = bool(row.pop("counts_waves", False))
     rule = tuple(_choice(each) for each in row.pop("rule", ()))
     expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", "counts_waves"}
-    for name in _OPTIONAL:
-        row.setdefault(name, 0.0)
+    row = dict.fromkeys(_OPTIONAL, 0.0) | row
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
     for key, value in row.items():

