@@ -87,7 +87,9 @@ some_bins = st.sampled_from(all_bins())
 coverages = st.builds(
     Coverage,
     st.dictionaries(
-        some_bins, st.builds(Hits, st.integers(1, 9), st.lists(st.text(), max_size=8, unique=True).map(tuple))
+        some_bins,
+        st.builds(Hits, st.integers(1, 9), st.lists(st.text(max_size=4), max_size=4, unique=True).map(tuple)),
+        max_size=6,
     ),
     st.integers(0, 99),
 )
