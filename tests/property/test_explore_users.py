@@ -81,7 +81,7 @@ def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
 
 
 def test_two_builds_in_a_file_of_one_s_own_are_told_apart(
-    mine: str, tmp_path: Path, capsys, monkeypatch, small_pool
+    mine: str, tmp_path: Path, capsys, monkeypatch, small_pool, one_finding
 ) -> None:
     folder = tmp_path / "found"
     arguments = [f"{mine}:plain", "--property", "builds", "--other-kernel", f"{mine}:slower_above_500", *MACHINE]
