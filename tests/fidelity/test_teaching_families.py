@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from validation.predict import _part, predict
+from validation.predict import _part, _two_sizes, predict
 from validation.sets import load_sets
 
 import gpusim
@@ -144,6 +144,12 @@ def test_each_set_says_of_its_products_that_they_are_some() -> None:
 def test_blocks_in_one_row_of_a_grid_are_all_of_a_part() -> None:
     assert _part((1024, 1), 16) == (16, 1)
     assert _part((8, 1), 16) == (8, 1)
+
+
+def test_two_sizes_are_some_waves_at_least() -> None:
+    timed = families.teaching({"kernel": "add", "size": str(1 << 20)})
+    assert [size for size, *_ in _two_sizes(timed, 1e-3, 0.0, resident=100)[0]] == [300, 700]
+    assert not _two_sizes(timed, 1e-3, 0.0, resident=1000)[0]
 
 
 def test_a_launch_that_is_measured_warm_follows_itself() -> None:
