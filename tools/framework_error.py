@@ -78,6 +78,7 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
     machines: dict[str, Prices] = {}
     found = []
     with task("projecting", len(rows), "rows") as progress:
+        row: Any
         for number, row in enumerate(rows.itertuples(index=False)):
             prices = machines.setdefault(str(row.gpu), Prices(load_gpu(str(row.gpu))))
             middle, low, high = projected(row, prices)
@@ -105,7 +106,7 @@ def main(form: str, final: bool, sources: tuple[str, ...], record: bool) -> None
         raise click.UsageError("--record keeps the whole final half: give --final and leave --source out")
     rows = pd.read_csv(ROWS, keep_default_na=False)
     learning = pd.Series([learns(row) for row in rows.itertuples(index=False)])
-    rows = rows[(learning != final) & (rows.source.isin(sources) | (not sources))]
+    rows = rows.loc[(learning != final) & (rows["source"].isin(sources) | (not sources))]
     if rows.empty:
         raise click.UsageError("no such rows: see traces/library/served_elsewhere.csv for sources")
     with shown():
@@ -114,7 +115,7 @@ def main(form: str, final: bool, sources: tuple[str, ...], record: bool) -> None
     if record:
         write_whole(RECORD, (json.dumps({"by_source": by_source, "by_metric": by_metric}, indent=1) + "\n").encode())
     columns = ["source", "gpu", "gpus", "model", "dtype", "concurrency", "sequence", "output", "metric", "measured_ms", "projected_ms", "error_percent", "inside"]  # fmt: skip
-    click.echo(format_records(found[columns].to_dict("records"), form))
+    click.echo(format_records(found.loc[:, columns].to_dict("records"), form))
     if form in ("table", "md"):
         click.echo("\n" + format_records(by_source, form))
         click.echo("\n" + format_records(by_metric, form))
