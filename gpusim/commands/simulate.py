@@ -186,10 +186,9 @@ def simulate(
         )
     asked = {
         "--timeline": timeline, "--save": save, "--save-run": save_run, "--by": by, "--why": why, "--bounds": bounds,
-        "--details": details,
+        "--details": details, "--measured-by": measured_by,
     }  # fmt: skip
-    if sweep and any({**asked, "--measured-by": measured_by}.values()):
-        asked["--measured-by"] = measured_by
+    if sweep and any(asked.values()):
         option = next(name for name, given in asked.items() if given)
         raise UsageError(f"{option} is for one run: give one value an axis and one --gpu")
     elsewhere = {
