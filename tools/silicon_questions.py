@@ -87,7 +87,7 @@ QUESTIONS = (
         "a barrier between loading and computing",
         "Blocks load a tile, meet at a barrier and compute: do the phases of an SM's blocks overlap on silicon as much as simulated? "
         "A tuned convolution on an A100 is 10 to 28 % slower than predicted where rows of threads are long and blocks few; what it loses goes with the "
-        "generations of blocks on an SM, not with the number of loads (docs/validation/gaps.md).",
+        "generations of blocks on an SM, not with the number of loads (docs/validation/notes/cores.md).",
         "Time against the block's rows at an equal number of threads a SM. What silicon loses from many small blocks to few large ones, beyond "
         "what is simulated, is the phases' overlap; the same loss without the barrier's loads (barrier, alone) is the barrier's own.",
         ("l1.barrier_latency_cycles", "launch.block_turnaround_cycles"),
