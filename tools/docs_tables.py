@@ -97,23 +97,6 @@ def external_figures() -> str:
     return table(head, rows, frozenset(range(2, 9)))
 
 
-def external_summary() -> str:
-    """A row a set of kernels that no description was fitted to: errors over both of its halves."""
-    entries = json.loads((EXTERNAL / "manifest.json").read_text("utf-8"))["sets"]
-    rows = [
-        [entries[each["set"]]["title"], _board(entries[each["set"]]["measured_on"]), each["rows"],
-         f"{each['mape_percent']:.1f} % ({each['signed_percent']:+.1f})", "" if each["rank"] is None else f"{each['rank']:.2f}"]
-        for each in json.loads((EXTERNAL / "results.json").read_text("utf-8"))["summaries"]
-        if each["half"] == "both" and each["rows"]
-    ]  # fmt: skip
-    return table(["kernels that others wrote and measured", "GPU", "rows", "mean error (signed)", "rank correlation"], rows, frozenset((2, 3, 4)))  # fmt: skip
-
-
-def _board(measured_on: str) -> str:
-    """The board alone: without its power, its place and its date."""
-    return measured_on.split(" (")[0].split(",")[0].removeprefix("GeForce ")
-
-
 def external_sets() -> str:
     """The sets with their provenance, each fact as the manifest has it."""
     facts = ("method", "cache", "clocks", "compiler", "noise", "status")
@@ -435,7 +418,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "published series": held_out,
     "gpus": gpus,
     "external figures": external_figures,
-    "external summary": external_summary,
     "external sets": external_sets,
     "intervals": intervals,
     "interval coverage": interval_coverage,

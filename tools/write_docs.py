@@ -6,7 +6,7 @@ Mental model: a page says where a table goes and what it is called::
     (the table)
     <!-- end: NAME -->
 
-and this program fills it from the function of that name in ``docs_tables.py``, ``docs_reference.py`` or ``docs_suite.py``. Tables that
+and this program fills it from the function of that name in ``docs_tables.py``, ``docs_summaries.py``, ``docs_reference.py`` or ``docs_suite.py``. Tables that
 take minutes to measure stand between ``<!-- measured by COMMAND -->`` and ``<!-- end: measured -->``; they are left as
 they are unless ``--measure WORD`` runs the commands that contain WORD again.
 
@@ -33,9 +33,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from docs_outputs import OUTPUT, printed_again
 from docs_reference import REFERENCE
 from docs_suite import SUITE
+from docs_summaries import SUMMARIES
 from docs_tables import TABLES
 
-GENERATORS: Mapping[str, Callable[[], str]] = {**TABLES, **REFERENCE, **SUITE}
+GENERATORS: Mapping[str, Callable[[], str]] = {**TABLES, **SUMMARIES, **REFERENCE, **SUITE}
 WRITTEN = re.compile(r"(<!-- written by tools/write_docs\.py: (.+?) -->\n)(.*?)(<!-- end: \2 -->)", re.DOTALL)
 MEASURED = re.compile(r"(<!-- measured by (.+?) -->\n)(.*?)(<!-- end: measured -->)", re.DOTALL)
 

@@ -73,7 +73,7 @@ _EAGER, _ENGINES = 23.6e-6, 18.6e-6
 #: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
 #: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside
 #: the GPU. It is not projected what they take: two rows of TensorRT-LLM wait for the host
-#: (Qwen3 30B after prompts of 128 tokens, docs/validation/projections.md), which fits 3.2 ms a request on x86 and 5.3 on Grace, but no time a sequence and step. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
+#: (Qwen3 30B after prompts of 128 tokens, docs/validation/projections/models.md), which fits 3.2 ms a request on x86 and 5.3 on Grace, but no time a sequence and step. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
 #: 2, 4 and 8 RTX PRO 6000 (traces/library/served_models.csv), 23.6 to 4.7 % off: one network on one host, so a guess on others.
 _TABLE = {
     ("trtllm", ""): Framework(
