@@ -15,7 +15,7 @@ from gpusim.commands.options import HELP, instruction_limit_option
 from gpusim.commands.output_place import refuse_no_place
 from gpusim.commands.run_libraries import open_runtimes
 from gpusim.commands.run_request import RunRequest
-from gpusim.driver.device import make_device
+from gpusim.driver.device import MOST_DEVICES, make_device
 from gpusim.driver.programs import is_executable
 from gpusim.errors import UsageError
 from gpusim.report.tables import FORMATS
@@ -34,6 +34,12 @@ def _worker(*, program: str, as_module: bool, library_path: bool, **_options: An
     show_default=True,
     metavar="NAME",
     help="The device that the program finds: a GPU of `gpusim gpus list`, a TOML file, or a capability such as sm_86.",
+)
+@click.option(
+    "--devices",
+    type=click.IntRange(1, MOST_DEVICES),
+    metavar="N",
+    help=f"How many devices of that kind the program finds, 1 to {MOST_DEVICES}; CUDA_VISIBLE_DEVICES then chooses among them.  [default: 1]",
 )
 @click.option("-m", "as_module", is_flag=True, help="PROGRAM is a module's name, as for python -m.")
 @click.option("--simulate", is_flag=True, help="Predict each launch's cycles; CUDA events then tell predicted time.")
@@ -122,6 +128,7 @@ def run(**options: Any) -> None:
       gpusim run --check memory,race train.py
       gpusim run --leak-check full train.py
       gpusim run --gpu a100_80gb ./vectorAdd 1000000
+      gpusim run --devices 2 --simulate ./simpleP2P
       nvcc -cudart shared -L$(gpusim run --library-path) -o saxpy saxpy.cu
       gpusim run --record traces -o launches.json --format json -m package.module
     """
@@ -137,7 +144,7 @@ def run(**options: Any) -> None:
         raise UsageError("there is nothing to choose launches for: add --simulate, --record, --check or --why")
     if asked.as_module and not is_module(asked.program):
         raise UsageError(f"there is no module {asked.program}")
-    make_device(asked.gpu)
+    make_device(asked.gpu, count=asked.devices or 1)
     if not asked.as_module and not Path(asked.program).exists():
         raise UsageError(f"there is no script {asked.program}")
     if _worker(**options) == "running":

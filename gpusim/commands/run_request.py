@@ -33,6 +33,7 @@ class RunRequest:
     force: bool
     leak_check: str
     pageable_memory: bool
+    devices: int | None
     library_path: bool
     output: Path | None
     form: str
@@ -62,5 +63,5 @@ class RunRequest:
         return Options(
             gpu, self.simulates, self.sample, self.cold, self.why, tuple(sorted(checks_of(self.checks))), self.kernel,
             self.launch_skip, self.launch_count, self.instruction_limit, str(self.record or ""), self.finds_leaks,
-            self.pageable_memory,
+            self.pageable_memory, devices=self.devices or 1,
         )  # fmt: skip

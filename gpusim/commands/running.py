@@ -33,13 +33,13 @@ def run(**options: Any) -> int:
     """What :func:`gpusim.commands.run.run` declares, with its arguments."""
     asked = RunRequest(**options)
     wanted = asked.wanted()
-    device = make_device(asked.gpu, asked.pageable_memory)
+    device = make_device(asked.gpu, asked.pageable_memory, asked.devices or 1)
     compiling = start_compiling_engine() if asked.simulates else None
     if compiling is not None:
         compiling.wait()
     elif is_cold("emulator"):
         click.echo("compiling gpusim for this machine, once: about half a minute", err=True)
-    children = Children(asked.options())
+    children = Children(asked.options(), keeps_choice=asked.devices is not None)
 
     def on_terminated(ledger: Ledger) -> None:
         click.echo("error: terminated", err=True)

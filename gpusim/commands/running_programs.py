@@ -15,7 +15,16 @@ import click
 from gpusim.commands.run_libraries import libraries
 from gpusim.commands.run_request import RunRequest
 from gpusim.driver.device import make_device
-from gpusim.driver.programs import FOLDERS, PATHS, PRELOAD, Account, environment_for, read_account, run_executable
+from gpusim.driver.programs import (
+    CHOICE,
+    FOLDERS,
+    PATHS,
+    PRELOAD,
+    Account,
+    environment_for,
+    read_account,
+    run_executable,
+)
 from gpusim.driver.recording import INDEX, open_folder
 from gpusim.driver.session import VARIABLE, Options, Session
 from gpusim.io.whole_file import replacing
@@ -33,7 +42,7 @@ def run(**options: Any) -> int:
     if asked.library_path:
         click.echo(libraries())
         return 0
-    make_device(asked.gpu)  # a mistake is told before the program starts
+    make_device(asked.gpu, count=asked.devices or 1)  # a mistake is told before the program starts
     if not all(any((_PACKAGE / half / "__pycache__").glob("*.nbi")) for half in ("emulator", "engine")):
         compiling = importlib.import_module("gpusim.commands.cold_start").start_compiling_engine()
         if compiling is not None and asked.simulates:
@@ -49,7 +58,8 @@ def _run_and_show(asked: RunRequest) -> int:
     with tempfile.TemporaryDirectory(prefix="gpusim-run-", ignore_cleanup_errors=True) as place:
         session = Session(Path(place))
         session.write(options)
-        code = run_executable(asked.program, asked.arguments, environment_for(folder, session, os.environ))
+        environment = environment_for(folder, session, os.environ, keeps_choice=asked.devices is not None)
+        code = run_executable(asked.program, asked.arguments, environment)
         account = read_account(session)
     if options.record:
         _write_index(Path(options.record), options.gpu, account)
@@ -65,13 +75,16 @@ def _run_and_show(asked: RunRequest) -> int:
 class Children:
     """The processes that a Python program starts, while it runs: they find the device too. :meth:`close` afterwards."""
 
-    def __init__(self, options: Options):
+    def __init__(self, options: Options, keeps_choice: bool = False):
         self._place = tempfile.mkdtemp(prefix="gpusim-run-")
         self._session = Session(Path(self._place))
         self._session.write(options)
         self._session.enter()  # the program itself
         self._before = dict(os.environ)
-        os.environ.update(environment_for(libraries(), self._session, os.environ))
+        found = environment_for(libraries(), self._session, os.environ, keeps_choice)
+        os.environ.update(found)
+        if CHOICE not in found:
+            os.environ.pop(CHOICE, None)
 
     def account(self) -> Account:
         """What they have told so far."""
@@ -82,7 +95,7 @@ class Children:
         for name in {*os.environ} - {*self._before}:
             if name in (VARIABLE, *_PLACES):
                 del os.environ[name]
-        os.environ.update({name: self._before[name] for name in _PLACES if name in self._before})
+        os.environ.update({name: self._before[name] for name in (*_PLACES, CHOICE) if name in self._before})
         shutil.rmtree(self._place, ignore_errors=True)
 
 

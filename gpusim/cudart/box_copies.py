@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ctypes import POINTER, c_int, c_size_t
 
 from gpusim.cudart.copying import DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE
-from gpusim.cudart.errors import INVALID_DEVICE, INVALID_DIRECTION, INVALID_PITCH, INVALID_VALUE
+from gpusim.cudart.errors import INVALID_DIRECTION, INVALID_PITCH, INVALID_VALUE
 from gpusim.cudart.state import State
 from gpusim.cudart.structures import Copy3D, Extent, PeerCopy3D, PitchedPointer, Position
 from gpusim.driver.abi import HOST, WORD, DriverError, entry
@@ -123,9 +123,7 @@ class RuntimeBoxCopies:
             raise DriverError(INVALID_VALUE, "the description of the copy is null")
         peers, copy = given[0], Copy3D(extent=given[0].extent, kind=DEVICE_TO_DEVICE)
         for side in _SIDES:
-            number = getattr(peers, f"{side}_device")
-            if number:
-                raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} is the {side}'s")
+            self._state.driver.contexts.device(getattr(peers, f"{side}_device"))
             for name in (side, f"{side}_array", f"{side}_position"):
                 setattr(copy, name, getattr(peers, name))
         self._state.call("cuMemcpy3DAsync", (Box * 1)(self.box(copy)), stream)

@@ -10,5 +10,6 @@ from gpusim.driver.versions import runtime_version
 
 
 def constants(major: int) -> dict[str, int]:
-    """Function -> the number that it writes through its first argument, in the runtime of CUDA ``major``. There is one device."""
+    """Function -> the number that it writes through its first argument, in the runtime of CUDA ``major``. Device 0 is current until a program chooses
+    another, which then answers for itself (:mod:`gpusim.cudart.runtime`)."""
     return {"cudaRuntimeGetVersion": runtime_version(major), "cudaGetDevice": 0}

@@ -53,11 +53,17 @@ class Copying:
 
     @entry("cudaMemcpyPeer", arguments=(WORD, c_int, WORD, c_int, c_size_t))
     def copy_peer(self, target: int, one: int, source: int, other: int, size: int) -> None:
+        self._check_devices(one, other)
         self.copy(target, source, size, DEVICE_TO_DEVICE)
 
     @entry("cudaMemcpyPeerAsync", arguments=(WORD, c_int, WORD, c_int, c_size_t, WORD))
     def copy_peer_async(self, target: int, one: int, source: int, other: int, size: int, stream: int) -> None:
+        self._check_devices(one, other)
         self.copy_async(target, source, size, DEVICE_TO_DEVICE, stream)
+
+    def _check_devices(self, *numbers: int) -> None:
+        for number in numbers:
+            self._state.driver.contexts.device(number)
 
     @entry("cudaMemset", arguments=(WORD, c_int, c_size_t))
     def fill(self, address: int, value: int, size: int) -> None:

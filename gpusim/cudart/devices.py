@@ -1,6 +1,6 @@
 """Devices, errors, versions and pointers, as the runtime tells them.
 
-Mental model: there is one device, number 0, and it is chosen from the start. Errors are remembered for each thread until they
+Mental model: each thread has a device, number 0 from the start, until it chooses another. Errors are remembered for each thread until they
 are asked for; that of a launch which failed on the device is there for every thread until the device is reset.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, c_int, c_size_t, c_uint
 
-from gpusim.cudart.errors import ERRORS, INVALID_DEVICE, SUCCESS, UNRECOGNIZED
+from gpusim.cudart.errors import ERRORS, INVALID_DEVICE, NO_DEVICE, SUCCESS, UNRECOGNIZED
 from gpusim.cudart.properties import Properties12, Properties13, fill
 from gpusim.cudart.registration import Registration
 from gpusim.cudart.state import State
@@ -34,23 +34,32 @@ class Devices:
         self._state, self._code = state, code
 
     def _device(self, number: int) -> None:
-        if number != 0:
-            raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} was asked for")
+        """Raise DriverError if there is no device of that number."""
+        self._state.driver.contexts.device(number)
 
     # ---- devices -----------------------------------------------------------------------------
 
     @entry("cudaGetDeviceCount", arguments=(INT_OUT,))
     def count(self, out) -> None:
-        put(out, 1)
+        count = self._state.driver.contexts.count
+        put(out, count)
+        if not count:
+            raise DriverError(NO_DEVICE, "CUDA_VISIBLE_DEVICES leaves no device")
+
+    @entry("cudaGetDevice", arguments=(INT_OUT,))
+    def get(self, out) -> None:
+        put(out, self._state.device())
 
     @entry("cudaSetDevice", arguments=(c_int,))
     def set(self, number: int) -> None:
         self._device(number)
-        self._state.ready()
+        self._state.choose(number)
 
     @entry("cudaInitDevice", arguments=(c_int, c_uint, c_uint))
     def initialise(self, number: int, flags: int, valid: int) -> None:
+        before = self._state.device()
         self.set(number)
+        self._state.choose(before)  # it is initialised, and not chosen
 
     @entry("cudaSetValidDevices", arguments=(HOST, c_int))
     def set_valid(self, numbers: int, count: int) -> None:
@@ -63,17 +72,17 @@ class Devices:
 
     @entry("cudaSetDeviceFlags", arguments=(c_uint,))
     def set_flags(self, flags: int) -> None:
-        self._state.flags = flags
+        self._state.flags[self._state.device()] = flags
 
     @entry("cudaGetDeviceFlags", arguments=(UINT_OUT,))
     def get_flags(self, out) -> None:
-        put(out, self._state.flags)
+        put(out, self._state.flags.get(self._state.device(), 0))
 
     @entry("cudaDeviceReset", "cudaThreadExit")
     def reset(self) -> None:
         self._state.ready()
-        self._code.reset()
-        self._state.check(self._state.function("cuDevicePrimaryCtxReset")(0))
+        self._code.reset(self._state.device())
+        self._state.check(self._state.function("cuDevicePrimaryCtxReset")(self._state.device()))
 
     @entry("cudaDeviceSetSharedMemConfig", arguments=(c_int,))
     def set_shared_config(self, config: int) -> None:
@@ -83,17 +92,24 @@ class Devices:
     def properties(self, out: int, number: int) -> None:
         self._device(number)
         kind = Properties12 if self._state.major == 12 else Properties13
-        device = self._state.driver.device
+        device = self._state.driver.contexts.device(number)
         found = kind.from_address(out)
         fill(found, device.attributes(), device.name, device.uuid, device.spec.dram.total_bytes)
 
     @entry("cudaDeviceEnablePeerAccess", arguments=(c_int, c_uint))
     def enable_peer(self, number: int, flags: int) -> None:
-        raise DriverError(INVALID_DEVICE, "there is one device and no peer of it")
+        self._state.call("cuCtxEnablePeerAccess", self._peer(number), flags)
 
     @entry("cudaDeviceDisablePeerAccess", arguments=(c_int,))
     def disable_peer(self, number: int) -> None:
-        raise DriverError(INVALID_DEVICE, "there is one device and no peer of it")
+        self._state.call("cuCtxDisablePeerAccess", self._peer(number))
+
+    def _peer(self, number: int) -> int:
+        """The primary context of another device; raises DriverError."""
+        self._device(number)
+        if number == self._state.device():
+            raise DriverError(INVALID_DEVICE, f"device {number} is no peer of itself")
+        return self._state.driver.contexts.primary_handle(number)
 
     # ---- versions and errors -----------------------------------------------------------------
 
@@ -139,7 +155,7 @@ class Devices:
         allocation, kind = block.allocation, _TYPES[block.kind]
         inside = address - allocation.base if allocation.base <= address < allocation.end else address - allocation.host
         out[0] = PointerAttributes(
-            kind, 0, allocation.base + inside, 0 if kind == _DEVICE else allocation.host + inside
+            kind, block.device, allocation.base + inside, 0 if kind == _DEVICE else allocation.host + inside
         )
 
     @entry("cudaMalloc", arguments=(WORD_OUT, c_size_t))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 import importlib
 import os
 import re
@@ -24,7 +23,7 @@ from gpusim.driver.device import make_device
 from gpusim.driver.driver import Driver, installed_driver
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.leaks import leaks_of
-from gpusim.driver.ledger import Ledger, simulated_ns
+from gpusim.driver.ledger import Ledger
 from gpusim.driver.library_folder import SONAME, names_of
 from gpusim.driver.session import DEFAULT_GPU, GPU_VARIABLE, Options, current
 from gpusim.driver.shared_library import open_library
@@ -73,7 +72,7 @@ class Process:
         options = self._session.options() if self._session is not None else _from_environment()
         self.number = self._session.enter() if self._session is not None else 0
         self._options = options
-        device = make_device(options.gpu, options.pageable)
+        device = make_device(options.gpu, options.pageable, options.devices)
         wanted = Wanted(
             options.simulate, options.sample, options.cold, options.explain, frozenset(options.checks), options.kernel,
             options.skip, options.count, options.instruction_limit or DEFAULT_INSTRUCTION_LIMIT,
@@ -89,9 +88,11 @@ class Process:
         if _is_python():  # the import of Numba, which nothing else needs, would double what the driver costs to load
             source = importlib.import_module(_PYTHON_COMPILERS).PythonCompilers(interrupts)
         self.driver = Driver(device, self._ledger, interrupts, source)
+        if self._session is None:  # the variable speaks of this machine's devices, which these are not
+            self.driver.contexts.setting = lambda: None
         self.driver.launches.deferred = not _is_python()  # programs of C compare what each call returns
         if clock is not None:
-            self.driver.streams.now_ns = functools.partial(simulated_ns, self._ledger, clock)
+            self.driver.tell_simulated(clock)
         path = folder / SONAME
         self.driver.open(open_library(path, names_of(path)) if path.exists() else None)
         if clock is not None or options.leak_check or "leak" in options.checks:

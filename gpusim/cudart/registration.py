@@ -133,11 +133,14 @@ class Registration:
             raise DriverError(INVALID_VALUE, f"bytes {offset} to {offset + size} of a variable of {room} bytes")
         return address + offset
 
-    def reset(self) -> None:
-        """Forget what is loaded: the device has been reset."""
-        self._handles.clear()
+    def reset(self, device: int) -> None:
+        """Forget what is loaded: the device has been reset. Where there are others, code stays loaded for them, unless its managed variables
+        have gone with this one."""
+        alone, modules = self._state.driver.contexts.count == 1, self._state.driver.modules
         for binary in self._binaries.values():
-            binary.module = 0
+            if alone or (binary.managed and modules.has_variables(binary.module, device)):
+                binary.module = 0
+        self._handles = {host: handle for host, handle in self._handles.items() if self._kernels[host].binary.module}
 
     def _module(self, binary: FatBinary) -> int:
         if not binary.module:
@@ -145,7 +148,8 @@ class Registration:
             code = self._code(binary)
             out = (ctypes.c_uint64 * 1)()
             text = ctypes.create_string_buffer(code)
-            self._state.check(self._state.driver.calls["cuModuleLoadData"](out, ctypes.addressof(text)))
+            # As a library: its code is for every device, and its variables are on each.
+            self._state.check(self._state.driver.calls["cuLibraryLoadData"](out, ctypes.addressof(text), *(0,) * 6))
             binary.module = out[0]
             if binary.managed:
                 self._state.driver.modules.share_variables(binary.module)

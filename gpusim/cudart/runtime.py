@@ -63,6 +63,8 @@ class Runtime:
         table = same(self.state.major)
         for symbol in names:
             if symbol in library.constant:
+                if symbol in own and self._driver.device.count > 1:
+                    library.replace(symbol, self._callback(symbol, own, table))
                 continue
             name = symbol if symbol in own or symbol in table else base_name(symbol)
             if name not in made:

@@ -1,6 +1,6 @@
 """What the runtime keeps for a process and for each of its threads, and how it calls the driver.
 
-Mental model: the runtime is a layer over the driver: it makes the device's primary context current when a thread first needs
+Mental model: the runtime is a layer over the driver: it makes the primary context of a thread's device current when the thread first needs
 one, calls driver functions by their names, and remembers the last error of each thread. Errors of a launch that failed on the
 device stay until the device is reset, as on a GPU.
 """
@@ -22,10 +22,11 @@ Configuration = tuple[tuple[int, int, int], tuple[int, int, int], int, int]
 
 
 class _Thread(ThreadData):
-    """``error``: the last one; ``ready``: a context is current."""
+    """``error``: the last one; ``ready``: a context is current; ``device``: that was chosen, and is not current yet."""
 
     error = SUCCESS
     ready = False
+    device = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +39,8 @@ class State:
     def __init__(self, driver: Driver, major: int):
         self.driver, self.major = driver, major
         self.thread = _Thread()
-        self.flags = 0
+        self.flags: dict[int, int] = {}
+        self._retained: dict[int, int] = {}
 
     @property
     def version(self) -> int:
@@ -74,9 +76,27 @@ class State:
         self.check(calls["cuInit"](0))
         self.check(calls["cuCtxGetCurrent"](current))
         if not current[0]:
-            self.check(calls["cuDevicePrimaryCtxRetain"](current, 0))
-            self.check(calls["cuCtxSetCurrent"](current[0]))
+            self._make_current(self.thread.device)
         self.thread.ready = True
+
+    def choose(self, device: int) -> None:
+        """Make the primary context of a device current; raises DriverError if there is no such device."""
+        self.check(self.driver.calls["cuInit"](0))
+        self._make_current(device)
+        self.thread.device, self.thread.ready = device, True
+
+    def _make_current(self, device: int) -> None:
+        calls, context = self.driver.calls, (ctypes.c_uint64 * 1)()
+        if device in self._retained:
+            context[0] = self._retained[device]
+        else:
+            self.check(calls["cuDevicePrimaryCtxRetain"](context, device))
+            self._retained[device] = context[0]
+        self.check(calls["cuCtxSetCurrent"](context[0]))
+
+    def device(self) -> int:
+        """The calling thread's device."""
+        return self.driver.contexts.here() if self.thread.ready else self.thread.device
 
     def word(self, name: str, *arguments: Any) -> int:
         """The 64-bit result that a driver function writes through its first argument."""

@@ -25,6 +25,7 @@ INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_INITIALIZED = 3
 DEINITIALIZED = 4
+NO_DEVICE = 100
 INVALID_DEVICE = 101
 INVALID_IMAGE = 200
 INVALID_CONTEXT = 201
@@ -42,6 +43,8 @@ ILLEGAL_STATE = 401
 ILLEGAL_ADDRESS = 700
 LAUNCH_OUT_OF_RESOURCES = 701
 LAUNCH_TIMEOUT = 702
+PEER_ACCESS_ALREADY_ENABLED = 704
+PEER_ACCESS_NOT_ENABLED = 705
 PRIMARY_CONTEXT_ACTIVE = 708
 PEER_ACCESS_UNSUPPORTED = 217
 HOST_MEMORY_ALREADY_REGISTERED = 712
@@ -147,6 +150,10 @@ class Handles:
         thing = self.get(handle)
         del self._objects[handle]
         return thing
+
+    def remove_if(self, goes: Callable[[Any], bool]) -> None:
+        """Forget the objects for which ``goes`` says so."""
+        self._objects = {handle: thing for handle, thing in self._objects.items() if not goes(thing)}
 
     def all(self) -> list[Any]:
         """Every object that has a handle."""

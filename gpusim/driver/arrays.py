@@ -89,9 +89,9 @@ class Arrays:
         self._memory = memory
         self._arrays = Handles(0x90_0000)
 
-    def reset(self) -> None:
-        """Forget all arrays; their memory goes with the device's."""
-        self._arrays.clear()
+    def reset(self, device: int) -> None:
+        """Forget all arrays of a device; their memory goes with the device's."""
+        self._arrays.remove_if(lambda array: array.block.device == device)
 
     def get(self, handle: int) -> Array:
         """The array of a handle; raises DriverError."""

@@ -1,8 +1,8 @@
 """Devices and contexts as the driver API has them.
 
-Mental model: there is one device and one primary context; each thread has a stack of current contexts. A
-context that a program makes for itself has flags and limits of its own and is else a name for the same memory and modules,
-since nothing here could tell two of them apart.
+Mental model: each device has a primary context; each thread has a stack of current contexts, the last of which says on which
+device its calls work. A context that a program makes for itself has flags, limits and peers of its own and is else a name for its
+device's memory and modules, since nothing here could tell two of them apart.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import ctypes
 from collections.abc import Callable
 from ctypes import POINTER, c_int, c_size_t, c_uint
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpusim.driver.abi import (
     INT_OUT,
     INVALID_CONTEXT,
     INVALID_DEVICE,
     INVALID_VALUE,
+    NO_DEVICE,
     NOT_SUPPORTED,
-    PEER_ACCESS_UNSUPPORTED,
     UINT_OUT,
     UNSUPPORTED_EXEC_AFFINITY,
     UNSUPPORTED_LIMIT,
@@ -32,9 +33,10 @@ from gpusim.driver.abi import (
 from gpusim.driver.device import Device
 from gpusim.driver.thread_data import ThreadData
 from gpusim.driver.versions import driver_version
+from gpusim.driver.visible_devices import setting, visible
 
-PRIMARY = 0xC0_0000
-PCI_BUS_ID = b"0000:01:00.0"
+PRIMARY, _MADE = 0xC0_0000, 0xC0_1000  # handles of primary contexts, one a device, and of others
+_HANDLE_STEP = 0x10
 LEAST_PRIORITY, GREATEST_PRIORITY = 0, -5  # of streams, on every GPU since compute capability 7.0
 # CUlimit
 (_STACK, _PRINT, _HEAP, _SYNC_DEPTH, _PENDING_LAUNCHES, _L2_FETCH, _PERSISTING_L2) = range(7)
@@ -51,10 +53,13 @@ _PERSISTING_ATTRIBUTE = 108
 
 @dataclass(eq=False)
 class Context:
-    """``flags`` of CUctx_flags, ``limits`` by CUlimit, CUfunc_cache and CUsharedconfig that were set last."""
+    """``flags`` of CUctx_flags, ``limits`` by CUlimit, CUfunc_cache and CUsharedconfig that were set last. It is of ``device``, and its kernels
+    reach the memory of the contexts ``peers`` (:mod:`gpusim.driver.peers`)."""
 
     number: int
+    device: int = 0
     flags: int = 0
+    peers: list[Context] = field(default_factory=list)
     limits: dict[int, int] = field(default_factory=lambda: dict(LIMITS))
     cache_config: int = 0
     bank_config: int = 1
@@ -70,18 +75,71 @@ class _Thread(ThreadData):
 
 
 class Contexts:
-    """Entry points cuInit, cuDevice* and cuCtx*; ``on_reset`` frees what the primary context holds."""
+    """Entry points cuInit, cuDevice* and cuCtx*; ``on_reset`` frees what the primary context of a device holds. ``node``: the first of the
+    node's devices."""
 
-    def __init__(self, device: Device, on_reset: Callable[[], None]):
-        self.device, self._on_reset = device, on_reset
-        self._attributes = device.attributes()
+    def __init__(self, node: Device, on_reset: Callable[[int], None]):
+        self._node, self._on_reset = node, on_reset
+        #: what CUDA_VISIBLE_DEVICES is set to, read once
+        self.setting: Callable[[], str | None] = setting
         self._threads = _Thread()
-        self._made = Handles(PRIMARY + 0x10)
-        self._primary = Context(1)
-        self._numbers = 1
-        self._retained = 0
+        self._made = Handles(_MADE)
+        self._primary: dict[int, Context] = {}
+        self._numbers = 0
+        self._retained: dict[int, int] = {}
         self._initialized = False
         self._waiting: list[Callable[[], None]] = []
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """Those that this process finds, by the number that it knows them by; read from the environment when the first is asked for."""
+        return visible(self._node.all(), self.setting())
+
+    @property
+    def count(self) -> int:
+        """How many devices this process finds."""
+        return len(self.devices)
+
+    @cached_property
+    def _attributes(self) -> tuple[dict[int, int], ...]:
+        return tuple(device.attributes() for device in self.devices)
+
+    def device(self, number: int) -> Device:
+        """The device of that number; raises DriverError if there is none."""
+        if not 0 <= number < len(self.devices):
+            count = len(self.devices)
+            there = "there is one device, number 0" if count == 1 else f"there are {count} devices, numbered from 0"
+            raise DriverError(INVALID_DEVICE, f"{there}; {number} was asked for")
+        return self.devices[number]
+
+    def attributes_of(self, number: int) -> dict[int, int]:
+        """``CUdevice_attribute`` number -> value of a device; raises DriverError if there is none."""
+        self.device(number)
+        return self._attributes[number]
+
+    def here(self) -> int:
+        """The device of the calling thread's current context, 0 if it has none."""
+        current = self.current()
+        if PRIMARY <= current < _MADE:
+            return (current - PRIMARY) // _HANDLE_STEP
+        made = self._made.find(current)
+        return made.device if made is not None else 0
+
+    def primary(self, number: int) -> Context:
+        """The primary context of a device."""
+        if number not in self._primary:
+            self._numbers += 1
+            self._primary[number] = Context(self._numbers, number)
+        return self._primary[number]
+
+    def primary_handle(self, number: int) -> int:
+        """That context's handle; raises DriverError if there is no such device."""
+        self.device(number)
+        return PRIMARY + _HANDLE_STEP * number
+
+    def all(self) -> list[Context]:
+        """Every context that there is."""
+        return [*self._primary.values(), *self._made.all()]
 
     def when_initialized(self, action: Callable[[], None]) -> None:
         """Have ``action`` called once the program has initialised the driver, at once if it has."""
@@ -100,8 +158,10 @@ class Contexts:
     def find(self, context: int) -> Context:
         """The context of a handle, the current one for 0; raises DriverError."""
         context = context or self.need()
-        if context == PRIMARY:
-            return self._primary
+        if PRIMARY <= context < _MADE and context % _HANDLE_STEP == 0:
+            number = (context - PRIMARY) // _HANDLE_STEP
+            if number < len(self.devices):
+                return self.primary(number)
         try:
             return self._made.get(context)
         except DriverError as error:
@@ -110,12 +170,12 @@ class Contexts:
     def _here(self) -> Context:
         return self.find(0)
 
-    def _check_device(self, number: int) -> None:
-        if number != 0:
-            raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} was asked for")
-
     @entry("cuInit", arguments=(c_uint,))
     def initialize(self, flags: int) -> None:
+        if not self.devices:
+            raise DriverError(
+                NO_DEVICE, f"CUDA_VISIBLE_DEVICES={self.setting() or ''} leaves none of {self._node.count} devices"
+            )
         self._initialized = True
         while self._waiting:
             self._waiting.pop()()
@@ -125,93 +185,81 @@ class Contexts:
         put(out, driver_version())
 
     @entry("cuDeviceGetCount", arguments=(INT_OUT,))
-    def count(self, out) -> None:
-        put(out, 1)
+    def tell_count(self, out) -> None:
+        put(out, self.count)
 
     @entry("cuDeviceGet", arguments=(INT_OUT, c_int))
     def get(self, out, number: int) -> None:
-        self._check_device(number)
+        self.device(number)
         put(out, number)
 
     @entry("cuDeviceGetName", arguments=(WORD, c_int, c_int))
     def name(self, out: int, size: int, number: int) -> None:
-        self._check_device(number)
-        data = self.device.name.encode()[: size - 1] + b"\0"
+        data = self.device(number).name.encode()[: size - 1] + b"\0"
         ctypes.memmove(out, data, len(data))
 
     @entry("cuDeviceGetUuid", arguments=(WORD, c_int))
     def uuid(self, out: int, number: int) -> None:
-        self._check_device(number)
-        ctypes.memmove(out, self.device.uuid, 16)
+        ctypes.memmove(out, self.device(number).uuid, 16)
 
     @entry("cuDeviceTotalMem", arguments=(WORD_OUT, c_int))
     def total_memory(self, out, number: int) -> None:
-        self._check_device(number)
-        put(out, self.device.spec.dram.total_bytes)
+        put(out, self.device(number).spec.dram.total_bytes)
 
     @entry("cuDeviceGetAttribute", arguments=(INT_OUT, c_int, c_int))
     def attribute(self, out, attribute: int, number: int) -> None:
-        self._check_device(number)
-        if attribute not in self._attributes:
+        known = self.attributes_of(number)
+        if attribute not in known:
             raise DriverError(INVALID_VALUE, f"device attribute {attribute} is not known")
-        put(out, self._attributes[attribute])
+        put(out, known[attribute])
 
     @entry("cuDeviceComputeCapability", arguments=(INT_OUT, INT_OUT, c_int))
     def capability(self, major, minor, number: int) -> None:
-        self._check_device(number)
-        put(major, self.device.spec.capability[0])
-        put(minor, self.device.spec.capability[1])
+        capability = self.device(number).spec.capability
+        put(major, capability[0])
+        put(minor, capability[1])
 
     @entry("cuDeviceGetPCIBusId", arguments=(WORD, c_int, c_int))
     def pci_bus_id(self, out: int, size: int, number: int) -> None:
-        self._check_device(number)
-        data = PCI_BUS_ID[: size - 1] + b"\0"
+        data = self.device(number).pci_bus_id[: size - 1] + b"\0"
         ctypes.memmove(out, data, len(data))
 
     @entry("cuDeviceGetByPCIBusId", arguments=(INT_OUT, ctypes.c_char_p))
     def by_pci_bus_id(self, out, text: bytes) -> None:
-        if text != PCI_BUS_ID:
+        found = [number for number, device in enumerate(self.devices) if device.pci_bus_id == text]
+        if not found:
             raise DriverError(INVALID_DEVICE, f"no device at {text!r}")
-        put(out, 0)
-
-    @entry("cuDeviceCanAccessPeer", arguments=(INT_OUT, c_int, c_int))
-    def can_access_peer(self, out, one: int, other: int) -> None:
-        self._check_device(one)
-        self._check_device(other)
-        put(out, 0)
-
-    @entry("cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", arguments=(WORD, c_uint))
-    def peer_access(self, context: int, flags: int) -> None:
-        raise DriverError(PEER_ACCESS_UNSUPPORTED, "there is one device and no peer of it")
+        put(out, found[0])
 
     @entry("cuDevicePrimaryCtxRetain", arguments=(WORD_OUT, c_int))
     def retain(self, out, number: int) -> None:
-        self._check_device(number)
-        self._retained += 1
-        put(out, PRIMARY)
+        put(out, self.primary_handle(number))
+        self._retained[number] = self._retained.get(number, 0) + 1
 
     @entry("cuDevicePrimaryCtxRelease", arguments=(c_int,))
     def release(self, number: int) -> None:
-        self._check_device(number)
+        self.device(number)
         # Numba releases it after each reset although cuda.core, which retains it once, holds on to it.
-        self._retained = max(0, self._retained - 1)
+        self._retained[number] = max(0, self._retained.get(number, 0) - 1)
 
     @entry("cuDevicePrimaryCtxReset", arguments=(c_int,))
     def reset(self, number: int) -> None:
-        self._check_device(number)
-        self._primary = Context(1)
-        self._on_reset()
+        self.device(number)
+        gone = self._primary.pop(number, None)
+        for context in self.all():
+            context.peers = [peer for peer in context.peers if peer is not gone]
+        self._on_reset(number)
 
     @entry("cuDevicePrimaryCtxGetState", arguments=(c_int, UINT_OUT, INT_OUT))
     def state(self, number: int, flags, active) -> None:
-        self._check_device(number)
-        put(flags, self._primary.flags)
-        put(active, int(self._retained > 0))
+        self.device(number)
+        put(flags, self.primary(number).flags)
+        put(active, int(self._retained.get(number, 0) > 0))
 
     @entry("cuDevicePrimaryCtxSetFlags", arguments=(c_int, c_uint))
     def set_primary_flags(self, number: int, flags: int) -> None:
-        self._check_device(number)
-        self._primary.flags = _flags(flags)
+        self.device(number)
+        self.primary(number).flags = _flags(flags)
 
     # ---- which one is current -------------------------------------------------------------------
 
@@ -254,9 +302,9 @@ class Contexts:
 
     @entry("cuCtxCreate", arguments=(WORD_OUT, c_uint, c_int))
     def create(self, out, flags: int, number: int) -> None:
-        self._check_device(number)
+        self.device(number)
         self._numbers += 1
-        handle = self._made.new(Context(self._numbers, _flags(flags)))
+        handle = self._made.new(Context(self._numbers, number, _flags(flags)))
         self._stack().append(handle)
         put(out, handle)
 
@@ -277,9 +325,11 @@ class Contexts:
     @entry("cuCtxDestroy", "cuCtxDetach", arguments=(WORD,))
     def destroy(self, context: int) -> None:
         made = self.find(context)
-        if made is self._primary or not context:
+        if made in self._primary.values() or not context:
             raise DriverError(INVALID_CONTEXT, "the primary context is released, not destroyed")
         self._made.remove(context)
+        for other in self.all():
+            other.peers = [peer for peer in other.peers if peer is not made]
         stack = self._stack()
         if stack and stack[-1] == context:
             stack.pop()
@@ -294,14 +344,12 @@ class Contexts:
 
     @entry("cuCtxGetDevice", arguments=(INT_OUT,))
     def context_device(self, out) -> None:
-        self.need()
-        put(out, 0)
+        put(out, self._here().device)
 
     @entry("cuCtxGetDevice", arguments=(INT_OUT, WORD), since=13000)
     @entry("cuCtxGetDevice_v2", arguments=(INT_OUT, WORD))
     def device_of(self, out, context: int) -> None:
-        self.find(context)
-        put(out, 0)
+        put(out, self.find(context).device)
 
     @entry("cuCtxGetFlags", arguments=(UINT_OUT,))
     def flags(self, out) -> None:
@@ -328,14 +376,16 @@ class Contexts:
     def set_limit(self, limit: int, value: int) -> None:
         limits = self._limits(limit)
         if limit == _PERSISTING_L2:
-            value = min(value, self._attributes[_PERSISTING_ATTRIBUTE])
+            value = min(value, self._attributes[self.here()][_PERSISTING_ATTRIBUTE])
         if (limit == _L2_FETCH and value > _MOST_L2_FETCH) or (limit == _STACK and value > _MOST_STACK):
             raise DriverError(INVALID_VALUE, f"limit {limit} cannot be {value}")
         limits[limit] = value
 
     def _limits(self, limit: int) -> dict[int, int]:
         limits = self._here().limits
-        if limit not in limits or (limit == _PERSISTING_L2 and not self._attributes[_PERSISTING_ATTRIBUTE]):
+        if limit not in limits or (
+            limit == _PERSISTING_L2 and not self._attributes[self.here()][_PERSISTING_ATTRIBUTE]
+        ):
             known = 0 <= limit < _KNOWN_LIMITS
             raise DriverError(UNSUPPORTED_LIMIT if known else INVALID_VALUE, f"this device has no limit {limit}")
         return limits
@@ -388,7 +438,7 @@ class Contexts:
         self.need()
         if kind != 0:
             raise DriverError(UNSUPPORTED_EXEC_AFFINITY, f"execution affinity {kind} is not known")
-        put(out, (c_int * 2)(kind, self.device.spec.sm_count))
+        put(out, (c_int * 2)(kind, self.device(self.here()).spec.sm_count))
 
 
 _API_VERSION = 3020  # of the contexts that cuCtxCreate_v2 and its successors make

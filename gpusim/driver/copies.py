@@ -16,19 +16,33 @@ LEGACY = 0
 
 
 class Copies:
-    """Entry points cuMemcpy* without boxes and arrays; ``submit`` puts work into a stream."""
+    """Entry points cuMemcpy* without boxes and arrays; ``submit`` puts work into a stream, ``synchronized`` is told of a device that the
+    program has waited for."""
 
-    def __init__(self, memory: Memory, contexts: Contexts, submit: Callable[[int, Work], None]):
-        self._memory, self._contexts, self._submit = memory, contexts, submit
+    def __init__(
+        self,
+        memory: Memory,
+        contexts: Contexts,
+        submit: Callable[[int, Work], None],
+        synchronized: Callable[[int], None],
+    ):
+        self._memory, self._contexts, self._submit, self._synchronized = memory, contexts, submit, synchronized
 
     def _copy(self, stream: int, target: int, target_type: int, source: int, source_type: int, size: int) -> None:
         if size and not (target and source):
             raise DriverError(INVALID_VALUE, f"a copy of {size} bytes from or to a null pointer")
         self._submit(stream, LinearCopy(self._memory, target, target_type, source, source_type, size))
 
+    def _copy_now(self, target: int, target_type: int, source: int, source_type: int, size: int) -> None:
+        """Copy, and wait for the devices that have to do with it."""
+        self._copy(LEGACY, target, target_type, source, source_type, size)
+        blocks = [self._memory.block_at(address) for address in (target, source)]
+        for device in {self._contexts.here(), *(block.device for block in blocks if block is not None)}:
+            self._synchronized(device)
+
     @entry("cuMemcpyHtoD", arguments=(WORD, HOST, c_size_t))
     def to_device(self, target: int, source: int, size: int) -> None:
-        self._copy(LEGACY, target, ON_DEVICE, source, ON_HOST, size)
+        self._copy_now(target, ON_DEVICE, source, ON_HOST, size)
 
     @entry("cuMemcpyHtoDAsync", arguments=(WORD, HOST, c_size_t, WORD))
     def to_device_async(self, target: int, source: int, size: int, stream: int) -> None:
@@ -36,7 +50,7 @@ class Copies:
 
     @entry("cuMemcpyDtoH", arguments=(HOST, WORD, c_size_t))
     def to_host(self, target: int, source: int, size: int) -> None:
-        self._copy(LEGACY, target, ON_HOST, source, ON_DEVICE, size)
+        self._copy_now(target, ON_HOST, source, ON_DEVICE, size)
 
     @entry("cuMemcpyDtoHAsync", arguments=(HOST, WORD, c_size_t, WORD))
     def to_host_async(self, target: int, source: int, size: int, stream: int) -> None:
@@ -44,7 +58,7 @@ class Copies:
 
     @entry("cuMemcpyDtoD", arguments=(WORD, WORD, c_size_t))
     def on_device(self, target: int, source: int, size: int) -> None:
-        self._copy(LEGACY, target, ON_DEVICE, source, ON_DEVICE, size)
+        self._copy_now(target, ON_DEVICE, source, ON_DEVICE, size)
 
     @entry("cuMemcpyDtoDAsync", arguments=(WORD, WORD, c_size_t, WORD))
     def on_device_async(self, target: int, source: int, size: int, stream: int) -> None:
@@ -52,7 +66,7 @@ class Copies:
 
     @entry("cuMemcpy", arguments=(WORD, WORD, c_size_t))
     def unified(self, target: int, source: int, size: int) -> None:
-        self._copy(LEGACY, target, UNIFIED, source, UNIFIED, size)
+        self._copy_now(target, UNIFIED, source, UNIFIED, size)
 
     @entry("cuMemcpyAsync", arguments=(WORD, WORD, c_size_t, WORD))
     def unified_async(self, target: int, source: int, size: int, stream: int) -> None:
@@ -60,7 +74,9 @@ class Copies:
 
     @entry("cuMemcpyPeer", arguments=(WORD, WORD, WORD, WORD, c_size_t))
     def peer(self, target: int, target_context: int, source: int, source_context: int, size: int) -> None:
-        self.peer_async(target, target_context, source, source_context, size, LEGACY)
+        self._contexts.find(target_context)
+        self._contexts.find(source_context)
+        self._copy_now(target, ON_DEVICE, source, ON_DEVICE, size)
 
     @entry("cuMemcpyPeerAsync", arguments=(WORD, WORD, WORD, WORD, c_size_t, WORD))
     def peer_async(self, target: int, one: int, source: int, other: int, size: int, stream: int) -> None:

@@ -1,4 +1,4 @@
-"""Further facts about the device and about what lies between two of them: what no other unit needs to know."""
+"""Further facts about the devices: what no other unit needs to know."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from ctypes import POINTER, c_int, c_size_t, c_uint
 
 from gpusim.driver.abi import (
     INT_OUT,
-    INVALID_DEVICE,
     INVALID_VALUE,
     NOT_SUPPORTED,
     UINT_OUT,
@@ -16,7 +15,7 @@ from gpusim.driver.abi import (
     put,
 )
 from gpusim.driver.arrays import FORMAT_BYTES
-from gpusim.driver.device import Device
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.device_attributes import LINEAR_TEXTURE_ELEMENTS
 from gpusim.driver.structures import DeviceProperties
 
@@ -24,15 +23,14 @@ _LAZY = 2  # CU_MODULE_LAZY_LOADING: code is prepared when it is first asked for
 
 
 class DeviceFacts:
-    """Entry points cuDevice* of properties, of two devices, and of how modules are loaded."""
+    """Entry points cuDevice* of properties, and of how modules are loaded."""
 
-    def __init__(self, device: Device):
-        self._attributes = device.attributes()
+    def __init__(self, contexts: Contexts):
+        self._contexts = contexts
 
     @entry("cuDeviceGetProperties", arguments=(POINTER(DeviceProperties), c_int))
     def properties(self, out, number: int) -> None:
-        _check(number)
-        get = self._attributes.__getitem__
+        get = self._contexts.attributes_of(number).__getitem__
         dims = c_int * 3
         put(
             out,
@@ -43,32 +41,24 @@ class DeviceFacts:
 
     @entry("cuDeviceGetLuid", arguments=(WORD, UINT_OUT, c_int))
     def luid(self, out: int, mask, number: int) -> None:
-        _check(number)
+        self._contexts.device(number)
         raise DriverError(NOT_SUPPORTED, "a device has a LUID under Windows only")
 
     @entry("cuDeviceGetTexture1DLinearMaxWidth", arguments=(POINTER(c_size_t), c_int, c_uint, c_int))
     def linear_texture_width(self, out, form: int, channels: int, number: int) -> None:
-        _check(number)
+        self._contexts.device(number)
         if form not in FORMAT_BYTES or channels not in (1, 2, 4):
             raise DriverError(INVALID_VALUE, f"elements of {channels} channels of CUarray_format {form} are not known")
         put(out, LINEAR_TEXTURE_ELEMENTS)
 
     @entry("cuDeviceGetExecAffinitySupport", arguments=(INT_OUT, c_int, c_int))
     def affinity(self, out, kind: int, number: int) -> None:
-        _check(number)
+        self._contexts.device(number)
         put(out, 0)  # it needs MPS
-
-    @entry("cuDeviceGetP2PAttribute", arguments=(INT_OUT, c_int, c_int, c_int))
-    def between(self, out, attribute: int, one: int, other: int) -> None:
-        raise DriverError(INVALID_DEVICE, f"devices {one} and {other}: there is one device and no peer of it")
-
-    @entry("cuDeviceGetP2PAtomicCapabilities", arguments=(UINT_OUT, INT_OUT, c_uint, c_int, c_int))
-    def atomics_between(self, out, operations, count: int, one: int, other: int) -> None:
-        raise DriverError(INVALID_DEVICE, f"devices {one} and {other}: there is one device and no peer of it")
 
     @entry("cuDeviceGetHostAtomicCapabilities", arguments=(UINT_OUT, INT_OUT, c_uint, c_int))
     def host_atomics(self, out, operations, count: int, number: int) -> None:
-        _check(number)
+        self._contexts.device(number)
         if not out or not operations or not count:
             raise DriverError(INVALID_VALUE, "no atomic operations are asked for")
         for i in range(count):
@@ -80,9 +70,4 @@ class DeviceFacts:
 
     @entry("cuFlushGPUDirectRDMAWrites", arguments=(c_int, c_int))
     def flush(self, target: int, scope: int) -> None:
-        raise DriverError(NOT_SUPPORTED, "no other device writes into this one's memory (GPUDirect RDMA)")
-
-
-def _check(number: int) -> None:
-    if number != 0:
-        raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} was asked for")
+        raise DriverError(NOT_SUPPORTED, "no network card writes into device memory (GPUDirect RDMA)")

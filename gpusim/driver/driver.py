@@ -1,7 +1,7 @@
 """The emulated driver of one process: its parts joined, and its functions put behind ``libcuda.so.1``.
 
 Mental model: once :func:`install` has run, whatever opens the CUDA driver in this process (Numba, cuda.core,
-cuda.bindings) finds one device with the described GPU's name and limits. Calls arrive in the parts' entry
+cuda.bindings) finds devices with the described GPU's name and limits, one unless more were asked for. Calls arrive in the parts' entry
 points; a failure leaves a sentence in ``details`` beside the CUresult, which alone can pass through C.
 """
 
@@ -46,7 +46,7 @@ from gpusim.driver.exports import exported
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.kernel_source import KernelSource
 from gpusim.driver.launches import Launches
-from gpusim.driver.ledger import Ledger
+from gpusim.driver.ledger import Ledger, simulated_ns
 from gpusim.driver.library_files import library_file
 from gpusim.driver.library_folder import LINKS, SONAME
 from gpusim.driver.logs import Logs
@@ -57,6 +57,7 @@ from gpusim.driver.parts import make_parts
 from gpusim.driver.refused import PackageRefusal, sentence
 from gpusim.driver.shared_library import SlotLibrary, open_library
 from gpusim.driver.streams import Streams
+from gpusim.driver.timing import SimulatedClock
 from gpusim.driver.triton_programs import TritonDriver
 from gpusim.errors import GpusimError, UsageError
 
@@ -76,7 +77,7 @@ _ANY_TIME = frozenset(
     {
         "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress", "cuGetProcAddress_v2",
         "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain",
-        "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxGetDevice",
+        "cuCtxGetCurrent", "cuCtxSetCurrent", "cuDeviceCanAccessPeer", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxGetDevice",
         "cuLogsRegisterCallback", "cuLogsUnregisterCallback", "cuLogsCurrent", "cuLogsDumpToMemory", "cuLogsDumpToFile",
     }
 )  # fmt: skip
@@ -94,12 +95,14 @@ class Driver:
 
     def __init__(self, device: Device, ledger: Ledger, interrupts: Interrupts, source: KernelSource | None = None):
         self.device, self.ledger, self.interrupts = device, ledger, interrupts
+        if device.count > 1:
+            ledger.number_of = lambda number: self.contexts.device(number).number
         self.executor = ledger.executor = Executor(interrupts)
         self.lines = source or KernelSource()
         self.contexts = Contexts(device, self.reset)
-        self.memory = Memory(device.spec.dram.total_bytes)
+        self.memory = Memory(device.spec.dram.total_bytes, self.contexts.here)
         self.memory.pageable = device.pageable
-        self.modules = Modules(device, self.memory, self.lines)
+        self.modules = Modules(device, self.contexts, self.memory, self.lines)
         self.facts = KernelFacts(device, self.modules)
         self.launches = Launches(
             device.target, self.contexts, self.memory, self.modules, self.facts, ledger, self.executor
@@ -129,19 +132,21 @@ class Driver:
         self._names: dict[int, ctypes.Array] = {}
         self._packages = PackageRefusal()
         self._triton = TritonDriver(
-            lambda: self.streams.now_ns() / 1e6, self._synchronize, None if ledger.wanted.simulate else ledger.say
+            lambda: self.streams.now_ns(self.contexts.here()) / 1e6,
+            self._synchronize,
+            None if ledger.wanted.simulate else ledger.say,
         )
         # Calls may come from several threads; a host callback may call the driver again.
         self._lock = threading.RLock()
 
-    def reset(self) -> None:
-        """What cuDevicePrimaryCtxReset does."""
+    def reset(self, device: int) -> None:
+        """What cuDevicePrimaryCtxReset does to a device."""
         for part in self.parts:
-            getattr(part, "reset", _nothing)()
-        self.modules.reset()
-        self.streams.reset()
-        self.memory.reset()
-        self.launches.reset()
+            getattr(part, "reset", _nothing)(device)
+        self.modules.reset(device)
+        self.streams.reset(device)
+        self.memory.reset(device)
+        self.launches.reset(device)
 
     # ---- the library ------------------------------------------------------------------------
 
@@ -212,6 +217,10 @@ class Driver:
         for finder in (self._packages, self._triton):
             if finder in sys.meta_path:
                 sys.meta_path.remove(finder)
+
+    def tell_simulated(self, clock: SimulatedClock) -> None:
+        """From now on events tell the time of ``clock``, which the ledger has."""
+        self.streams.now_ns = functools.partial(simulated_ns, self.ledger, clock)
 
     def _synchronize(self) -> None:
         """What ``cuCtxSynchronize`` does, called from Python."""
@@ -353,7 +362,7 @@ class Driver:
         return None
 
 
-def _nothing() -> None:
+def _nothing(device: int) -> None:
     pass
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from gpusim.driver.abi import HOST, INVALID_VALUE, NOT_SUPPORTED, WORD, WORD_OUT, DriverError, entry, put
 from gpusim.driver.calling_library import calling_library
-from gpusim.driver.contexts import PRIMARY, Contexts
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.modules import Modules
 
 _RUNTIME = bytes.fromhex("6bd5fb6c5bf4e74a8987d93912fd9df9")
@@ -41,7 +41,7 @@ _REMEDIES = {
         ("libcufft", "libcusparse", "libcusolver"), "compute this on the CPU and copy the result to the device"
     ),
     "libcudart": "it was opened by its path, which gpusim's runtime is not found by, but by its name alone (libcudart.so.13)",
-    "libnccl": "there is one GPU, which needs no communication",
+    "libnccl": "copies between peers and kernels that reach a peer's memory are there (--devices)",
     "libcupti": "profilers see no kernels, which gpusim run lists, with --simulate their times too",
 }
 _NAMES = {
@@ -132,8 +132,7 @@ class ExportTables:
         put(size_out, ctypes.sizeof(self._rooms[which]))
 
     def _context(self, out, number: int) -> None:
-        self._contexts.get(None, number) if number else None
-        put(out, PRIMARY)
+        put(out, self._contexts.primary_handle(number))
 
     def _load(self, out, wrapper: int, *_unknown: int) -> None:
         self._modules.load_module(out, wrapper)

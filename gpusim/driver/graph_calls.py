@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_char_p, c_size_t, c_ubyte, c_uint, c_uint64
 from pathlib import Path
 
@@ -36,14 +37,15 @@ _KINDS = (
 class Graphs:
     """Entry points cuGraph* of graphs, nodes and edges."""
 
-    def __init__(self, graph_memory: GraphMemory, objects: UserObjects):
-        self._graph_memory, self._objects = graph_memory, objects
+    def __init__(self, graph_memory: GraphMemory, objects: UserObjects, here: Callable[[], int]):
+        self._graph_memory, self._objects, self.here = graph_memory, objects, here
         self._graphs, self._nodes = Handles(0x1_0000_0000), Handles(0x2_0000_0000)
 
-    def reset(self) -> None:
-        """Forget all graphs."""
-        self._graphs.clear()
-        self._nodes.clear()
+    def reset(self, device: int) -> None:
+        """Forget the graphs that were made in contexts of a device."""
+        gone = {node for graph in self._graphs.all() if graph.device == device for node in graph.nodes}
+        self._graphs.remove_if(lambda graph: graph.device == device)
+        self._nodes.remove_if(gone.__contains__)
 
     # ---- handles --------------------------------------------------------------------------------
 
@@ -58,7 +60,7 @@ class Graphs:
     def handle_of(self, graph: Graph) -> int:
         """The handle of a graph, which has one from now on."""
         if not graph.handle:
-            graph.handle = self._graphs.new(graph)
+            graph.handle, graph.device = self._graphs.new(graph), self.here()
         return graph.handle
 
     def node_handle(self, node: Node) -> int:

@@ -12,8 +12,9 @@ from ctypes import c_int, c_uint64
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gpusim.driver.abi import HOST, INVALID_DEVICE, INVALID_VALUE, DriverError, entry
+from gpusim.driver.abi import HOST, INVALID_VALUE, DriverError, entry
 from gpusim.driver.captures import Captures
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.memory import Block, Memory
 from gpusim.driver.pools import ON_DEVICE, PINNED, Pool
 from gpusim.driver.structures import AllocationNode, PoolProperties, WordNode
@@ -98,19 +99,22 @@ class GraphMemory:
     """Makes the work of graphs' memory, and the entry points cuDevice*GraphMem*."""
 
     memory: Memory
+    contexts: Contexts
     captures: Captures
     free_outside: Callable[[int], None]
     _blocks: dict[int, GraphBlock] = field(default_factory=dict)
-    _high: int = 0
+    _high: dict[int, int] = field(default_factory=dict)  # bytes, by device
 
     def allocation(self, size: int, properties: PoolProperties) -> Allocate:
         """A node's allocation; raises DriverError."""
-        if properties.location.type != ON_DEVICE or properties.location.id or properties.type != PINNED:
-            raise DriverError(INVALID_VALUE, "a graph allocates memory of its device")
-        block = self.memory.allocate(size)
+        device = properties.location.id
+        if properties.location.type != ON_DEVICE or properties.type != PINNED:
+            raise DriverError(INVALID_VALUE, "a graph allocates memory of a device")
+        self.contexts.device(device)
+        block = self.memory.allocate(size, device=device, granted={device})
         self.memory.withdraw(block)
         found = self._blocks[block.allocation.base] = GraphBlock(self.memory, block)
-        self._high = max(self._high, self._reserved())
+        self._high[device] = max(self._high.get(device, 0), self._reserved(device))
         return Allocate(found, PoolProperties.from_buffer_copy(properties))
 
     def freeing(self, address: int) -> Free:
@@ -146,38 +150,37 @@ class GraphMemory:
         """Allocations that graphs have made and nobody has freed."""
         return [each for each in self._blocks.values() if each.live]
 
-    def reset(self) -> None:
-        """Forget everything; the memory goes with the device's."""
-        for each in self._blocks.values():
+    def reset(self, device: int) -> None:
+        """Forget a device's; the memory goes with the device's."""
+        for each in self._of(device):
             if not each.live:
                 self.memory.forget(each.block)
-        self._blocks.clear()
-        self._high = 0
+            del self._blocks[each.block.allocation.base]
+        self._high.pop(device, None)
 
-    def _reserved(self) -> int:
-        return sum(each.block.allocation.size for each in self._blocks.values())
+    def _of(self, device: int) -> list[GraphBlock]:
+        return [each for each in self._blocks.values() if each.block.device == device]
+
+    def _reserved(self, device: int) -> int:
+        return sum(each.block.allocation.size for each in self._of(device))
 
     @entry("cuDeviceGetGraphMemAttribute", arguments=(c_int, c_int, HOST))
     def attribute(self, number: int, attribute: int, out: int) -> None:
-        _check(number)
-        used = sum(each.block.allocation.size for each in self.live_blocks())
-        values = (used, self._high, self._reserved(), self._high)
+        self.contexts.device(number)
+        used = sum(each.block.allocation.size for each in self._of(number) if each.live)
+        high = self._high.get(number, 0)
+        values = (used, high, self._reserved(number), high)
         if not out or not 0 <= attribute < len(values):
             raise DriverError(INVALID_VALUE, f"graph memory attribute {attribute} is none of 0 to 3")
         c_uint64.from_address(out).value = values[attribute]
 
     @entry("cuDeviceSetGraphMemAttribute", arguments=(c_int, c_int, HOST))
     def set_attribute(self, number: int, attribute: int, value: int) -> None:
-        _check(number)
+        self.contexts.device(number)
         if attribute not in (1, 3) or not value or c_uint64.from_address(value).value:
             raise DriverError(INVALID_VALUE, "a high-water mark can be set, to 0, and nothing else")
-        self._high = self._reserved()
+        self._high[number] = self._reserved(number)
 
     @entry("cuDeviceGraphMemTrim", arguments=(c_int,))
     def trim(self, number: int) -> None:
-        _check(number)
-
-
-def _check(number: int) -> None:
-    if number != 0:
-        raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} was asked for")
+        self.contexts.device(number)

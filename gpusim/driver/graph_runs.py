@@ -60,9 +60,9 @@ class GraphRuns:
         self._streams, self._executor = streams, executor
         self._executables = Handles(0x3_0000_0000)
 
-    def reset(self) -> None:
-        """Forget all instantiated graphs."""
-        self._executables.clear()
+    def reset(self, device: int) -> None:
+        """Forget the graphs that were instantiated in contexts of a device."""
+        self._executables.remove_if(lambda executable: executable.graph.device == device)
 
     def get(self, handle: int) -> Executable:
         """The instantiated graph of a handle; raises DriverError."""
@@ -87,6 +87,7 @@ class GraphRuns:
         if flags & _DEVICE_LAUNCH:
             raise DriverError(NOT_SUPPORTED, "graphs that a kernel launches are not emulated")
         executable = Executable(self._graphs.graph(graph), flags)
+        executable.graph.device = self._graphs.here()
         self._objects.cloned(executable.graph)
         executable.handle = self._executables.new(executable)
         put(out, executable.handle)
@@ -123,7 +124,7 @@ class GraphRuns:
     @entry("cuGraphLaunch", arguments=(WORD, WORD))
     def launch(self, handle: int, stream: int) -> None:
         executable = self.get(handle)
-        self._streams.check_alive()
+        self._streams.check_alive(self._streams.check(stream).device)
         if self._streams.is_captured(stream):
             self._streams.submit(stream, ChildGraph(executable.graph.clone()))
         else:

@@ -35,13 +35,14 @@ class Node:
 
 @dataclass(eq=False)
 class Graph:
-    """``nodes`` in the order in which they were added; ``original``: of which it is a clone, by node."""
+    """``nodes`` in the order in which they were added; ``original``: of which it is a clone, by node; made in a context of ``device``."""
 
     nodes: list[Node] = field(default_factory=list)
     handle: int = 0
     number: int = field(default_factory=lambda: next(_numbers))
     original: dict[Node, Node] = field(default_factory=dict)
     objects: dict[int, int] = field(default_factory=dict)
+    device: int = 0
     _count: int = 0
 
     def add(self, work: Work, waits_for: Iterable[Node] = (), edges: Iterable[bytes] = ()) -> Node:

@@ -2,8 +2,8 @@
 
 Mental model: a launch call is a kernel's handle, a shape and pointers to its parameters. The parameters are
 copied into the kernel's parameter bank as the driver would copy them, all blocks run, and the call returns
-when memory holds the result. A launch that fails breaks the context, as on a GPU: every later launch and
-synchronisation returns the same error until the context is reset.
+when memory holds the result. A launch that fails breaks the contexts of its device, as on a GPU: every later launch and
+synchronisation there returns the same error until the device is reset.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gpusim.driver.abi import (
     HOST,
     ILLEGAL_ADDRESS,
     INVALID_CLUSTER_SIZE,
+    INVALID_HANDLE,
     INVALID_VALUE,
     LAUNCH_FAILED,
     LAUNCH_OUT_OF_RESOURCES,
@@ -32,7 +33,7 @@ from gpusim.driver.abi import (
     entry,
     words_at,
 )
-from gpusim.driver.contexts import Contexts
+from gpusim.driver.contexts import Context, Contexts
 from gpusim.driver.executor import Executor
 from gpusim.driver.graphs import ATTRIBUTES_CHANGED
 from gpusim.driver.launch_options import COOPERATIVE, SERIALIZATION, LaunchOptions, options_at, options_of
@@ -40,6 +41,7 @@ from gpusim.driver.ledger import Ledger
 from gpusim.driver.memory import Memory
 from gpusim.driver.modules import Kernel, Modules
 from gpusim.driver.occupancy import MAX_DYNAMIC_SHARED, MAX_THREADS, KernelFacts
+from gpusim.driver.reach import Reach
 from gpusim.driver.repeats import Repeats
 from gpusim.driver.streams import Streams
 from gpusim.driver.structures import KernelNode, LaunchConfig
@@ -59,13 +61,14 @@ from gpusim.errors import (
 from gpusim.isa.target import CLUSTER_CAPABILITY, Target
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.kernel_launch import KernelLaunch
+from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.dependents import Primary
 from gpusim.trace.record import Program
 
 _BUFFER_POINTER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_*
 
 
-PLAIN = LaunchOptions()
+PLAIN, NO_CONTEXT = LaunchOptions(), Context(0)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Failure:
 
 
 class Launches:
-    """Entry points cuLaunch*; ``failure`` is set while the context is broken, ``refusal`` is the last launch
+    """Entry points cuLaunch*; ``failures``: of the devices whose contexts are broken; ``refusal`` is the last launch
     that was turned down before it ran."""
 
     def __init__(
@@ -92,12 +95,12 @@ class Launches:
     ):
         self._target, self._contexts, self._memory = target, contexts, memory
         self._modules, self._facts, self._ledger, self._executor = modules, facts, ledger, executor
-        self._repeats = Repeats()
-        self._heap: Heap | None = None
+        self._repeats: dict[int, Repeats] = {}
+        self._heaps: dict[int, Heap] = {}
         self.streams: Streams | None = None
         self.set_condition: Callable[[int, int], bool] = lambda handle, value: False
         self.record_event: Callable[[int, int], None] = lambda event, stream: None
-        self.failure: Failure | None = None
+        self.failures: dict[int, Failure] = {}
         #: a launch that fails on the device succeeds as a call, as it does on a GPU that has yet to run it; the next call tells
         self.deferred = False
         self.refusal: Failure | None = None
@@ -106,10 +109,29 @@ class Launches:
         """No launch depends programmatically on the last one any more."""
         self._ledger.settle()
 
-    def check_alive(self) -> None:
-        """Raise DriverError if an earlier launch broke the context."""
-        if self.failure is not None:
-            raise DriverError(self.failure.code, str(self.failure.error))
+    def synchronized(self, device: int) -> None:
+        """The program has waited for a device: what it does next begins no earlier, on any device."""
+        self._ledger.synchronized(device)
+
+    def waits(self, device: int, time_ns: float) -> None:
+        """What a device does next begins no earlier than ``time_ns``: it waits for an event of another one."""
+        self._ledger.waits(device, time_ns)
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the current context is broken, None if it is not."""
+        return self.failures.get(self._contexts.here())
+
+    @property
+    def last_failure(self) -> Failure | None:
+        """Of the launch that failed last, on any device that has not been reset since."""
+        return next(reversed(self.failures.values()), None)
+
+    def check_alive(self, device: int) -> None:
+        """Raise DriverError if an earlier launch broke a device's contexts."""
+        failure = self.failures.get(device)
+        if failure is not None:
+            raise DriverError(failure.code, str(failure.error))
 
     @entry("cuLaunchKernel", arguments=(WORD, *(c_uint,) * 7, WORD, HOST, HOST))
     def launch(self, handle: int, *rest: int) -> None:
@@ -133,6 +155,12 @@ class Launches:
 
     def _submit(self, stream: int, work: KernelLaunchWork) -> None:
         assert self.streams is not None
+        of_stream = self.streams.check(stream).device
+        if of_stream != work.device:
+            raise DriverError(
+                INVALID_HANDLE,
+                f"{work.kernel.name}: the stream is of device {of_stream}, the current context of device {work.device}",
+            )
         self.streams.submit(stream, work)
 
     def work(
@@ -146,10 +174,16 @@ class Launches:
         options: LaunchOptions = PLAIN,
     ) -> KernelLaunchWork:
         """The launch of a kernel with the parameters at a host address; raises DriverError for one that cannot be."""
-        self.check_alive()
-        self._contexts.need()
+        context = self._contexts.find(0)
+        self.check_alive(context.device)
         kernel = self._modules.kernel(handle)
+        if kernel.module.device not in (None, context.device):
+            raise DriverError(
+                INVALID_HANDLE,
+                f"{kernel.name} was loaded on device {kernel.module.device}, the current context is of device {context.device}",
+            )
         work = KernelLaunchWork(self, kernel, grid, block, shared, _pack(kernel, parameters, extra), options)
+        work.context = context
         work.print_bytes, work.heap_bytes = self._contexts.print_bytes(), self._contexts.heap_bytes()
         work.stack_bytes = self._contexts.stack_bytes()
         self.check(work)
@@ -181,7 +215,7 @@ class Launches:
 
     def start(self, work: KernelLaunchWork) -> None:
         """Run a launch to its end."""
-        self.check_alive()
+        self.check_alive(work.device)
         if self._ledger.wants_lines:
             self._modules.add_lines(work.kernel)
         self._executor.run(functools.partial(self._run, work))
@@ -193,32 +227,35 @@ class Launches:
 
     def _run_on(self, work: KernelLaunchWork) -> None:
         kernel, cooperative = work.kernel, work.options.cooperative
+        space = self._space_of(work.context)
         try:
             binary = self._modules.binary(kernel, cooperative)
             launch = self._launch_of(work, binary)
             emulation = Emulation(
                 launch,
-                self._memory.space,
+                space,
                 self._ledger.wanted.instruction_limit,
-                module_globals=self._modules.globals_of(kernel.module, kernel.image),
+                module_globals=self._modules.globals_of(kernel.module, kernel.image, work.device).globals_,
                 program_with_lines=lambda: self._program_with_lines(kernel, cooperative),
                 print_bytes=work.print_bytes,
-                module_constants=kernel.module.constants,
+                module_constants=kernel.module.on(work.device).constants,
                 heap=self._heap_of(work),
                 set_condition=self.set_condition,
             )
         except GpusimError as error:
             self._refuse(error)
         try:
+            self._ledger.reaches(space)
             work.number = self._ledger.launches + 1
-            work.primary = self._ledger.run(emulation, self._repeats, work.before, work.depends_on)
+            repeats = self._repeats.setdefault(work.device, Repeats())
+            work.primary = self._ledger.run(emulation, repeats, work.before, work.depends_on, work.device)
             work.before = work.depends_on = None
         except GpusimError as error:
-            self.failure = Failure(_code_of(error), error)
+            failure = self.failures[work.device] = Failure(_code_of(error), error)
             self._ledger.say(str(error))  # a CUresult is all that the program itself can see
             if self.deferred:
                 return
-            raise DriverError(self.failure.code, str(error)) from None
+            raise DriverError(failure.code, str(error)) from None
         for made in emulation.launches():
             self._run_on(self._work_of(made, work))
 
@@ -228,19 +265,26 @@ class Launches:
         bank = made.parameters[: kernel.image.parameter_bytes]
         work = KernelLaunchWork(self, kernel, made.grid, made.block, made.shared_bytes, bank, PLAIN)
         work.print_bytes, work.heap_bytes, work.stack_bytes = parent.print_bytes, parent.heap_bytes, parent.stack_bytes
+        work.context = parent.context
         self.check(work)
         return work
 
     def _heap_of(self, work: KernelLaunchWork) -> Heap | None:
         """The device's heap, made when a kernel that allocates is first launched."""
-        if self._heap is None and "malloc" in work.kernel.image.externals.values():
-            self._heap = Heap(work.heap_bytes)
-        return self._heap
+        if work.device not in self._heaps and "malloc" in work.kernel.image.externals.values():
+            self._heaps[work.device] = Heap(work.heap_bytes)
+        return self._heaps.get(work.device)
 
-    def reset(self) -> None:
-        """Forget what launches have left: the device has been reset."""
-        self.failure, self._heap = None, None
-        self._repeats.clear()
+    def _space_of(self, context: Context) -> DeviceMemory:
+        """What kernels that are launched in a context see of memory."""
+        if self._contexts.count == 1:
+            return self._memory.space
+        return Reach(self._memory, context.device, {peer.device for peer in context.peers})
+
+    def reset(self, device: int) -> None:
+        """Forget what a device's launches have left: it has been reset."""
+        for left in (self.failures, self._heaps, self._repeats):
+            left.pop(device, None)
 
     def _refuse(self, error: GpusimError) -> NoReturn:
         code = INVALID_VALUE if isinstance(error, LaunchError) else NOT_SUPPORTED
@@ -305,7 +349,7 @@ class Launches:
 class KernelLaunchWork(Work):
     """A launch, its parameters packed. ``shown``: what the program was told of it, kept alive. ``before``: what the launch on which it depends
     programmatically has accessed, ``primary``: what it has itself; None where nobody asked (:mod:`gpusim.sanitizer.dependents`). ``number`` of the launch when it last ran, ``depends_on`` that of the launch on
-    which it depends programmatically."""
+    which it depends programmatically. ``context``: in which it was made."""
 
     launches: Launches
     kernel: Kernel
@@ -322,7 +366,13 @@ class KernelLaunchWork(Work):
     primary: Primary | None = None
     number: int | None = None
     depends_on: int | None = None
+    context: Context = NO_CONTEXT
     kind: ClassVar[int] = KERNEL
+
+    @property
+    def device(self) -> int:
+        """On which it runs."""
+        return self.context.device
 
     def follow(self, before: Work | None, edge: bytes = PLAIN_EDGE) -> None:
         depends = edge == PROGRAMMATIC_EDGE or self._is_serialized

@@ -19,6 +19,7 @@ from typing import Any
 from gpusim.capturing import Check, checks_of
 from gpusim.driver.columns import same_columns
 from gpusim.driver.executor import Executor, Stopped
+from gpusim.driver.reach import Reach
 from gpusim.driver.recording import INDEX
 from gpusim.driver.repeats import Repeats
 from gpusim.driver.timing import SimulatedClock, Timing
@@ -29,6 +30,7 @@ from gpusim.emulator.listeners import Listener
 from gpusim.engine.chain import lets_dependents_go
 from gpusim.engine.chain_supply import MOST_BYTES, MOST_GRIDS, trace_bytes
 from gpusim.errors import GpusimError
+from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.dependents import DependentCheck, Primary
 from gpusim.sanitizer.leakcheck import LeakCheck
 from gpusim.trace import file
@@ -67,6 +69,8 @@ class Row:
                 found[name] = self.timing and getattr(self.timing, name)
             if self.timing and self.timing.overlap_cycles is not None:
                 found["overlap_cycles"] = self.timing.overlap_cycles
+            if "device" in self.facts:
+                found["link_bytes"] = self.timing and self.timing.link_bytes
             if wanted.sample:
                 found["error_percent"] = self.timing and self.timing.error_percent
         if wanted.checks:
@@ -81,6 +85,7 @@ class _Held:
     number: int
     trace: Trace
     finish: Callable[[Timing | None], None]
+    device: int
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,8 @@ class Ledger:
         self.kept: list[KeptLaunch] = []
         #: launches that have begun, that failed, and that were refused before they began
         self.launches = self.failed = self.refused = 0
+        #: of a device as the program numbers it, the number in the node, which the account tells; None where there is but one
+        self.number_of: Callable[[int], int] | None = None
         #: called with each launch's record when it has ended, in a program that is not this process
         self.told: Callable[[str, dict[str, Any]], None] = lambda kind, record: None
         #: called with why a driver function refuses, where nobody else can tell the user
@@ -126,6 +133,7 @@ class Ledger:
         self._running: _Counter | None = None
         self._heap_checks: list[tuple[int, LeakCheck, Heap]] = []
         self._held: list[_Held] = []
+        self._device = 0  # that the launch under way runs on
         self._held_bytes = 0
         self._last_number = 0
         self._said: set[str] = set()
@@ -135,13 +143,45 @@ class Ledger:
         """Whether traces should know their source lines."""
         return self._folder is not None or bool(self.wanted.checks) or self.wanted.explain
 
+    def synchronized(self, device: int) -> None:
+        """The program has waited for a device."""
+        if self._clock is not None:
+            self.settle()
+            self._clock.synchronized(device)
+
+    def waits(self, device: int, time_ns: float) -> None:
+        """A device waits for something that happens at ``time_ns`` of simulated time."""
+        if self._clock is not None:
+            self.settle()
+            self._clock.waits(device, time_ns)
+
+    def reaches(self, memory: DeviceMemory) -> None:
+        """A launch is to run that sees ``memory``: say what of it is not timed as it is."""
+        if not isinstance(memory, Reach) or not memory.peers:
+            return
+        if self._clock is not None and memory.sees_mapped:
+            self._say_once(
+                "mapped memory (cuMemCreate) of another device is timed as memory of the device whose launch reaches it, not over the link"
+            )
+        if self.wanted.explain or self._folder is not None:
+            self._say_once(
+                "traces do not tell whose memory is whose: --why, and a simulation of what --record keeps, take another device's memory for"
+                " the own"
+            )
+
     def run(
-        self, emulation: Emulation, repeats: Repeats, before: Primary | None = None, depends_on: int | None = None
+        self,
+        emulation: Emulation,
+        repeats: Repeats,
+        before: Primary | None = None,
+        depends_on: int | None = None,
+        device: int = 0,
     ) -> Primary | None:
-        """Run a launch to its end; raises what the emulation raises. ``before``: what the launch that it depends on programmatically has
+        """Run a launch on a device to its end; raises what the emulation raises. ``before``: what the launch that it depends on programmatically has
         accessed; returns the same of this one. None where hazards are not looked for. ``depends_on``: that launch's number."""
         if self._held and depends_on != self._held[-1].number:
             self.settle()
+        self._device = device
         self.launches += 1
         kernel, wanted = emulation.facts.kernel, self.wanted
         self.told("begin", {"launch": self.launches, "kernel": kernel})
@@ -173,7 +213,7 @@ class Ledger:
                 raise
             if emulation.repeatable:
                 repeats.end(key, allocations, time.perf_counter() - started, executed)
-        self._ended(facts, executed, time.perf_counter() - started)
+        self._ended(facts, executed, time.perf_counter() - started, self._device)
 
     def _fails(self) -> None:
         self.failed += 1
@@ -233,10 +273,11 @@ class Ledger:
         finish = functools.partial(
             self._finish, number, facts, count.warp_instructions, time.perf_counter() - started,
             self.findings[len(self.findings) - len(found) :], len(found) if self.wanted.checks and chosen else None,
+            self._device,
         )  # fmt: skip
         if held:
             self._running = None
-            self._held.append(_Held(number, trace, finish))
+            self._held.append(_Held(number, trace, finish, self._device))
             self._held_bytes += trace_bytes(trace)
             if not lets_go:
                 self.settle()
@@ -267,7 +308,7 @@ class Ledger:
         if not held or self._clock is None:
             return
         try:
-            timings = self._clock.chain([each.trace for each in held], self._say_once)
+            timings = self._clock.chain([each.trace for each in held], self._say_once, held[0].device)
         except GpusimError:
             self._fails()
             raise
@@ -282,10 +323,11 @@ class Ledger:
         seconds: float,
         findings: list[dict[str, Any]],
         count: int | None,
+        device: int,
         timing: Timing | None,
     ) -> None:
         """Tell of a launch that has ended, and of what was found in it."""
-        self._ended(facts, warp_instructions, seconds, timing, count, number)
+        self._ended(facts, warp_instructions, seconds, device, timing, count, number)
         for finding in findings:
             self.told("finding", {"finding": finding})
 
@@ -294,12 +336,14 @@ class Ledger:
         facts: Launch,
         warp_instructions: int,
         seconds: float,
+        device: int,
         timing: Timing | None = None,
         findings: int | None = None,
         number: int | None = None,
     ) -> None:
         """Write a launch that has come to its end into the account."""
         shown = {
+            **({} if self.number_of is None else {"device": self.number_of(device)}),
             "kernel": facts.kernel,
             "grid": _shape(facts.grid),
             "block": _shape(facts.block),
@@ -317,9 +361,9 @@ class Ledger:
         begun = time.perf_counter()
         timing = None
         if chosen:
-            timing = clock.launch(trace)
+            timing = clock.launch(trace, self._device)
         elif not self.wanted.cold:
-            clock.pass_by(trace)
+            clock.pass_by(trace, self._device)
         if (seconds := time.perf_counter() - begun) > PROGRESS_SECONDS:
             self.say(f"{what}: {'simulated' if chosen else 'its data brought into L2'} in {seconds:.1f} s")
         return timing
@@ -372,10 +416,10 @@ class Ledger:
                 stream.write(text.encode() + b"\n")
 
 
-def simulated_ns(ledger: Ledger, clock: SimulatedClock) -> float:
-    """Nanoseconds that the launches so far have taken, all of which are simulated for that."""
+def simulated_ns(ledger: Ledger, clock: SimulatedClock, device: int = 0) -> float:
+    """Nanoseconds that the launches on a device have taken so far, all of which are simulated for that."""
     ledger.settle()
-    return clock.now_ns()
+    return clock.now_ns(device)
 
 
 class _Counter(Listener):

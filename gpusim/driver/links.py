@@ -40,8 +40,8 @@ class Links:
         self._device = device
         self._states = Handles(0x70_0000)
 
-    def reset(self) -> None:
-        """Forget all links under way."""
+    def reset(self, device: int) -> None:
+        """Forget all links under way, which are of no device."""
         self._states.clear()
 
     @entry("cuLinkCreate", arguments=(c_uint, HOST, HOST, WORD_OUT))

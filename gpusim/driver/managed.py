@@ -12,7 +12,8 @@ from ctypes import POINTER, c_int, c_size_t, c_uint, c_uint64
 
 import numpy as np
 
-from gpusim.driver.abi import HOST, INVALID_DEVICE, INVALID_VALUE, WORD, WORD_OUT, DriverError, entry
+from gpusim.driver.abi import HOST, INVALID_VALUE, WORD, WORD_OUT, DriverError, entry
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.memory import MANAGED, Block, Memory
 from gpusim.driver.work import Action, Work
 
@@ -35,19 +36,24 @@ class _Pages:
         self.mostly = np.zeros(count, bool)
         self.preferred = np.full(count, _NOWHERE, np.int32)
         self.prefetched = np.full(count, _NOWHERE, np.int32)
-        self.accessed = {0: np.zeros(count, bool), _CPU: np.zeros(count, bool)}
+        self.accessed: dict[int, np.ndarray] = {}
+        self._count = count
+
+    def accessed_by(self, place: int) -> np.ndarray:
+        """Whether each page was said to be accessed by a device or the CPU."""
+        return self.accessed.setdefault(place, np.zeros(self._count, bool))
 
 
 class Managed:
     """Entry points cuMemAdvise, cuMemPrefetch*, cuMemRangeGetAttribute* and cuStreamAttachMemAsync."""
 
-    def __init__(self, memory: Memory, submit: Callable[[int, Work], None]):
-        self._memory, self._submit = memory, submit
+    def __init__(self, memory: Memory, contexts: Contexts, submit: Callable[[int, Work], None]):
+        self._memory, self._contexts, self._submit = memory, contexts, submit
         self._said: dict[Block, _Pages] = {}
 
-    def reset(self) -> None:
-        """Forget what was said."""
-        self._said.clear()
+    def reset(self, device: int) -> None:
+        """Forget what was said of a device's memory."""
+        self._said = {block: pages for block, pages in self._said.items() if block.device != device}
 
     def _pages(self, address: int, size: int) -> tuple[_Pages, slice]:
         block = self._memory.block_at(address)
@@ -64,24 +70,24 @@ class Managed:
     def advise(self, address: int, size: int, advice: int, place: int) -> None:
         pages, part = self._pages(address, size)
         if advice in (_SET_PREFERRED, _SET_ACCESSED, _UNSET_ACCESSED):
-            _check_place(place)
+            self._check_place(place)
         if advice in (_SET_MOSTLY, _UNSET_MOSTLY):
             pages.mostly[part] = advice == _SET_MOSTLY
         elif advice in (_SET_PREFERRED, _UNSET_PREFERRED):
             pages.preferred[part] = place if advice == _SET_PREFERRED else _NOWHERE
         elif advice in (_SET_ACCESSED, _UNSET_ACCESSED):
-            pages.accessed[place][part] = advice == _SET_ACCESSED
+            pages.accessed_by(place)[part] = advice == _SET_ACCESSED
         else:
             raise DriverError(INVALID_VALUE, f"advice {advice} is none of 1 to 6")
 
     @entry("cuMemAdvise", arguments=(WORD, c_size_t, c_int, WORD), since=12020)
     def advise_location(self, address: int, size: int, advice: int, location: int) -> None:
-        self.advise(address, size, advice, _place(location) if advice >= _SET_PREFERRED else _CPU)
+        self.advise(address, size, advice, self._place(location) if advice >= _SET_PREFERRED else _CPU)
 
     @entry("cuMemPrefetchAsync", arguments=(WORD, c_size_t, c_int, WORD))
     def prefetch(self, address: int, size: int, place: int, stream: int) -> None:
         pages, part = self._pages(address, size)
-        _check_place(place)
+        self._check_place(place)
 
         def move() -> None:
             pages.prefetched[part] = place
@@ -92,7 +98,7 @@ class Managed:
     def prefetch_to_location(self, address: int, size: int, location: int, flags: int, stream: int) -> None:
         if flags:
             raise DriverError(INVALID_VALUE, "a prefetch has flags of 0")
-        self.prefetch(address, size, _place(location), stream)
+        self.prefetch(address, size, self._place(location), stream)
 
     @entry(
         "cuMemPrefetchBatchAsync",
@@ -105,7 +111,7 @@ class Managed:
         for i in range(count):
             while which + 1 < kinds and starts[which + 1] <= i:
                 which += 1
-            self.prefetch(addresses[i], sizes[i], _place(locations[which]), stream)
+            self.prefetch(addresses[i], sizes[i], self._place(locations[which]), stream)
 
     @entry("cuMemDiscardBatchAsync", arguments=(WORD_OUT, POINTER(c_size_t), c_size_t, c_uint64, WORD))
     def discard_batch(self, addresses, sizes, count, flags, stream: int) -> None:
@@ -124,6 +130,21 @@ class Managed:
                 INVALID_VALUE, f"0x{address or 0:x} is not the start of managed memory, or the size is not all of it"
             )
         self._submit(stream, Action(lambda: None))
+
+    def _check_place(self, place: int) -> None:
+        """Raise DriverError unless it is a device or the CPU."""
+        if place != _CPU:
+            self._contexts.device(place)
+
+    def _place(self, location: int) -> int:
+        """The device or _CPU, of a CUmemLocation that was passed by value; raises DriverError."""
+        kind, number = ctypes.c_int(location & 0xFFFFFFFF).value, ctypes.c_int(location >> 32).value
+        if kind in (_ON_HOST, _ON_NUMA_NODE, _ON_THIS_NODE):
+            return _CPU
+        if kind != _ON_DEVICE:
+            raise DriverError(INVALID_VALUE, f"memory location type {kind} is not known")
+        self._contexts.device(number)
+        return number
 
     # ---- questions ------------------------------------------------------------------------------
 
@@ -168,21 +189,4 @@ def _same(values: np.ndarray) -> int:
 
 
 def _type_of(place: int) -> int:
-    return {0: _ON_DEVICE, _CPU: _ON_HOST}.get(place, 0)
-
-
-def _check_place(place: int) -> None:
-    if place not in (0, _CPU):
-        raise DriverError(INVALID_DEVICE, f"{place} is neither the device 0 nor the CPU (-1)")
-
-
-def _place(location: int) -> int:
-    """0 or _CPU, of a CUmemLocation that was passed by value."""
-    kind, number = ctypes.c_int(location & 0xFFFFFFFF).value, ctypes.c_int(location >> 32).value
-    if kind in (_ON_HOST, _ON_NUMA_NODE, _ON_THIS_NODE):
-        return _CPU
-    if kind != _ON_DEVICE:
-        raise DriverError(INVALID_VALUE, f"memory location type {kind} is not known")
-    if number != 0:
-        raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} was named")
-    return 0
+    return _ON_DEVICE if place >= 0 else _ON_HOST if place == _CPU else 0

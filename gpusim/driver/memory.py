@@ -1,8 +1,8 @@
 """Memory as the driver API has it: allocations of every kind, and what lies at an address.
 
 Mental model: every allocation is host memory registered in the emulator's
-:class:`~gpusim.launch.memory.DeviceMemory` at a device address. Managed, pinned and registered memory has one
-address for both sides.
+:class:`~gpusim.launch.memory.DeviceMemory` at a device address, of which all devices have one space (unified addressing). Managed,
+pinned and registered memory has one address for both sides. What the kernels of one device reach of it: :mod:`gpusim.driver.reach`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gpusim.driver.host_memory import SharedPages
 from gpusim.driver.host_ranges import host_ranges
 from gpusim.errors import UsageError
 from gpusim.io.memory_limit import machine_bytes
-from gpusim.launch.memory import Allocation, DeviceMemory
+from gpusim.launch.memory import Allocation, DeviceMemory, range_of
 
 # Packages whose frames do not count as the place where a program allocates.
 _LIBRARIES = ("numba", "numba_cuda", "cuda", "gpusim", "weakref", "contextlib", "functools")
@@ -50,20 +50,23 @@ _numbers = itertools.count(1)
 @dataclass(frozen=True, eq=False)
 class Block:
     """An allocation; ``kind`` DEVICE, HOST_PAGES, MANAGED, REGISTERED or MAPPED; ``pages`` its host memory. ``number`` tells it
-    from every other one of the process."""
+    from every other one of the process. ``device``: whose memory it is, or for which it was made; ``granted``: the devices that reach it,
+    None where that depends on peer access."""
 
     allocation: Allocation
     kind: str
     pages: np.ndarray | None
+    device: int = 0
+    granted: set[int] | None = None
     number: int = field(default_factory=lambda: next(_numbers), compare=False)
 
 
 class Memory:
-    """Entry points of allocations; ``capacity_bytes`` is the device's memory. ``owners``: who is to be told, with the address,
-    when an allocation is freed."""
+    """Entry points of allocations; ``capacity_bytes`` is the memory of each device, ``here`` says on which one the caller's context
+    is. ``owners``: who is to be told, with the address, when an allocation is freed."""
 
-    def __init__(self, capacity_bytes: int):
-        self.capacity_bytes = capacity_bytes
+    def __init__(self, capacity_bytes: int, here: Callable[[], int] = lambda: 0):
+        self.capacity_bytes, self.here = capacity_bytes, here
         self._machine_bytes, self._held_bytes = machine_bytes(), 0
         self.space = DeviceMemory()
         self._pages = SharedPages()
@@ -71,11 +74,24 @@ class Memory:
         self._bases: list[int] = []
         self._by_host: dict[int, Block] = {}  # pinned and registered memory by host address
         self._away: dict[int, Allocation] = {}  # allocations that were taken away for a while, by device address
-        self.used_bytes = 0
+        self._used: dict[int, int] = {}
         self.owners: dict[int, Callable[[int], None]] = {}
         self._host_flags: dict[int, int] = {}
         #: kernels reach all memory of the host, as on a GPU with PAGEABLE_MEMORY_ACCESS
         self.pageable = False
+
+    @property
+    def used_bytes(self) -> int:
+        """What is taken of the current context's device."""
+        return self.used_of(self.here())
+
+    def used_of(self, device: int) -> int:
+        """What is taken of a device's memory."""
+        return self._used.get(device, 0)
+
+    def charge(self, device: int, size: int) -> None:
+        """Account for ``size`` bytes more (or less) of a device's memory."""
+        self._used[device] = self.used_of(device) + size
 
     # ---- allocations -------------------------------------------------------------------------
 
@@ -87,7 +103,7 @@ class Memory:
         if block.kind in (HOST_PAGES, REGISTERED):
             self._by_host[block.allocation.host] = block
         elif block.kind != MAPPED:
-            self.used_bytes += block.allocation.size
+            self.charge(block.device, block.allocation.size)
         return block
 
     def _drop(self, block: Block) -> None:
@@ -99,7 +115,7 @@ class Memory:
             del self._by_host[block.allocation.host]
             self._host_flags.pop(block.allocation.host, None)
         elif block.kind != MAPPED:
-            self.used_bytes -= block.allocation.size
+            self.charge(block.device, -block.allocation.size)
         self.space.remove([block.allocation])
         if block.kind in (HOST_PAGES, MANAGED):
             self._pages.give(block.pages)
@@ -110,14 +126,15 @@ class Memory:
         """The allocations of these kinds that have not been freed, by device address."""
         return [self._blocks[base] for base in self._bases if self._blocks[base].kind in kinds]
 
-    def reserve(self, size: int) -> None:
+    def reserve(self, size: int, device: int) -> None:
         """Raise DriverError if the device or this machine has no room for ``size`` bytes more."""
         if size < 1:
             raise DriverError(INVALID_VALUE, f"an allocation of {size} bytes")
-        if self.used_bytes + size > self.capacity_bytes:
+        used = self.used_of(device)
+        if used + size > self.capacity_bytes:
             raise DriverError(
                 OUT_OF_MEMORY,
-                f"{size} bytes do not fit the device: {self.used_bytes} of {self.capacity_bytes} are in use",
+                f"{size} bytes do not fit the device: {used} of {self.capacity_bytes} are in use",
             )
 
         held = self._held_bytes
@@ -128,19 +145,20 @@ class Memory:
                 f" the device's ({held} are taken)",
             )
 
-    def allocate(self, size: int, what: str = "") -> Block:
-        """``size`` zeroed bytes of device memory; raises DriverError."""
-        self.reserve(size)
+    def allocate(self, size: int, what: str = "", device: int | None = None, granted: set[int] | None = None) -> Block:
+        """``size`` zeroed bytes of device memory, the current context's device's where none is named; raises DriverError."""
+        device = self.here() if device is None else device
+        self.reserve(size, device)
         try:
             pages = np.zeros(size, np.uint8)
         except MemoryError:
             raise DriverError(OUT_OF_MEMORY, f"this machine has no {size} bytes to stand for device memory") from None
         label = what or f"an allocation of {size} bytes{_asked_at()}"
         try:
-            allocation = self.space.add(pages.ctypes.data, size, label, pages)
+            allocation = self.space.add(pages.ctypes.data, size, label, pages, device)
         except UsageError as error:
             raise DriverError(OUT_OF_MEMORY, str(error)) from None
-        return self._enter(Block(allocation, DEVICE, pages))
+        return self._enter(Block(allocation, DEVICE, pages, device, granted))
 
     @entry("cuMemAlloc", arguments=(WORD_OUT, c_size_t))
     def alloc(self, out, size: int) -> None:
@@ -158,14 +176,16 @@ class Memory:
 
     # ---- memory that is not allocated here ------------------------------------------------------
 
-    def announce(self, address: int, size: int, what: str) -> Block:
-        """Let kernels reach ``size`` bytes that the host has at the same address, until :meth:`withdraw`."""
+    def announce(self, address: int, size: int, what: str, device: int, granted: set[int]) -> Block:
+        """Let the kernels of ``granted`` devices reach ``size`` bytes of ``device`` that the host has at the same address, until :meth:`withdraw`."""
         pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-        return self._enter(Block(self.space.add_at(address, pages, what), MAPPED, pages))
+        return self._enter(Block(self.space.add_at(address, pages, what), MAPPED, pages, device, granted))
 
     def adopt(self, pages: np.ndarray, what: str, kind: str) -> Block:
-        """Let kernels reach host memory at a new device address, until :meth:`withdraw` or, as DEVICE memory, :meth:`free`."""
-        return self._enter(Block(self.space.add(pages.ctypes.data, pages.nbytes, what, pages), kind, pages))
+        """Let kernels reach host memory at a new address of the current context's device, until :meth:`withdraw` or, as DEVICE memory, :meth:`free`."""
+        device = self.here()
+        allocation = self.space.add(pages.ctypes.data, pages.nbytes, what, pages, device)
+        return self._enter(Block(allocation, kind, pages, device))
 
     def move(self, block: Block, pages: np.ndarray) -> None:
         """Let other host memory, which holds the same, stand for an allocation at its device address."""
@@ -196,13 +216,13 @@ class Memory:
         """Free an allocation that was taken away."""
         self._away.pop(block.allocation.base, None)
         self._held_bytes -= block.pages.nbytes
-        self.used_bytes -= block.allocation.size
+        self.charge(block.device, -block.allocation.size)
 
     def hold(self, block: Block) -> None:
         """Account again for an allocation that was freed while its memory stays: it is away, and may be brought back."""
         self._away[block.allocation.base] = block.allocation
         self._held_bytes += block.pages.nbytes
-        self.used_bytes += block.allocation.size
+        self.charge(block.device, block.allocation.size)
 
     def is_there(self, block: Block) -> bool:
         """Whether it has not been freed."""
@@ -223,12 +243,13 @@ class Memory:
             raise DriverError(INVALID_VALUE, f"managed memory is attached with a flag of 1 or 2, not {flags}")
         put(out, self.allocate_managed(size).allocation.base)
 
-    def allocate_managed(self, size: int, what: str = "") -> Block:
-        """``size`` zeroed bytes at one address for host and device; raises DriverError."""
-        self.reserve(size)
+    def allocate_managed(self, size: int, what: str = "", device: int | None = None) -> Block:
+        """``size`` zeroed bytes at one address for the host and every device, accounted to one of them; raises DriverError."""
+        device = self.here() if device is None else device
+        self.reserve(size, device)
         pages = self._take(size)
         label = what or f"managed memory of {size} bytes{_asked_at()}"
-        return self._enter(Block(self.space.add_at(pages.ctypes.data, pages, label), MANAGED, pages))
+        return self._enter(Block(self.space.add_at(pages.ctypes.data, pages, label), MANAGED, pages, device))
 
     @entry("cuMemHostAlloc", arguments=(WORD_OUT, c_size_t, c_uint))
     def host_alloc(self, out, size: int, flags: int) -> None:
@@ -237,7 +258,7 @@ class Memory:
         pages = self._take(size)
         label = f"pinned memory of {size} bytes{_asked_at()}"
         allocation = self.space.add_at(pages.ctypes.data, pages, label)
-        self._enter(Block(allocation, HOST_PAGES, pages))
+        self._enter(Block(allocation, HOST_PAGES, pages, self.here()))
         self._host_flags[allocation.host] = flags
         put(out, pages.ctypes.data)
 
@@ -266,7 +287,7 @@ class Memory:
             raise DriverError(HOST_MEMORY_ALREADY_REGISTERED, f"0x{host:x} is registered already")
         pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(host))
         allocation = self.space.add_at(host, pages, f"registered memory of {size} bytes{_asked_at()}")
-        self._enter(Block(allocation, REGISTERED, None))
+        self._enter(Block(allocation, REGISTERED, None, self.here()))
         self._host_flags[allocation.host] = flags
 
     @entry("cuMemHostUnregister", arguments=(HOST,))
@@ -292,15 +313,21 @@ class Memory:
                 return block.allocation.base + host - block.allocation.host
         raise DriverError(INVALID_VALUE, f"0x{host or 0:x} is neither pinned nor registered")
 
-    def reset(self) -> None:
-        """Free everything."""
-        self._away.clear()
+    def reset(self, device: int) -> None:
+        """Free what is a device's."""
+        first, end = range_of(device)
+        self._away = {base: each for base, each in self._away.items() if not first <= base < end}
         for block in list(self._blocks.values()):
-            self._drop(block)
+            if block.device == device:
+                self._drop(block)
+
+    def blocks(self) -> list[Block]:
+        """All that is there now."""
+        return list(self._blocks.values())
 
     @entry("cuMemGetInfo", arguments=(WORD_OUT, WORD_OUT))
     def info(self, free, total) -> None:
-        put(free, self.capacity_bytes - self.used_bytes)
+        put(free, self.capacity_bytes - self.used_of(self.here()))
         put(total, self.capacity_bytes)
 
     @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 Mental model: a program hands over a cubin (or PTX, which is assembled first); a kernel in it is known by its
 name. What a launch needs is made at the first launch and kept with the kernel; the module's global
-variables live in device memory for as long as the module is loaded.
+variables live in device memory for as long as the module is loaded. A module (cuModule*) is of the device of the context that it was
+loaded in; a library (cuLibrary*) is of all of them, with variables of its own on each.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from gpusim.driver.abi import (
     entry,
     put,
 )
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.device import Device
 from gpusim.driver.images import cubin_of, image_bytes
 from gpusim.driver.jit import JitOptions, options_at
@@ -53,21 +55,33 @@ _UNIFIED_FUNCTION = (
 
 
 @dataclass(eq=False)
+class Variables:
+    """A module's on one device, once something asks for them: ``globals_`` uint8 array at device address ``globals_address``, ``constants``
+    likewise of those in constant memory."""
+
+    globals_: np.ndarray | None = None
+    globals_address: int = 0
+    constants: np.ndarray | None = None
+    constants_address: int = 0
+
+
+@dataclass(eq=False)
 class Module:
-    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``globals_`` uint8 array of its variables, once
-    something asks for them, at device address ``globals_address``; ``shared``: the host reads and writes
-    them too. ``constants`` likewise those in constant memory."""
+    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``device``: whose it is, None for a library. ``shared``: the host
+    and all devices read and write its variables."""
 
     cubin: bytes
     names: tuple[str, ...]
     functions: frozenset[str]
+    device: int | None
     handle: int = 0
     kernels: dict[str, Kernel] = field(default_factory=dict)
-    globals_: np.ndarray | None = None
-    globals_address: int = 0
     shared: bool = False
-    constants: np.ndarray | None = None
-    constants_address: int = 0
+    variables: dict[int, Variables] = field(default_factory=dict)  # by device
+
+    def on(self, device: int) -> Variables:
+        """Its variables on a device."""
+        return self.variables.setdefault(device, Variables())
 
     @cached_property
     def made_for(self) -> tuple[int, int]:
@@ -93,13 +107,19 @@ class Kernel:
 class Modules:
     """Entry points cuModule* and cuLibrary*, and those that name kernels."""
 
-    def __init__(self, device: Device, memory: Memory, lines: KernelSource):
-        self._device, self._memory, self._lines = device, memory, lines
+    def __init__(self, device: Device, contexts: Contexts, memory: Memory, lines: KernelSource):
+        self._device, self._contexts, self._memory, self._lines = device, contexts, memory, lines
         self._handles = Handles(0xE0_0000)
 
-    def reset(self) -> None:
-        """Unload everything."""
-        self._handles.clear()
+    def reset(self, device: int) -> None:
+        """Unload what is a device's, and forget the variables of libraries there; their memory goes with the device's."""
+        if self._contexts.count == 1:
+            self._handles.clear()
+            return
+        self._handles.remove_if(lambda thing: (thing.module if isinstance(thing, Kernel) else thing).device == device)
+        for thing in self._handles:
+            if isinstance(thing, Module):
+                thing.variables.pop(device, None)
 
     def kernel(self, handle: int) -> Kernel:
         """The kernel of a CUkernel or CUfunction; raises DriverError."""
@@ -116,9 +136,14 @@ class Modules:
         """Let the module's variables be managed memory: some of them are, and they lie in one block."""
         self._handles.get(handle).shared = True
 
+    def has_variables(self, handle: int, device: int) -> bool:
+        """Whether variables of a module lie on a device; False for a handle of no module."""
+        module = self._handles.find(handle)
+        return isinstance(module, Module) and device in module.variables
+
     # ---- loading -----------------------------------------------------------------------------
 
-    def _load(self, out, data: bytes, options: JitOptions | None = None) -> None:
+    def _load(self, out, data: bytes, options: JitOptions | None = None, device: int | None = None) -> None:
         cubin = cubin_of(data, tuple(self._device.spec.capability), options or JitOptions())
         try:
             elf = parse_elf(cubin)
@@ -133,17 +158,17 @@ class Modules:
             )
         # A kernel without parameters is listed nowhere: by name it is found like any function.
         functions = frozenset(section.name.removeprefix(".text.") for section in elf.starting(".text."))
-        module = Module(cubin, tuple(kernels_of(elf)), functions)
+        module = Module(cubin, tuple(kernels_of(elf)), functions, device)
         module.handle = self._handles.new(module)
         put(out, module.handle)
 
     @entry("cuModuleLoadData", "cuModuleLoadFatBinary", arguments=(WORD_OUT, HOST))
     def load_module(self, out, image: int) -> None:
-        self._load(out, image_bytes(image))
+        self._load(out, image_bytes(image), device=self._contexts.here())
 
     @entry("cuModuleLoadDataEx", arguments=(WORD_OUT, HOST, c_uint, HOST, HOST))
     def load_module_with_options(self, out, image: int, count: int, options: int, values: int) -> None:
-        self._load(out, image_bytes(image), options_at(count, options, values))
+        self._load(out, image_bytes(image), options_at(count, options, values), self._contexts.here())
 
     @entry("cuLibraryLoadData", arguments=(WORD_OUT, HOST, HOST, HOST, c_uint, HOST, HOST, c_uint))
     def load_library(self, out, image: int, options: int, values: int, count: int, *_library_options: int) -> None:
@@ -151,7 +176,7 @@ class Modules:
 
     @entry("cuModuleLoad", arguments=(WORD_OUT, c_char_p))
     def load_file(self, out, path: bytes) -> None:
-        self._load(out, _read(path))
+        self._load(out, _read(path), device=self._contexts.here())
 
     @entry("cuLibraryLoadFromFile", arguments=(WORD_OUT, c_char_p, HOST, HOST, c_uint, HOST, HOST, c_uint))
     def load_library_file(
@@ -164,8 +189,9 @@ class Modules:
         module = self._handles.remove(handle)
         for kernel in module.kernels.values():
             self._handles.remove(kernel.handle)
-        for address in filter(None, (module.globals_address, module.constants_address)):
-            self._memory.free(address)
+        for held in module.variables.values():
+            for address in filter(None, (held.globals_address, held.constants_address)):
+                self._memory.free(address)
 
     @entry("cuLibraryGetModule", arguments=(WORD_OUT, WORD))
     def library_module(self, out, handle: int) -> None:
@@ -228,26 +254,32 @@ class Modules:
         # Any function's image has the module's variables; a module may hold but a kernel without parameters.
         images = [self.kernel_of(module, symbol).image for symbol in (*module.names, *sorted(module.functions))[:1]]
         image, wanted = (images[0] if images else None), name.decode()
+        device = self.device_of(module)
         for known, offset, size in image.variables if image is not None else ():
             if known == wanted:
-                self.globals_of(module, image)
-                _put_range(out, size_out, module.globals_address + offset, size)
+                _put_range(out, size_out, self.globals_of(module, image, device).globals_address + offset, size)
                 return
         for known, offset, size in image.constant_variables if image is not None else ():
             if known == wanted:
-                self._hold_constants(module, image)
-                _put_range(out, size_out, module.constants_address + offset, size)
+                _put_range(out, size_out, self._hold_constants(module, image, device) + offset, size)
                 return
         raise DriverError(NOT_FOUND, f"the module has no global variable {name.decode()}")
 
-    def globals_of(self, module: Module, image: KernelImage) -> np.ndarray | None:
-        """The module's variables, in device memory from now on; None if it has none."""
-        if image.global_bytes and module.globals_ is None:
+    def device_of(self, module: Module) -> int:
+        """The device whose variables a call means: the module's, of a library the current context's."""
+        return self._contexts.here() if module.device is None else module.device
+
+    def globals_of(self, module: Module, image: KernelImage, device: int) -> Variables:
+        """The module's variables on a device, in its memory from now on, if it has any."""
+        if module.shared and module.variables:
+            return next(iter(module.variables.values()))
+        held = module.on(device)
+        if image.global_bytes and held.globals_ is None:
             allocate = self._memory.allocate_managed if module.shared else self._memory.allocate
-            block = allocate(image.global_bytes, "the module's global variables")
+            block = allocate(image.global_bytes, "the module's global variables", device)
             block.pages[:] = np.frombuffer(image.global_data, np.uint8)
-            module.globals_, module.globals_address = block.pages, block.allocation.base
-        return module.globals_
+            held.globals_, held.globals_address = block.pages, block.allocation.base
+        return held
 
     @entry("cuLibraryGetUnifiedFunction", arguments=(WORD_OUT, WORD, c_char_p))
     def unified_function(self, out, handle: int, name: bytes) -> None:
@@ -263,13 +295,15 @@ class Modules:
         self._handles.get(handle)
         raise DriverError(NOT_FOUND, "texture and surface references left CUDA with version 12: use objects")
 
-    def _hold_constants(self, module: Module, image: KernelImage) -> None:
-        """Keep the module's constant variables in device memory from now on, from where launches take them."""
-        if module.constants is None:
+    def _hold_constants(self, module: Module, image: KernelImage, device: int) -> int:
+        """Keep the module's constant variables in a device's memory from now on, from where launches take them; their address."""
+        held = module.on(device)
+        if held.constants is None:
             content = np.frombuffer(image.constants[3], np.uint8)
-            block = self._memory.allocate(content.nbytes, "the module's constant variables")
+            block = self._memory.allocate(content.nbytes, "the module's constant variables", device)
             block.pages[:] = content
-            module.constants, module.constants_address = block.pages, block.allocation.base
+            held.constants, held.constants_address = block.pages, block.allocation.base
+        return held.constants_address
 
     # ---- what a launch needs -----------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from gpusim.driver.memory import Memory
 from gpusim.driver.memory_operations import MemoryOperationCalls
 from gpusim.driver.modules import Modules
 from gpusim.driver.occupancy import KernelFacts
+from gpusim.driver.peers import Peers
 from gpusim.driver.pointers import Pointers
 from gpusim.driver.pools import Pools
 from gpusim.driver.streams import Streams
@@ -55,28 +56,30 @@ def make_parts(
     submit = streams.submit
     events = Events(contexts, streams, captures)
     arrays = Arrays(memory)
-    copies, fills = Copies(memory, contexts, submit), Fills(memory, submit)
+    copies, fills = Copies(memory, contexts, submit, launches.synchronized), Fills(memory, submit)
     box_copies = BoxCopies(memory, arrays, contexts, submit)
     operations = MemoryOperationCalls(memory, submit)
-    pools = Pools(memory, submit)
-    graph_memory = GraphMemory(memory, captures, pools.free)
+    pools = Pools(memory, contexts, submit)
+    graph_memory = GraphMemory(memory, contexts, captures, pools.free)
     objects = UserObjects()
-    graphs = Graphs(graph_memory, objects)
+    graphs = Graphs(graph_memory, objects, contexts.here)
     runs = GraphRuns(graphs, graph_memory, objects, streams, executor)
     conditions = Conditions(graphs)
     launches.set_condition = conditions.set
     works = NodeWorks(launches, box_copies, memory, events, operations, graph_memory, graphs.graph, conditions)
     launches.streams, launches.record_event = streams, events.record
 
-    def synchronized() -> None:
-        pools.release()
+    def synchronized(device: int) -> None:
+        pools.release(device)
         launches.settle()
+        launches.synchronized(device)
 
+    events.on_wait = launches.waits
     streams.on_synchronize, streams.on_other_work = synchronized, launches.settle
     pools.capture_allocation, pools.capture_free = graph_memory.capture_allocation, graph_memory.capture_free
     return (
-        DeviceFacts(device), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
-        GraphParameters(graphs, runs, works), conditions, CaptureCalls(streams, captures, graphs), Managed(memory, submit),
-        VirtualMemory(memory), Pointers(memory, pools), Links(device), TensorMaps(device), Textures(memory, arrays),
+        DeviceFacts(contexts), Peers(contexts), events, arrays, copies, fills, box_copies, operations, pools, graph_memory, objects, graphs, runs,
+        GraphParameters(graphs, runs, works), conditions, CaptureCalls(streams, captures, graphs), Managed(memory, contexts, submit),
+        VirtualMemory(memory, contexts), Pointers(memory, contexts, pools), Links(device), TensorMaps(device), Textures(memory, arrays),
         InterProcess(memory, events, pools), ExportTables(contexts, modules),
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctypes import POINTER, c_int, c_ubyte, c_uint, c_uint64
 
 from gpusim.driver.abi import HOST, INVALID_VALUE, WORD, WORD_OUT, DriverError, entry
-from gpusim.driver.contexts import PRIMARY
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.memory import DEVICE, HOST_PAGES, MANAGED, MAPPED, REGISTERED, Block, Memory
 from gpusim.driver.pools import Pools
 
@@ -25,8 +25,8 @@ _NO_DEVICE = -2  # CU_DEVICE_INVALID
 class Pointers:
     """Entry points cuPointer*."""
 
-    def __init__(self, memory: Memory, pools: Pools):
-        self._memory, self._pools = memory, pools
+    def __init__(self, memory: Memory, contexts: Contexts, pools: Pools):
+        self._memory, self._contexts, self._pools = memory, contexts, pools
         self._synchronous: set[int] = set()  # numbers of allocations
 
     def _find(self, address: int) -> tuple[Block, int]:
@@ -42,14 +42,14 @@ class Pointers:
         allocation, on_host = block.allocation, block.kind in (HOST_PAGES, REGISTERED)
         pool = self._pools.owner_of(allocation.base)
         values = {
-            _CONTEXT: PRIMARY if block.kind != MAPPED and pool is None else 0,
+            _CONTEXT: self._contexts.primary_handle(block.device) if block.kind != MAPPED and pool is None else 0,
             _MEMORY_TYPE: _HOST_MEMORY if on_host else _DEVICE_MEMORY,
             _DEVICE_POINTER: address,
             _HOST_POINTER: allocation.host + address - allocation.base,
             _SYNC_MEMOPS: int(block.number in self._synchronous),
             _BUFFER_ID: block.number,
             _IS_MANAGED: int(block.kind == MANAGED),
-            _ORDINAL: 0,
+            _ORDINAL: block.device,
             _IPC_CAPABLE: int(block.kind == DEVICE and pool is None),
             _START: allocation.base,
             _SIZE: allocation.size,

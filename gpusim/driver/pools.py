@@ -2,7 +2,7 @@
 
 Mental model: a pool hands out allocations and keeps account: what is in use, and what it holds back of what was freed. Freed
 memory is really given back at once; what counts as held back goes at the next synchronization, down to the release threshold,
-as the CUDA Driver API has it. The default pool is the device's.
+as the CUDA Driver API has it. Each device has a default pool.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from gpusim.driver.abi import (
     put,
     structure_at,
 )
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.memory import HOST_PAGES, Memory
 from gpusim.driver.structures import AccessDescription, Location, PoolProperties
 from gpusim.driver.work import Action, Work
 
 PINNED, MANAGED = 1, 2  # CUmemAllocationType
 ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE = 1, 2, 3, 4  # CUmemLocationType
-_READ_WRITE = 3
+_READ, _READ_WRITE = 1, 3
 # CUmemPool_attribute
 _REUSE, _THRESHOLD, _RESERVED, _RESERVED_HIGH, _USED, _USED_HIGH = (1, 2, 3), 4, 5, 6, 7, 8
 _BY_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -42,7 +43,7 @@ _TYPE, _HANDLE_TYPES, _PLACE_ID, _PLACE_TYPE, _MOST, _DECOMPRESS = 9, 10, 11, 12
 @dataclass(eq=False)
 class Pool:
     """``live``: size by address of what it has handed out; ``kept_bytes``: what it holds back. ``origin``: the process and the handle
-    of a pool of another process, which alone allocates from it."""
+    of a pool of another process, which alone allocates from it. ``granted``: the devices whose kernels reach what it has handed out."""
 
     properties: PoolProperties
     handle: int = 0
@@ -54,7 +55,18 @@ class Pool:
     used_high: int = 0
     reserved_high: int = 0
     host_access: int = 0
+    granted: set[int] = field(default_factory=set)
     origin: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.properties.location.type == ON_DEVICE:
+            self.granted.add(self.device)
+
+    @property
+    def device(self) -> int:
+        """Whose memory it hands out; of host memory, the first one's, to which it is accounted."""
+        location = self.properties.location
+        return location.id if location.type == ON_DEVICE else 0
 
     def took(self, address: int, size: int) -> None:
         """Account for an allocation."""
@@ -76,20 +88,34 @@ class Pool:
 
 
 class Pools:
-    """Entry points cuMemPool*, cuMem*Async of allocations, and the device's pools. ``submit`` puts work into a stream;
+    """Entry points cuMemPool*, cuMem*Async of allocations, and the devices' pools. ``submit`` puts work into a stream;
     ``capture_allocation`` and ``capture_free`` write them down where a stream is captured, and say whether it is."""
 
-    def __init__(self, memory: Memory, submit: Callable[[int, Work], None]):
-        self._memory, self._submit = memory, submit
-        self.reset()
+    def __init__(self, memory: Memory, contexts: Contexts, submit: Callable[[int, Work], None]):
+        self._memory, self._contexts, self._submit = memory, contexts, submit
+        self._pools = Handles(0xD0_0000)
+        self._defaults: dict[int, Pool] = {}
+        self._current: dict[tuple[int, int, int], Pool] = {}  # by type and number of the place, and type of allocation
         self.capture_allocation: Callable[[int, int, Pool], int | None] = lambda stream, size, pool: None
         self.capture_free: Callable[[int, int], bool] = lambda stream, address: False
 
-    def reset(self) -> None:
-        """Forget all pools but the default one."""
-        self._pools = Handles(0xD0_0000)
-        self._default = self._add(PoolProperties(PINNED, 0, Location(ON_DEVICE, 0)))
-        self._current = {(ON_DEVICE, PINNED): self._default}
+    def reset(self, device: int) -> None:
+        """Forget all pools of a device but the default one, which is as new."""
+        for pool in self._pools.all():
+            if pool.device == device:
+                self._pools.remove(pool.handle)
+        self._defaults.pop(device, None)
+        self._current = {place: pool for place, pool in self._current.items() if pool.device != device}
+
+    def _default(self, device: int) -> Pool:
+        """A device's default pool."""
+        if device not in self._defaults:
+            self._defaults[device] = self._add(PoolProperties(PINNED, 0, Location(ON_DEVICE, device)))
+        return self._defaults[device]
+
+    def _of(self, device: int) -> Pool:
+        """The pool that a device allocates from in the order of its streams."""
+        return self._current.get((ON_DEVICE, device, PINNED)) or self._default(device)
 
     def _add(self, properties: PoolProperties) -> Pool:
         pool = Pool(PoolProperties.from_buffer_copy(properties))
@@ -98,7 +124,7 @@ class Pools:
 
     def import_from(self, origin: tuple[int, int]) -> Pool:
         """A pool for what another process hands out."""
-        pool = self._add(PoolProperties(PINNED, 0, Location(ON_DEVICE, 0)))
+        pool = self._add(PoolProperties(PINNED, 0, Location(ON_DEVICE, self._contexts.here())))
         pool.origin = origin
         return pool
 
@@ -109,9 +135,9 @@ class Pools:
         except DriverError as error:
             raise DriverError(INVALID_VALUE, error.detail) from None
 
-    def release(self) -> None:
-        """What synchronization does: pools let go of what exceeds their thresholds."""
-        for pool in self._pools.all():
+    def release(self, device: int) -> None:
+        """What synchronization with a device does: its pools let go of what exceeds their thresholds."""
+        for pool in (each for each in self._pools.all() if each.device == device):
             pool.trim(max(pool.threshold_bytes, pool.used_bytes))
 
     def owner_of(self, address: int) -> Pool | None:
@@ -127,20 +153,21 @@ class Pools:
             raise DriverError(
                 OUT_OF_MEMORY, f"{size} bytes do not fit the pool: {pool.used_bytes} of {most} are in use"
             )
-        out = (c_uint64 * 1)()
         if pool.properties.location.type != ON_DEVICE:
+            out = (c_uint64 * 1)()
             self._memory.host_alloc(out, size, 0)
+            address = out[0]
         elif pool.properties.type == MANAGED:
-            self._memory.alloc_managed(out, size, 1)
+            address = self._memory.allocate_managed(size, device=pool.device).allocation.base
         else:
-            self._memory.alloc(out, size)
-        pool.took(out[0], size)
-        self._memory.owners[out[0]] = pool.freed
-        return out[0]
+            address = self._memory.allocate(size, device=pool.device, granted=pool.granted).allocation.base
+        pool.took(address, size)
+        self._memory.owners[address] = pool.freed
+        return address
 
     @entry("cuMemAllocAsync", arguments=(WORD_OUT, c_size_t, WORD))
     def alloc_async(self, out, size: int, stream: int) -> None:
-        self._alloc(out, size, self._current[ON_DEVICE, PINNED], stream)
+        self._alloc(out, size, self._of(self._contexts.here()), stream)
 
     @entry("cuMemAllocFromPoolAsync", arguments=(WORD_OUT, c_size_t, WORD, WORD))
     def alloc_from_pool(self, out, size: int, pool: int, stream: int) -> None:
@@ -180,8 +207,8 @@ class Pools:
         wanted = structure_at(PoolProperties, properties)
         if wanted.type not in (PINNED, MANAGED):
             raise DriverError(INVALID_VALUE, f"memory of allocation type {wanted.type} is not known")
-        if wanted.location.type == ON_DEVICE and wanted.location.id != 0:
-            raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {wanted.location.id} was named")
+        if wanted.location.type == ON_DEVICE:
+            self._contexts.device(wanted.location.id)
         nowhere = wanted.type == MANAGED and wanted.location.type == 0
         if not nowhere and wanted.location.type not in (ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE):
             raise DriverError(INVALID_VALUE, f"memory location type {wanted.location.type} is not known")
@@ -192,17 +219,16 @@ class Pools:
             raise DriverError(INVALID_VALUE, "reserved bytes of the pool's properties are not zero")
         pool = self._add(wanted)
         if nowhere:
-            pool.properties.location.type = ON_DEVICE
+            pool.properties.location = Location(ON_DEVICE, self._contexts.here())
+            pool.granted.add(pool.device)
         put(out, pool.handle)
 
     @entry("cuMemPoolDestroy", arguments=(WORD,))
     def destroy(self, handle: int) -> None:
         pool = self.get(handle)
-        if pool is self._default:
+        if pool in self._defaults.values():
             raise DriverError(INVALID_VALUE, "the device's default pool cannot be destroyed")
-        for key, current in list(self._current.items()):
-            if current is pool:
-                self._current[key] = self._default
+        self._current = {place: current for place, current in self._current.items() if current is not pool}
         self._pools.remove(handle)
 
     @entry("cuMemPoolTrimTo", arguments=(WORD, c_size_t))
@@ -261,40 +287,51 @@ class Pools:
             place, flags = wanted[i].location, wanted[i].flags
             if flags not in (0, 1, _READ_WRITE):
                 raise DriverError(INVALID_VALUE, f"access flags {flags} are none of 0, 1, 3")
-            if place.type == ON_DEVICE and place.id != 0:
-                raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {place.id} was named")
-            if place.type == ON_DEVICE and pool.properties.location.type == ON_DEVICE and flags != _READ_WRITE:
-                raise DriverError(INVALID_DEVICE, "the device that holds a pool cannot lose access to it")
             if place.type != ON_DEVICE:
                 pool.host_access = flags
+                continue
+            self._contexts.device(place.id)
+            own = pool.properties.location.type == ON_DEVICE and place.id == pool.device
+            if own and flags != _READ_WRITE:
+                raise DriverError(INVALID_DEVICE, "the device that holds a pool cannot lose access to it")
+            if flags == _READ and not own and pool.properties.location.type == ON_DEVICE:
+                raise DriverError(
+                    NOT_SUPPORTED, "memory that kernels can only read (CU_MEM_ACCESS_FLAGS_PROT_READ) is not emulated"
+                )
+            (pool.granted.add if flags else pool.granted.discard)(place.id)
 
     @entry("cuMemPoolGetAccess", arguments=(INT_OUT, WORD, POINTER(Location)))
     def access(self, out, handle: int, location) -> None:
         pool = self.get(handle)
         if not location:
             raise DriverError(INVALID_VALUE, "the location is null")
-        mine = location[0].type == ON_DEVICE or pool.properties.location.type != ON_DEVICE
-        put(out, _READ_WRITE if mine or pool.properties.type == MANAGED else pool.host_access)
+        if pool.properties.type == MANAGED or pool.properties.location.type != ON_DEVICE:
+            put(out, _READ_WRITE)
+        elif location[0].type == ON_DEVICE:
+            put(out, _READ_WRITE if location[0].id in pool.granted else 0)
+        else:
+            put(out, pool.host_access)
 
-    # ---- the device's pools ---------------------------------------------------------------------
+    # ---- the devices' pools ---------------------------------------------------------------------
 
     @entry("cuDeviceGetDefaultMemPool", arguments=(WORD_OUT, c_int))
     def default(self, out, number: int) -> None:
-        _check_device(number)
-        put(out, self._default.handle)
+        self._contexts.device(number)
+        put(out, self._default(number).handle)
 
     @entry("cuDeviceGetMemPool", arguments=(WORD_OUT, c_int))
     def current(self, out, number: int) -> None:
-        _check_device(number)
-        put(out, self._current[ON_DEVICE, PINNED].handle)
+        self._contexts.device(number)
+        put(out, self._of(number).handle)
 
     @entry("cuDeviceSetMemPool", arguments=(c_int, WORD))
     def set_current(self, number: int, handle: int) -> None:
-        _check_device(number)
+        self._contexts.device(number)
         pool = self.get(handle)
-        if (pool.properties.location.type, pool.properties.type) != (ON_DEVICE, PINNED):
+        place = pool.properties.location
+        if (place.type, place.id, pool.properties.type) != (ON_DEVICE, number, PINNED):
             raise DriverError(INVALID_VALUE, "the device's pool must hold memory of the device")
-        self._current[ON_DEVICE, PINNED] = pool
+        self._current[ON_DEVICE, number, PINNED] = pool
 
     @entry("cuMemGetDefaultMemPool", "cuMemGetMemPool", arguments=(WORD_OUT, POINTER(Location), c_int))
     def pool_of_location(self, out, location, kind: int) -> None:
@@ -302,18 +339,21 @@ class Pools:
 
     @entry("cuMemSetMemPool", arguments=(POINTER(Location), c_int, WORD))
     def set_pool_of_location(self, location, kind: int, handle: int) -> None:
-        place = self._at(location, kind).properties.location.type
-        self._current[place, kind] = self.get(handle)
+        self._current[self._place(location, kind)] = self.get(handle)
 
-    def _at(self, location, kind: int) -> Pool:
+    def _place(self, location, kind: int) -> tuple[int, int, int]:
+        """Type and number of the place, and type of allocation, that a location stands for; raises DriverError."""
         if not location or kind not in (PINNED, MANAGED):
             raise DriverError(INVALID_VALUE, f"allocation type {kind} is not known, or the location is null")
-        place = ON_DEVICE if kind == MANAGED or location[0].type == ON_DEVICE else ON_HOST
-        if (place, kind) not in self._current:
-            self._current[place, kind] = self._add(PoolProperties(kind, 0, Location(place, 0)))
-        return self._current[place, kind]
+        if location[0].type == ON_DEVICE:
+            self._contexts.device(location[0].id)
+            return ON_DEVICE, location[0].id, kind
+        return (ON_DEVICE, self._contexts.here(), kind) if kind == MANAGED else (ON_HOST, 0, kind)
 
-
-def _check_device(number: int) -> None:
-    if number != 0:
-        raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {number} was asked for")
+    def _at(self, location, kind: int) -> Pool:
+        place = self._place(location, kind)
+        if place[0] == ON_DEVICE and kind == PINNED:
+            return self._of(place[1])
+        if place not in self._current:
+            self._current[place] = self._add(PoolProperties(kind, 0, Location(*place[:2])))
+        return self._current[place]

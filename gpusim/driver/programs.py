@@ -28,6 +28,8 @@ PATHS = ("LD_LIBRARY_PATH",)
 PRELOAD = "LD_PRELOAD"
 #: Those that are set to it: where Triton looks for the driver.
 FOLDERS = ("TRITON_LIBCUDA_PATH",)
+#: Chooses among devices (:mod:`gpusim.driver.visible_devices`).
+CHOICE = "CUDA_VISIBLE_DEVICES"
 _WAITED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHON_SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
 _SEPARATOR = re.compile(r"[\s:]")
@@ -71,8 +73,11 @@ def find_program(program: str) -> Path | None:
     return Path(found) if found else None
 
 
-def environment_for(folder: Path, session: Session | None, base: Mapping[str, str]) -> dict[str, str]:
-    """``base``, and what leads a program to the libraries in ``folder`` and to its run."""
+def environment_for(
+    folder: Path, session: Session | None, base: Mapping[str, str], keeps_choice: bool = False
+) -> dict[str, str]:
+    """``base``, and what leads a program to the libraries in ``folder`` and to its run. ``keeps_choice``: CUDA_VISIBLE_DEVICES chooses among the devices
+    of the run; else it is taken for this machine's, which these are not, and is left out."""
     found = dict(base)
     for name in PATHS:
         found[name] = os.pathsep.join(filter(None, (str(folder), base.get(name, ""))))
@@ -80,7 +85,8 @@ def environment_for(folder: Path, session: Session | None, base: Mapping[str, st
         runtimes = (str(folder / name) for name in RUNTIMES)
         found[PRELOAD] = " ".join(filter(None, (*runtimes, base.get(PRELOAD, ""))))
     found.update(dict.fromkeys(FOLDERS, str(folder)))
-    found.pop("CUDA_VISIBLE_DEVICES", None)  # it may hide the devices of this machine, which are not these
+    if not keeps_choice:
+        found.pop(CHOICE, None)
     if session is not None:
         found[VARIABLE] = str(session.folder)
     return found

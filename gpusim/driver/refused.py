@@ -28,7 +28,7 @@ FAMILIES = {
     "cuTexRef": "texture references, which left CUDA with version 12 (texture objects are there)",
     "cuSurfRef": "surface references, which left CUDA with version 12 (surface objects are there)",
     "cuMipmappedArray": "mipmapped arrays",
-    "cuMulticast": "multicast memory (several GPUs)",
+    "cuMulticast": "multicast memory",
     "cuLogicalEndpoint": "memory of other nodes",
     "cuFabric": "memory of other nodes",
     "cuGreenCtx": "green contexts",
@@ -41,7 +41,7 @@ FAMILIES = {
     "cuCoredump": "core dumps of the GPU",
     "cuLaunchGrid": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
     "cuParamSet": "launches in the form of CUDA 3 (cuLaunchKernel is there)",
-    "cuLaunchCooperativeKernelMultiDevice": "launches on several GPUs",
+    "cuLaunchCooperativeKernelMultiDevice": "cooperative launches on several GPUs",
     "cuGetExportTable": (
         "undocumented tables of the driver, which NVIDIA's own CUDA runtime asks for (build the program with nvcc -cudart shared,"
         " so that it finds gpusim's runtime; the default, -cudart static, has NVIDIA's in it)"
@@ -50,7 +50,7 @@ FAMILIES = {
 #: Top-level package -> why its kernels cannot run here.
 PACKAGES = {
     "cupy": "CuPy's wheels hold a CUDA runtime library that wants proof that the driver is NVIDIA's, which gpusim does not forge",
-    "nvshmem": "NVSHMEM needs several GPUs",
+    "nvshmem": "NVSHMEM runs on libraries with kernels of their own, which are not emulated",
     "cudf": "cuDF runs on libraries with kernels of their own, which are not emulated",
     "cuml": "cuML runs on libraries with kernels of their own, which are not emulated",
     "pycuda": "PyCUDA is not supported, only Numba's CUDA target and cuda.core",

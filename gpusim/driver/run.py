@@ -7,7 +7,6 @@ launches, whichever way it ended.
 
 from __future__ import annotations
 
-import functools
 import os
 import runpy
 import sys
@@ -24,7 +23,7 @@ from gpusim.driver.device import Device
 from gpusim.driver.driver import Driver, installed
 from gpusim.driver.interrupts import Interrupts
 from gpusim.driver.leaks import leaks_of
-from gpusim.driver.ledger import Ledger, simulated_ns
+from gpusim.driver.ledger import Ledger
 from gpusim.driver.python_compilers import PythonCompilers
 from gpusim.driver.recording import open_folder
 from gpusim.driver.timing import SimulatedClock
@@ -98,7 +97,7 @@ def run_program(
             installed(device, ledger, interrupts, PythonCompilers(interrupts)) as driver,
         ):
             if clock is not None:
-                driver.streams.now_ns = functools.partial(simulated_ns, ledger, clock)
+                driver.tell_simulated(clock)
             ending = _run(program, arguments, as_module, driver)
             ledger.settle()
             ledger.find_heap_leaks()
@@ -145,7 +144,7 @@ def _run_main(program: str, arguments: Sequence[str], as_module: bool, driver: D
     except BaseException as error:
         explanation = driver.explain(error)
         _show(error)
-        failure = driver.launches.failure or driver.launches.refusal
+        failure = driver.launches.last_failure or driver.launches.refusal
         if isinstance(error, GpusimError):
             return Ending(error.exit_code)
         if explanation is not None and failure is not None and str(failure.error) == explanation:

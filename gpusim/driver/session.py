@@ -40,6 +40,7 @@ class Options:
     leak_check: bool = False
     pageable: bool = False
     cold_start: bool = False
+    devices: int = 1
 
 
 class Session:

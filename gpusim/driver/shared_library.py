@@ -33,6 +33,7 @@ class SlotLibrary:
     path: Path
     constant: frozenset[str] = frozenset()
     _callbacks: dict[str, Any] = field(default_factory=dict, repr=False)
+    _replaced: dict[str, int] = field(default_factory=dict, repr=False)
 
     def fill(self, name: str, callback: Any) -> None:
         """From now on ``name`` is ``callback``, a ctypes function; does nothing for a name that the library has not."""
@@ -41,8 +42,18 @@ class SlotLibrary:
             self._callbacks[name] = callback
             self.table[slot] = ctypes.cast(callback, ctypes.c_void_p).value
 
+    def replace(self, name: str, callback: Any) -> None:
+        """Until :meth:`close`, ``callback`` answers instead of the library itself."""
+        slot = self.slots.get(name)
+        if slot is not None:
+            self._callbacks[name] = callback
+            self._replaced.setdefault(name, self.table[slot])
+            self.table[slot] = ctypes.cast(callback, ctypes.c_void_p).value
+
     def close(self) -> None:
         """From now on every function but the constant ones returns CLOSED_RESULT without entering Python."""
+        for name, address in self._replaced.items():
+            self.table[self.slots[name]] = address
         for table in (self.table, self.forked_table):
             for name, slot in self.slots.items():
                 if name not in self.constant:

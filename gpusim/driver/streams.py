@@ -1,8 +1,9 @@
 """Streams as the driver API has them.
 
 Mental model: work that is submitted to a stream runs to its end inside the call that makes it, so every stream is always
-idle. What is left of a stream is its identity, its attributes, and whether it is being captured
-(:mod:`gpusim.driver.captures`), in which case work is written down instead.
+idle. What is left of a stream is its identity, its device, its attributes, and whether it is being captured
+(:mod:`gpusim.driver.captures`), in which case work is written down instead. Each device has default streams of its own; their
+handles stand for those of the current context's device.
 """
 
 from __future__ import annotations
@@ -44,40 +45,58 @@ _ATTRIBUTE_DEFAULTS = {_SYNCHRONIZATION: b"\1\0\0\0", _SYNC_DOMAIN_MAP: b"\0\1"}
 
 @dataclass(eq=False)
 class Stream:
-    """``attributes``: bytes of the CUstreamAttrValue that was set, by CUstreamAttrID; ``last``: the last work that it was given."""
+    """``attributes``: bytes of the CUstreamAttrValue that was set, by CUstreamAttrID; ``last``: the last work that it was given. ``context``: the
+    handle of the context that it was made in, 0 for a default stream."""
 
     flags: int
     priority: int
+    device: int = 0
+    context: int = 0
+    handle: int = 0
     attributes: dict[int, bytes] = field(default_factory=dict)
     last: Work | None = None
 
 
 class Streams:
-    """Entry points cuStream* without those of captures. ``now_ns`` tells the time; ``check_alive`` raises DriverError while
-    the context is broken by a failed launch; ``on_synchronize`` is called when the program waits for the device, ``on_other_work`` when something else than a kernel goes into
+    """Entry points cuStream* without those of captures. ``now_ns`` tells a device's time; ``check_alive`` raises DriverError while a device's
+    contexts are broken by a failed launch; ``on_synchronize`` is called when the program waits for a device, ``on_other_work`` when something else than a kernel goes into
     a stream: no launch depends programmatically on one that lies before it any more."""
 
-    def __init__(self, contexts: Contexts, check_alive: Callable[[], None], captures: Captures):
+    def __init__(self, contexts: Contexts, check_alive: Callable[[int], None], captures: Captures):
         self._contexts, self.check_alive, self._captures = contexts, check_alive, captures
         self._streams = Handles(0xA0_0000)
-        self._defaults = {handle: Stream(0, 0) for handle in DEFAULT_STREAMS}
-        self.now_ns: Callable[[], float] = time.perf_counter_ns
-        self.on_synchronize: Callable[[], None] = lambda: None
+        self._defaults: dict[tuple[int, int], Stream] = {}  # by device and handle
+        self.now_ns: Callable[[int], float] = lambda device: time.perf_counter_ns()
+        self.on_synchronize: Callable[[int], None] = lambda device: None
         self.on_other_work: Callable[[], None] = lambda: None
 
-    def reset(self) -> None:
-        """Forget all streams."""
-        self._streams.clear()
-        self._captures.reset()
+    def reset(self, device: int) -> None:
+        """Forget a device's streams."""
+        for stream in self._streams.all():
+            if stream.device == device:
+                self._streams.remove(stream.handle)
+                self._captures.forget(stream.handle)
+        for handle in DEFAULT_STREAMS:
+            if self._defaults.pop((device, handle), None) is not None:
+                self._captures.forget(handle)
+
+    def here(self) -> int:
+        """The device of the current context."""
+        return self._contexts.here()
 
     def check(self, stream: int) -> Stream:
         """The stream of a handle; raises DriverError for one that is none."""
-        return self._defaults[stream] if stream in DEFAULT_STREAMS else self._streams.get(stream)
+        if stream not in DEFAULT_STREAMS:
+            return self._streams.get(stream)
+        place = self._contexts.here(), stream
+        if place not in self._defaults:
+            self._defaults[place] = Stream(0, 0, place[0])
+        return self._defaults[place]
 
     def submit(self, stream: int, work: Work) -> None:
         """Run ``work`` now, or write it down if ``stream`` is being captured."""
         facts = self.check(stream)
-        self.check_alive()
+        self.check_alive(facts.device)
         if not self._captures.take(stream, work, blocking=not facts.flags & NON_BLOCKING):
             if work.kind != KERNEL:
                 self.on_other_work()
@@ -100,8 +119,10 @@ class Streams:
     def create_with_priority(self, out, flags: int, priority: int) -> None:
         if flags & ~NON_BLOCKING:
             raise DriverError(INVALID_VALUE, f"a stream has no flags 0x{flags:x}")
-        self._contexts.need()
-        put(out, self._streams.new(Stream(flags, min(LEAST_PRIORITY, max(GREATEST_PRIORITY, priority)))))
+        context, bounded = self._contexts.need(), min(LEAST_PRIORITY, max(GREATEST_PRIORITY, priority))
+        stream = Stream(flags, bounded, self._contexts.here(), context)
+        stream.handle = self._streams.new(stream)
+        put(out, stream.handle)
 
     @entry("cuStreamDestroy", arguments=(WORD,))
     def destroy(self, stream: int) -> None:
@@ -116,27 +137,28 @@ class Streams:
     def synchronize(self, stream: int) -> None:
         facts = self.check(stream)
         self._captures.refuse_wait(stream, blocking=not facts.flags & NON_BLOCKING)
-        self.check_alive()
+        self.check_alive(facts.device)
         facts.last = None  # it has ended: what is launched from now on cannot begin before that
-        self.on_synchronize()
+        self.on_synchronize(facts.device)
 
     @entry("cuCtxSynchronize")
     def synchronize_context(self) -> None:
         self._contexts.need()
         self._captures.refuse_unsafe("cuCtxSynchronize")
-        self._wait_for_all()
+        self.wait_for(self._contexts.here())
 
     @entry("cuCtxSynchronize", arguments=(WORD,), since=13000)
     @entry("cuCtxSynchronize_v2", arguments=(WORD,))
     def synchronize_that_context(self, context: int) -> None:
-        self._contexts.find(context)
-        self._wait_for_all()
+        self.wait_for(self._contexts.find(context).device)
 
-    def _wait_for_all(self) -> None:
-        self.check_alive()
+    def wait_for(self, device: int) -> None:
+        """Wait for all that a device was given."""
+        self.check_alive(device)
         for facts in (*self._defaults.values(), *self._streams):
-            facts.last = None
-        self.on_synchronize()
+            if facts.device == device:
+                facts.last = None
+        self.on_synchronize(device)
 
     # ---- facts ----------------------------------------------------------------------------------
 
@@ -155,13 +177,11 @@ class Streams:
 
     @entry("cuStreamGetDevice", arguments=(WORD, INT_OUT))
     def device(self, stream: int, out) -> None:
-        self.check(stream)
-        put(out, 0)
+        put(out, self.check(stream).device)
 
     @entry("cuStreamGetCtx", arguments=(WORD, WORD_OUT))
     def context(self, stream: int, out) -> None:
-        self.check(stream)
-        put(out, self._contexts.need())
+        put(out, self.check(stream).context or self._contexts.need())
 
     @entry("cuStreamGetCtx", arguments=(WORD, WORD_OUT, WORD_OUT), since=12050)
     @entry("cuStreamGetCtx_v2", arguments=(WORD, WORD_OUT, WORD_OUT))

@@ -7,7 +7,7 @@ program gave, which it may ask for again. Rules and limits: CUDA Driver API, cuT
 from __future__ import annotations
 
 from ctypes import POINTER
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.driver.abi import (
     HOST,
@@ -42,6 +42,7 @@ class Object:
     resource: ResourceDescription
     texture: TextureDescription | None
     view: ResourceView | None
+    device: int = 0
 
 
 class Textures:
@@ -51,17 +52,18 @@ class Textures:
         self._memory, self._arrays = memory, arrays
         self._objects: dict[int, Object] = {}
 
-    def reset(self) -> None:
-        """Forget all objects; kernels that use one fail."""
-        for handle in list(self._objects):
-            self._drop(handle)
+    def reset(self, device: int) -> None:
+        """Forget all objects of a device; kernels that use one fail."""
+        for handle, made in list(self._objects.items()):
+            if made.device == device:
+                self._drop(handle)
 
     def _add(self, made: Object, descriptor: Descriptor) -> int:
         try:
             handle = self._memory.space.add_texture(descriptor.pack())
         except UsageError as error:
             raise DriverError(OUT_OF_MEMORY, str(error)) from None
-        self._objects[handle] = made
+        self._objects[handle] = replace(made, device=self._memory.here())
         return handle
 
     def _get(self, handle: int, surface: bool) -> Object:

@@ -2,7 +2,7 @@
 
 Mental model: a reservation is a range of addresses of this process that nothing lies at. Memory is a file that lives in memory
 only; mapping it puts its pages at reserved addresses, where host and device find the same bytes, and a kernel reaches them once
-access is granted. Two mappings of one memory are the same memory, and its descriptor can be passed to another process.
+access is granted to its device. Two mappings of one memory are the same memory, and its descriptor can be passed to another process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from gpusim.driver.abi import (
     HOST,
-    INVALID_DEVICE,
     INVALID_VALUE,
     NOT_SUPPORTED,
     OPERATING_SYSTEM,
@@ -28,6 +27,7 @@ from gpusim.driver.abi import (
     put,
     structure_at,
 )
+from gpusim.driver.contexts import Contexts
 from gpusim.driver.host_memory import map_file, release_range, reserve_range
 from gpusim.driver.memory import Block, Memory
 from gpusim.driver.pools import ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE, PINNED
@@ -50,24 +50,31 @@ class Physical:
     references: int = 1
     mappings: int = 0
 
+    @property
+    def device(self) -> int:
+        """Whose memory it is; of host memory, the first one's, to which it is accounted."""
+        location = self.properties.location
+        return location.id if location.type == ON_DEVICE else 0
+
 
 @dataclass(eq=False)
 class Mapping:
-    """``physical`` at ``address``; ``block`` where kernels may reach it, ``access`` its CUmemAccess_flags."""
+    """``physical`` at ``address``; ``granted``: the devices whose kernels may reach it, ``block`` where any may."""
 
     address: int
     size: int
     physical: Physical
     block: Block | None = None
-    access: int = _NO_ACCESS
+    granted: set[int] = field(default_factory=set)
 
 
 @dataclass(eq=False)
 class Reservation:
-    """``size`` bytes of addresses from ``address`` on, and what is mapped there, by address."""
+    """``size`` bytes of addresses from ``address`` on, asked for in a context of ``device``, and what is mapped there, by address."""
 
     address: int
     size: int
+    device: int = 0
     mappings: dict[int, Mapping] = field(default_factory=dict)
 
     def within(self, address: int, size: int) -> list[Mapping]:
@@ -85,22 +92,25 @@ class Reservation:
 class VirtualMemory:
     """Entry points cuMemAddress*, cuMemCreate, cuMemMap and what belongs to them."""
 
-    def __init__(self, memory: Memory):
-        self._memory = memory
+    def __init__(self, memory: Memory, contexts: Contexts):
+        self._memory, self._contexts = memory, contexts
         self._physical = Handles(0x80_0000)
         self._reservations: dict[int, Reservation] = {}
 
-    def reset(self) -> None:
-        """Unmap and forget everything."""
-        for reservation in self._reservations.values():
-            for mapping in reservation.mappings.values():
-                self._unmap(mapping)
-            release_range(reservation.address, reservation.size)
-        self._reservations.clear()
+    def reset(self, device: int) -> None:
+        """Unmap and forget a device's memory, and its reservations in which nothing is left."""
+        for reservation in list(self._reservations.values()):
+            for mapping in list(reservation.mappings.values()):
+                if mapping.physical.device == device:
+                    del reservation.mappings[mapping.address]
+                    self._unmap(mapping)
+            if not reservation.mappings and reservation.device == device:
+                del self._reservations[reservation.address]
+                release_range(reservation.address, reservation.size)
         for physical in self._physical.all():
-            physical.references = 0
-            self._let_go(physical)
-        self._physical.clear()
+            if physical.device == device:
+                physical.references = 0
+                self._let_go(physical)
 
     # ---- addresses ------------------------------------------------------------------------------
 
@@ -115,7 +125,7 @@ class VirtualMemory:
         address = reserve_range(size, max(alignment, GRANULARITY_BYTES), wanted)
         if not address:
             raise DriverError(OUT_OF_MEMORY, f"this machine has no {size} bytes of addresses left")
-        self._reservations[address] = Reservation(address, size)
+        self._reservations[address] = Reservation(address, size, self._contexts.here())
         put(out, address)
 
     @entry("cuMemAddressFree", arguments=(WORD, c_size_t))
@@ -140,7 +150,7 @@ class VirtualMemory:
 
     @entry("cuMemGetAllocationGranularity", arguments=(POINTER(c_size_t), WORD, c_int))
     def granularity(self, out, properties: int, option: int) -> None:
-        _check(structure_at(AllocationProperties, properties))
+        self._check(structure_at(AllocationProperties, properties))
         if option not in (0, 1):
             raise DriverError(INVALID_VALUE, f"granularity option {option} is neither 0 nor 1")
         put(out, GRANULARITY_BYTES)
@@ -148,12 +158,12 @@ class VirtualMemory:
     @entry("cuMemCreate", arguments=(WORD_OUT, c_size_t, WORD, c_uint64))
     def create(self, out, size: int, properties: int, flags: int) -> None:
         wanted = structure_at(AllocationProperties, properties)
-        _check(wanted)
+        self._check(wanted)
         if flags or not size or size % GRANULARITY_BYTES:
             raise DriverError(
                 INVALID_VALUE, f"memory of {size} bytes: the size must be a multiple of {GRANULARITY_BYTES}"
             )
-        self._memory.reserve(size)
+        self._memory.reserve(size, wanted.location.id if wanted.location.type == ON_DEVICE else 0)
         descriptor = os.memfd_create("gpusim device memory", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, size)
         put(out, self._add(size, descriptor, wanted).handle)
@@ -161,7 +171,7 @@ class VirtualMemory:
     def _add(self, size: int, descriptor: int, properties: AllocationProperties) -> Physical:
         physical = Physical(size, descriptor, AllocationProperties.from_buffer_copy(properties))
         physical.handle = self._physical.new(physical)
-        self._memory.used_bytes += size
+        self._memory.charge(physical.device, size)
         return physical
 
     @entry("cuMemRelease", arguments=(WORD,))
@@ -174,7 +184,7 @@ class VirtualMemory:
         if physical.references <= 0 and not physical.mappings and physical.descriptor >= 0:
             os.close(physical.descriptor)
             physical.descriptor = -1
-            self._memory.used_bytes -= physical.size
+            self._memory.charge(physical.device, -physical.size)
             self._physical.remove(physical.handle)
 
     def _get(self, handle: int) -> Physical:
@@ -219,7 +229,8 @@ class VirtualMemory:
         if not size or size % GRANULARITY_BYTES:
             os.close(own)
             raise DriverError(INVALID_VALUE, f"descriptor {descriptor} is no memory of cuMemCreate")
-        put(out, self._add(size, own, AllocationProperties(PINNED, _BY_DESCRIPTOR, Location(ON_DEVICE, 0))).handle)
+        place = Location(ON_DEVICE, self._contexts.here())
+        put(out, self._add(size, own, AllocationProperties(PINNED, _BY_DESCRIPTOR, place)).handle)
 
     # ---- mapping --------------------------------------------------------------------------------
 
@@ -272,8 +283,8 @@ class VirtualMemory:
             raise DriverError(INVALID_VALUE, "no access is described")
         for i in range(count):
             place, flags = wanted[i].location, wanted[i].flags
-            if place.type == ON_DEVICE and place.id != 0:
-                raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {place.id} was named")
+            if place.type == ON_DEVICE:
+                self._contexts.device(place.id)
             if flags == _READ:
                 raise DriverError(
                     NOT_SUPPORTED, "memory that kernels can only read (CU_MEM_ACCESS_FLAGS_PROT_READ) is not emulated"
@@ -281,16 +292,16 @@ class VirtualMemory:
             if flags not in (_NO_ACCESS, _READ_WRITE):
                 raise DriverError(INVALID_VALUE, f"access flags {flags} are none of 0, 1, 3")
             for mapping in found if place.type == ON_DEVICE else ():
-                self._grant(mapping, flags)
+                self._grant(mapping, place.id, flags)
 
-    def _grant(self, mapping: Mapping, flags: int) -> None:
-        if flags and mapping.block is None:
-            what = f"mapped memory of {mapping.size} bytes"
-            mapping.block = self._memory.announce(mapping.address, mapping.size, what)
-        elif not flags and mapping.block is not None:
+    def _grant(self, mapping: Mapping, device: int, flags: int) -> None:
+        (mapping.granted.add if flags else mapping.granted.discard)(device)
+        if mapping.granted and mapping.block is None:
+            what, owner = f"mapped memory of {mapping.size} bytes", mapping.physical.device
+            mapping.block = self._memory.announce(mapping.address, mapping.size, what, owner, mapping.granted)
+        elif not mapping.granted and mapping.block is not None:
             self._memory.withdraw(mapping.block)
             mapping.block = None
-        mapping.access = flags
 
     @entry("cuMemGetAccess", arguments=(WORD_OUT, POINTER(Location), WORD))
     def access(self, out, location, address: int) -> None:
@@ -298,19 +309,20 @@ class VirtualMemory:
         if not location or not found:
             raise DriverError(INVALID_VALUE, f"nothing is mapped at 0x{address:x}, or the location is null")
         on_host = found[0].physical.properties.location.type != ON_DEVICE
-        put(out, found[0].access if location[0].type == ON_DEVICE else _READ_WRITE * on_host)
+        granted = location[0].id in found[0].granted if location[0].type == ON_DEVICE else on_host
+        put(out, _READ_WRITE if granted else _NO_ACCESS)
 
-
-def _check(wanted: AllocationProperties) -> None:
-    if wanted.type != PINNED:
-        raise DriverError(
-            INVALID_VALUE, f"memory of allocation type {wanted.type}: cuMemCreate makes pinned memory (1)"
-        )
-    if wanted.location.type not in (ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE):
-        raise DriverError(INVALID_VALUE, f"memory location type {wanted.location.type} is not known")
-    if wanted.location.type == ON_DEVICE and wanted.location.id != 0:
-        raise DriverError(INVALID_DEVICE, f"there is one device, number 0; {wanted.location.id} was named")
-    if wanted.handle_types & ~_BY_DESCRIPTOR:
-        raise DriverError(
-            NOT_SUPPORTED, f"memory is passed on as a file descriptor, not by handle types 0x{wanted.handle_types:x}"
-        )
+    def _check(self, wanted: AllocationProperties) -> None:
+        if wanted.type != PINNED:
+            raise DriverError(
+                INVALID_VALUE, f"memory of allocation type {wanted.type}: cuMemCreate makes pinned memory (1)"
+            )
+        if wanted.location.type not in (ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE):
+            raise DriverError(INVALID_VALUE, f"memory location type {wanted.location.type} is not known")
+        if wanted.location.type == ON_DEVICE:
+            self._contexts.device(wanted.location.id)
+        if wanted.handle_types & ~_BY_DESCRIPTOR:
+            raise DriverError(
+                NOT_SUPPORTED,
+                f"memory is passed on as a file descriptor, not by handle types 0x{wanted.handle_types:x}",
+            )

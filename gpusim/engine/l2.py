@@ -209,7 +209,7 @@ class L2Part:
 
     def warm(self, lines: np.ndarray, sectors: np.ndarray, is_write: np.ndarray, sms: np.ndarray) -> None:
         """Install the state that these accesses leave, in order, in no time; the dirty lines that they
-        evict last go to DRAM's write queues with the first event to come.
+        evict last go to DRAM's write queues with the first event to come. Memory that is elsewhere is left out.
 
         ``lines`` uint64[n] byte addresses, ``sectors`` uint8[n], ``is_write`` bool or uint8[n], ``sms``
         int16[n]. Raises :class:`DeadlockError` while requests are under way.
@@ -217,6 +217,9 @@ class L2Part:
         if self.next_tick() != NEVER or self.state.scalars[l2_state.OUTSTANDING]:
             raise DeadlockError(f"warming a busy L2: {self.waiting_for()}")
         self.warmed = True
+        if self.elsewhere:
+            own = owners(lines, self.elsewhere) < 0
+            lines, sectors, is_write, sms = (each[own] for each in (lines, sectors, is_write, sms))
         warm_lines(
             self.rates,
             self.state,

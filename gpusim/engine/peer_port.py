@@ -55,6 +55,8 @@ class PeerPort:
         self._responses = Inbox(PACKET, (("tag", 31),))
         self._packets = Inbox(PACKET, (("source", 15), ("sequence", 31)))
         self._sent, self._asked = 0, 0
+        #: what this device's SMs have sent to others and been answered, with what packets take beside their data
+        self.carried_bytes = 0
         #: Requests of peers that the L2 has, in the order of the tags that it has them under (``handle``): running numbers, so that no window shows in them.
         self._pending = np.zeros(0, PACKET)
 
@@ -109,6 +111,7 @@ class PeerPort:
             requests["kind"] == READ, 0, -(-requests["bytes"].astype(np.int64) // _SECTOR_BYTES) * _SECTOR_BYTES
         )
         packets["bytes"] = carried + self._spec.packet_overhead_bytes
+        self.carried_bytes += int(packets["bytes"].sum())
         return packets
 
     def _ask(self, packets: np.ndarray) -> np.ndarray:
@@ -149,6 +152,7 @@ class PeerPort:
 
     def _returned(self, packets: np.ndarray) -> np.ndarray:
         """Of other devices, back to the SMs."""
+        self.carried_bytes += int(packets["bytes"].sum())
         responses = np.zeros(len(packets), RESPONSE)
         for name in ("tag", "sm", "kind", "sectors"):
             responses[name] = packets[name]

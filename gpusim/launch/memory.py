@@ -23,6 +23,8 @@ GAP_BYTES = 256
 #: High halves of the generic windows of shared and local memory; no allocation reaches them.
 SHARED_WINDOW = 0x7FFD_0000_0000
 LOCAL_WINDOW = 0x7FFE_0000_0000
+#: Where further devices of the same address space have theirs, one behind another; no program, library or fixed range of the emulator lies there.
+_SECOND_ADDRESS, _DEVICE_STRIDE = 0x6000_0000_0000, 0x100_0000_0000
 
 
 @dataclass(frozen=True)
@@ -47,24 +49,27 @@ class DeviceMemory:
     Without one, every capture starts on an empty device, as a launch with host arrays does. Share one to
     keep arrays on the device: the same NumPy array then keeps its device address from launch to launch, so
     that pointers which a kernel stored stay good. Arrays that are kept must not be resized.
+
+    Several devices share one address space (unified addressing): each has a range of its own (:func:`range_of`).
     """
 
     def __init__(self) -> None:
         self._allocations: list[Allocation] = []
-        self._next = FIRST_ADDRESS
+        self._next: dict[int, int] = {}
         self._by_host: dict[tuple[int, int], Allocation] = {}
         #: uint8 table of the descriptors of textures and surfaces, None as long as there is none
         self.textures: np.ndarray | None = None
         self._next_texture = DESCRIPTOR_BYTES
 
-    def add(self, host: int, size: int, label: str, owner: object) -> Allocation:
-        """Allocate ``size`` bytes lying at host address ``host``."""
+    def add(self, host: int, size: int, label: str, owner: object, device: int = 0) -> Allocation:
+        """Allocate ``size`` bytes of ``device``, lying at host address ``host``."""
         alignment = LARGE_ALIGNMENT if size >= LARGE_BYTES else SMALL_ALIGNMENT
-        base = -(-self._next // alignment) * alignment
-        if base + size >= SHARED_WINDOW:
+        first, end = range_of(device)
+        base = -(-self._next.get(device, first) // alignment) * alignment
+        if base + size >= end:
             raise UsageError(f"{label}: {size} bytes do not fit into the device's address space any more")
         allocation = Allocation(base, size, host, label, owner)
-        self._next = base + max(size, 1) + GAP_BYTES
+        self._next[device] = base + max(size, 1) + GAP_BYTES
         self._allocations.append(allocation)
         return allocation
 
@@ -122,6 +127,12 @@ class DeviceMemory:
         else:
             place = f"{address - nearest.base} bytes into"
         return f"{place} {nearest.label} (0x{nearest.base:x}, {nearest.size} bytes)"
+
+
+def range_of(device: int) -> tuple[int, int]:
+    """(first address, address behind the last) of a device's own memory, where devices share an address space."""
+    first = FIRST_ADDRESS if not device else _SECOND_ADDRESS + (device - 1) * _DEVICE_STRIDE
+    return first, first + SHARED_WINDOW - FIRST_ADDRESS
 
 
 def extent(array: np.ndarray) -> tuple[int, int]:

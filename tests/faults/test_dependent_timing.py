@@ -25,7 +25,7 @@ def api() -> Iterator[Api]:
     made.ledger.wanted = replace(made.ledger.wanted, simulate=True)
     clock = SimulatedClock(made.driver.device, made.ledger.wanted)
     made.ledger._clock = clock
-    made.driver.streams.now_ns = lambda: simulated_ns(made.ledger, clock)
+    made.driver.streams.now_ns = lambda device: simulated_ns(made.ledger, clock)
     yield made
     clock.close()
 

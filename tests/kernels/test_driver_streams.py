@@ -103,7 +103,7 @@ def test_streams_have_priorities_flags_and_attributes(api) -> None:
 
 def test_events_tell_the_time_of_the_clock_that_is_given(api) -> None:
     now = [1e6]
-    api.driver.streams.now_ns = lambda: now[0]
+    api.driver.streams.now_ns = lambda device: now[0]
     one, two = api.word("cuEventCreate", 0), api.word("cuEventCreate", 0)
     out = ctypes.c_float()
     assert api.code("cuEventElapsedTime", ctypes.byref(out), one, two) == "INVALID_HANDLE"  # never recorded

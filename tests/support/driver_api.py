@@ -46,20 +46,26 @@ class CallError(Exception):
 
 
 class Api:
-    """One emulated GPU and its driver. ``launches``: the account of what ran; ``folder``: their traces are kept there."""
+    """Emulated GPUs, one unless ``devices`` says more, and their driver; ``visible``: what CUDA_VISIBLE_DEVICES is set to. ``launches``: the account
+    of what ran; ``folder``: their traces are kept there."""
 
-    def __init__(self, gpu: str = "h200", folder: Path | None = None):
+    def __init__(self, gpu: str = "h200", folder: Path | None = None, devices: int = 1, visible: str | None = None):
         self.ledger = Ledger(folder=folder)
-        self.driver = Driver(make_device(gpu), self.ledger, Interrupts(lambda: None))
+        self.driver = Driver(make_device(gpu, count=devices), self.ledger, Interrupts(lambda: None))
+        self.driver.contexts.setting = lambda: visible
         self._calls: dict[str, tuple[int, Any]] = {}
         self._versions: dict[str, dict[int, Any]] = {}
         for signature, call in self.driver.functions().values():
             function = ctypes.CFUNCTYPE(ctypes.c_int, *signature.arguments)(call)
             self._versions.setdefault(signature.name, {})[signature.since] = function
         self.cuInit(0)
-        context = ctypes.c_uint64()
-        self.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-        self.cuCtxSetCurrent(context.value)
+        self.on(0)
+
+    def on(self, device: int) -> int:
+        """Make the primary context of a device current; its handle."""
+        context = self.word("cuDevicePrimaryCtxRetain", device)
+        self.cuCtxSetCurrent(context)
+        return context
 
     def at(self, name: str, version: int = DRIVER_VERSION) -> Callable[..., int]:
         """The function as cuGetProcAddress would find it for a program of that CUDA version."""
