@@ -49,13 +49,14 @@ FORMAT := $(BIN)/ruff format --quiet --check .
 # Node's collector of young objects wakes less often with more room for them: an eighth of the time.
 TYPES := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 NODE_OPTIONS="--max-semi-space-size=64 $$NODE_OPTIONS" $(BIN)/pyright --pythonpath $(BIN)/python
 
+# A file's tests go to one worker, which has what they share; by scope, a name with :: in it would be taken for a file of its own.
 # Types and the build of the pages take as long as fifty tests: they are `make check`'s alone, which continuous integration runs first.
 # The tests start some hundred processes: one that may keep no byte code compiles gpusim's own modules each time.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
 	$(LINT)
 	$(FORMAT)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # Nights over which the nightly tests are shared out: one is to take less than eight hours on two cores.
 NIGHTS ?= 2

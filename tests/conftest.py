@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import cpu_counter
+import day_share
 import night_share
 import pytest
 import row_counter
@@ -86,9 +87,12 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is other nights' out, and put the longest files first; ``--no-loadscope-reorder`` keeps xdist from putting those
-    with most tests there."""
+    """Make nightly what ``by_day`` leaves to the night, leave what is other nights' out, and put the longest files first;
+    ``--no-loadscope-reorder`` keeps xdist from putting those with most tests there."""
+    for item in day_share.nightly_by_day(items):
+        item.add_marker(pytest.mark.nightly)
     nights, night = config.getoption("nights"), config.getoption("night")
     if nights:
         night = night_share.today() if night is None else night

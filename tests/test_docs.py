@@ -31,6 +31,9 @@ EXTRAS = {"docs/how-to/triton.md": "triton"}
 PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / name for name in NAVIGATION}}
 #: Commands that share out their work over processes, which other tests ask for: here they run in this one.
 WITH_JOBS = {"compare", "explore"}
+#: Pages whose commands run at night only: what they show is asked of the same commands by tests of their own, and takes a third of
+#: all pages' time.
+AT_NIGHT = {"docs/how-to/project.md", "docs/how-to/project-models.md", "docs/how-to/replay.md", "docs/how-to/triton.md", "docs/tutorial/exploring.md"}  # fmt: skip
 #: `make test` runs these tests; the others are for readers.
 MAKE_TARGETS = {"make compare", "make test", "make check", "make docs", "make bench", "make setup"}
 FILE_NAME = re.compile(r"(?:#|//) ([\w.-]+\.(?:py|toml|cu))$")
@@ -74,7 +77,10 @@ def run_in_process(words: list[str], folder: Path) -> tuple[int, str, str]:
     return ran.returncode, ran.stdout, ran.stderr
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.nightly if page in AT_NIGHT else ()) for page in PAGES if commands(page)],
+)
 def test_every_command_that_is_shown_runs(
     page: str, reader: tuple[Path, set[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

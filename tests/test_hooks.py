@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import cost_of_tests
+import day_share
 import night_share
 import pytest
 import yaml
@@ -123,7 +124,8 @@ def test_nights_in_a_row_run_each_nightly_test_once_and_fuzzing_every_time() -> 
 def test_a_night_leaves_out_what_is_another_nights_and_nothing_of_the_day(tmp_path: Path) -> None:
     """By the hook of tests/conftest.py, on tests of its own."""
     every = "def test_day(): pass\n@pytest.mark.nightly\n@pytest.mark.parametrize('i', range(40))\ndef test_night(i): pass\n"
-    (tmp_path / "test_it.py").write_text(f"import pytest\n{every}")
+    dealt = "@pytest.mark.by_day(3)\n@pytest.mark.parametrize('i', range(40))\ndef test_share(i): pass\n"
+    (tmp_path / "test_it.py").write_text(f"import pytest\n{every}{dealt}")
     command = [
         sys.executable,
         "-m",
@@ -149,6 +151,20 @@ def test_a_night_leaves_out_what_is_another_nights_and_nothing_of_the_day(tmp_pa
     nightly = [{line for line in text.splitlines() if "test_night" in line} for text in seen]
     assert all("test_day" in text for text in seen), seen
     assert nightly[0] and nightly[1] and not nightly[0] & nightly[1] and len(nightly[0] | nightly[1]) < 40
+    shares = [{line for line in text.splitlines() if "test_share" in line} for text in seen]
+    by_day = shares[0] & shares[1]  # what runs by day is in every run; of the others each night has its own
+    assert len(by_day) == 3 and shares[0] - by_day and shares[1] - by_day and len(shares[0] | shares[1]) < 40
+
+
+def test_a_mark_without_a_number_of_cases_is_refused() -> None:
+    class Case:
+        nodeid = "tests/test_it.py::test_share[1]"
+
+        def get_closest_marker(self, name: str) -> pytest.Mark | None:
+            return pytest.mark.by_day("all").mark if name == "by_day" else None
+
+    with pytest.raises(pytest.UsageError, match="test_share: by_day takes the number of cases"):
+        day_share.nightly_by_day([Case()])  # pyright: ignore[reportArgumentType]
 
 
 def test_nothing_that_an_example_writes_is_committed() -> None:

@@ -55,6 +55,7 @@ def facts(result: Result) -> tuple:
     )
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trace=launches(), other=launches(), data=st.data())
@@ -70,6 +71,7 @@ def test_window_order_and_threads_do_not_show(machine, trace, other, data):
         assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("machine", ["two_sms", "two_cold_sms"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trace=launches())
@@ -81,6 +83,7 @@ def test_plain_instructions_issue_as_all_others_do(machine, trace):
         assert facts(simulate(trace, spec, threads=1)) == want
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("machine", ["two_sms", "two_cold_sms"])
 @given(trace=launches())
 def test_stalls_add_up_and_requests_are_answered(machine, trace):

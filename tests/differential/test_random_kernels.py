@@ -215,7 +215,7 @@ def _check(body, architectures):
 _SETTINGS = dict(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
-@settings(max_examples=12, **_SETTINGS)
+@settings(max_examples=8, **_SETTINGS)
 @given(body=blocks(), which=st.sampled_from(ARCHITECTURES))
 def test_a_drawn_program_computes_what_python_computes(body, which):
     _check(body, (which,))

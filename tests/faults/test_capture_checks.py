@@ -116,6 +116,7 @@ def line(kernel, offset: int, part: Part | None = None) -> str:
     return f"test_capture_checks.py:{first + begin + offset})"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
 def test_a_missing_barrier_is_a_hazard_with_both_lines_and_threads(gpu):
     out = np.zeros(64, np.int32)

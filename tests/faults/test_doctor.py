@@ -101,6 +101,7 @@ def test_nowhere_to_keep_compiled_code(look, monkeypatch) -> None:
     assert found["state"] == "note" and "NUMBA_CACHE_DIR" in found["remedy"]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     "missing",
     [

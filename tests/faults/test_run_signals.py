@@ -90,6 +90,7 @@ def start(tmp_path) -> Iterator[Callable[..., Command]]:
         command.kill()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("text", "number"),
     [

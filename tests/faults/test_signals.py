@@ -105,6 +105,7 @@ def test_windows_hold_a_bounded_amount_of_work(threads):
         assert machine.window_ticks // 64 == gpu_graph(quick).window_limit_cycles
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("case", "number"), [("many_blocks", signal.SIGINT), ("one_block", signal.SIGTERM)])
 def test_a_kernel_without_end_obeys(case, number, tmp_path):
     (tmp_path / "endless.py").write_text(KERNELS)

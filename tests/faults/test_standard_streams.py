@@ -44,6 +44,7 @@ def test_the_exit_code_outlives_the_reader(tmp_path: Path) -> None:
     assert run.returncode == 1, run.stderr
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_is_one_that_nobody_reads(tmp_path: Path, closed: str) -> None:
     example_trace().save(tmp_path / "t.trace")
@@ -61,6 +62,7 @@ def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
     assert "standard output" in run.stderr and run.stderr.count("\n") == 1
 
 
+@pytest.mark.by_day(1)
 @needs_full_disk
 @pytest.mark.parametrize("arguments", ["simulate t.trace --timeline", "capture saxpy:n=32 -o"])
 def test_a_full_disk_under_a_file_is_named(tmp_path: Path, arguments: str) -> None:

@@ -54,7 +54,7 @@ def as_another_process(work: Callable[[], str], *, as_nobody: bool = False) -> s
         return stream.read()
 
 
-@pytest.mark.parametrize("kills", [30, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.nightly)])
 def test_no_kill_loses_a_committed_row(tmp_path, kills):
     """SIGKILL at random moments, of writers that begin with creating the store; a row that was acknowledged stays."""
     path = tmp_path / "store.sqlite"

@@ -46,6 +46,7 @@ def test_a_hundred_losses_of_power_lose_no_committed_row(tmp_path) -> None:
         assert store.load_run("after").info.state == "finished"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("pragma", "seen"),
     [

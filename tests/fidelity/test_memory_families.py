@@ -23,6 +23,7 @@ def drawn(count: int, kind: type = np.float32) -> np.ndarray:
     return np.random.default_rng(count).random(count, np.float32).astype(kind)
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize(("rung", "each"), [(0, 1), (1, 1), (2, 1), (3, 2), (4, 2), (5, 2), (6, 128), (7, 128), (8, 8)])
 def test_a_rung_of_the_sums(rung: int, each: int) -> None:
     timed = MEMORY_FAMILIES["reductions"]({"kernel": f"reduce_{rung}", "dtype": "float32"}, None)
@@ -59,6 +60,7 @@ TRANSPOSES = [
 ]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("kernel", "tile", "rows", "wide"), TRANSPOSES)
 def test_transposes(kernel: str, tile: int, rows: int, wide: int) -> None:
     row = {"kernel": kernel, "size": "64", "tile": tile, "rows": rows, "wide": wide}
@@ -69,6 +71,7 @@ def test_transposes(kernel: str, tile: int, rows: int, wide: int) -> None:
     np.testing.assert_array_equal(turned, matrix.T)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["histogram_global", "histogram_shared", "histogram_packed"])
 def test_histograms_of_bytes(kernel: str) -> None:
     timed = MEMORY_FAMILIES["memory_ladders"]({"kernel": kernel, "size": 2051}, None)

@@ -14,6 +14,7 @@ def machines() -> dict[str, Prices]:
     return {}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("gpu", "model", "sequence", "output"),
     [("h200", "llama3_70b", 2048, 2048), ("b200", "llama3_70b", 2048, 2048), ("h100", "llama3_405b", 1000, 2000)],

@@ -34,6 +34,7 @@ def filled(timed: Timed, depth: int | None = None) -> tuple:
     return args
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("rung", families._PRODUCTS)
 def test_a_block_of_a_product(rung: str) -> None:
     timed = families.teaching({"kernel": rung, "size": "128"})
@@ -45,6 +46,7 @@ def test_a_block_of_a_product(rung: str) -> None:
     np.testing.assert_allclose(c[:tile, :tile], wanted[:tile, :tile], rtol=1e-5)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("rung", families._WARP_PRODUCTS)
 def test_a_block_of_a_product_by_warps(rung: str) -> None:
     timed = families.warp_ladder({"kernel": rung, "size": "128"})
@@ -55,6 +57,7 @@ def test_a_block_of_a_product_by_warps(rung: str) -> None:
     np.testing.assert_allclose(c[:high, :wide], wanted[:high, :wide], rtol=1e-5)
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize("kernel", families._TURNED)
 def test_a_matrix_turned(kernel: str) -> None:
     threads = "32x8" if kernel.startswith("shared") else "16x16"

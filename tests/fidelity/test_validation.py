@@ -40,6 +40,7 @@ def run_block(timed: families.Timed, depth: int | None = None, fill: bool = True
     return before, args
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("read_only", "padding"), [(0, 0), (1, 1)])
 def test_a_block_of_the_convolution(tmp_path: Path, read_only: int, padding: int) -> None:
     timed = families.convolution(CONVOLUTION | {"read_only": read_only, "use_padding": padding})
@@ -68,6 +69,7 @@ def test_a_block_of_a_rung_to_some_depth(rung: str, tile: int) -> None:
     assert timed.depth == 128 and timed.arguments(None)[1] == 128
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("rung", families._TENSOR_RUNGS)
 def test_a_block_of_a_rung_on_tensor_cores(rung: str) -> None:
     _, tile, transposed = families._TENSOR_RUNGS[rung]

@@ -22,6 +22,7 @@ def steps():
     return [s if s in EVERYDAY else pytest.param(s, marks=pytest.mark.nightly) for s in STEPS]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("step", steps())
 def test_a_step_of_the_ladder_equals_numpy_and_is_simulated(step: str) -> None:
     """Two stages for three steps along k, and more tiles than persistent blocks: every buffer is used again."""

@@ -65,6 +65,7 @@ def points():
             yield pytest.param(name, shape, gpu, marks=marks)
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize(("name", "shape", "gpu"), points())
 def test_a_kernel_equals_numpy_and_is_simulated(name: str, shape: dict, gpu: str) -> None:
     ran = run_case(name, find_kernel(name).small | shape, load_gpu(gpu))

@@ -14,11 +14,12 @@ pytest.importorskip("triton.experimental.gluon.language.nvidia.blackwell.clc", r
 pytest.importorskip("ml_dtypes")
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 CASES: dict[str, Any] = importlib.import_module("gluon_cases").CASES
-#: Each on one GPU by day.
+#: Each on one GPU, half of them by day.
 BY_DAY = [(name, gpus[place % len(gpus)]) for place, (name, (_, gpus)) in enumerate(CASES.items())]
 NIGHTLY = [(name, gpu) for name, (_, gpus) in CASES.items() for gpu in gpus if (name, gpu) not in BY_DAY]
 
 
+@pytest.mark.by_day(14)
 @pytest.mark.parametrize(
     ("name", "gpu"), [*BY_DAY, *(pytest.param(*each, marks=pytest.mark.nightly) for each in NIGHTLY)]
 )

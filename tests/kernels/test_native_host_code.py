@@ -71,6 +71,7 @@ def run(program: Path, entry: str, **options: Any) -> tuple[np.ndarray, Any]:
     return x, trace
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [

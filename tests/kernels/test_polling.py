@@ -204,9 +204,8 @@ extern "C" __global__ void guarded(int *x, int times) {
 """
 
 
-@pytest.mark.parametrize(
-    "gpu", ["sm_75", *(pytest.param(gpu, marks=pytest.mark.nightly) for gpu in ON if gpu != "sm_75")]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("gpu", list(ON))
 def test_lanes_of_a_warp_acquire_a_semaphore_one_after_another(gpu: str) -> None:
     """On sm_75 the loop in which the others wait ends with a branch into its midst, for lanes that join them there."""
     few, many = (

@@ -50,6 +50,7 @@ def test_lanes_of_different_calls_wait_for_their_own(architecture: str) -> None:
     assert x.tolist() == expected
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_a_thread_takes_stack_as_it_runs(architecture: str) -> None:
     x, expected = np.zeros(32, np.int32), []
@@ -78,6 +79,7 @@ def test_the_limit_of_the_stack_counts_where_the_compiler_sets_none(source: str,
     assert sizes[1] - sizes[0] == (0 if known is None else 7168)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_all_blocks_of_a_cooperative_launch_meet(architecture: str) -> None:
     x, y = np.zeros((2, 3 * 32), np.int32)

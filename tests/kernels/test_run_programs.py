@@ -167,6 +167,7 @@ def test_simulating_checking_and_choosing_work_as_for_python(program) -> None:
     assert trace["kernel"] == "combine" and (program.parent / "traces" / trace["file"]).is_file()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "error: interrupted"), (signal.SIGTERM, "combine")])
 def test_an_interrupted_program_leaves_its_launches_so_far(program, number, word) -> None:
     command = [sys.executable, "-m", "gpusim.cli", "run", str(program), "endless"]

@@ -289,7 +289,7 @@ def test_a_module_runs_as_with_python_m(tmp_path) -> None:
         HEAD
         + "from . import __name__ as n\nx = np.ones(3, np.float32); double[1, 32](x)\nprint(n, __name__, sys.argv[1:], x)\n"
     )
-    process = gpusim("-m", "pack.tool", "-x", cwd=tmp_path)
+    process = forked("run", "-m", "pack.tool", "-x", cwd=tmp_path)
     assert finished(process) == "pack __main__ ['-x'] [2. 2. 2.]\n"
 
 

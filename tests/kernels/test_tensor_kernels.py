@@ -21,6 +21,7 @@ PRODUCTS = [
 ]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("name", "shape", "kind", "macs"), PRODUCTS)
 def test_all_multiply_adds_are_tensor_core_products(name, shape, kind, macs):
     gpu = load_gpu("a100_80gb")

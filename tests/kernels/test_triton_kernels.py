@@ -61,6 +61,7 @@ def run(name: str, shape: dict[str, Any], gpu: str) -> list[Any]:
     return traces
 
 
+@pytest.mark.by_day(15)
 @pytest.mark.parametrize("name", NAMES)
 def test_small_shape_equals_numpy(name: str) -> None:
     case = find_kernel(name).make(**find_kernel(name).small)

@@ -18,8 +18,6 @@ GPUS = ("h200", "b200", "rtx5090", "b300")
 #: What runs by day: kinds that other tests do not have, each on one GPU that makes other code of it than the rest.
 BY_DAY = [
     ("product_cluster", "h200"),
-    ("persistent_special", "b200"),
-    ("grouped", "rtx5090"),
     ("attention_special_causal", "b200"),
     ("attention_fp8", "rtx5090"),
 ]

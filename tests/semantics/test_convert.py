@@ -40,6 +40,7 @@ def state_of(values):
     return {"R2": [v & M32 for v in values], "R3": [v >> 32 for v in values]}
 
 
+@pytest.mark.by_day(40)
 @pytest.mark.parametrize("source", ["", "F16", "F64"])
 @pytest.mark.parametrize("target", ["S8", "U8", "S16", "U16", "", "U32", "S64", "U64"])
 @pytest.mark.parametrize("mode", ["", "FLOOR", "CEIL", "TRUNC"])
@@ -81,6 +82,7 @@ INTEGERS = st.lists(
 )
 
 
+@pytest.mark.by_day(48)
 @pytest.mark.parametrize("target", ["", "F16", "F64", "BF16"])
 @pytest.mark.parametrize("source", ["S8", "U8", "S16", "U16", "", "U32", "S64", "U64"])
 @pytest.mark.parametrize("mode", ["RN", "RM", "RP", "RZ"])
@@ -120,6 +122,7 @@ def expected_float(source, target, code, mode="RN"):
 NAMES = {"F16": F16, "F32": F32, "F64": F64}
 
 
+@pytest.mark.by_day(16)
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("mode", ["RN", "RM", "RP", "RZ"])

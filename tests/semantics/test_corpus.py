@@ -14,7 +14,7 @@ import pytest
 from tools import corpus
 
 #: Of a module's test methods, one in so many is compiled every day.
-EVERY = 40
+EVERY = 80
 #: And a method is left when it has compiled so many kernels: some compile one for each of fifty types.
 MOST = 6
 #: Modules that cannot be imported without what they are about.

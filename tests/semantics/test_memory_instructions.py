@@ -20,7 +20,10 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 CONSTANTS = np.arange(64, dtype=np.float32) * 3
 THREADS = 64
-ARCHITECTURES = [row.name for row in GENERATIONS]
+#: By day two whose machine code differs most.
+ARCHITECTURES = [
+    pytest.param(row.name, marks=() if row.name in ("sm_75", "sm_90") else pytest.mark.nightly) for row in GENERATIONS
+]
 
 
 @cuda.jit

@@ -160,6 +160,7 @@ A_GOOD = descriptor(0, 128, 256)
 IDESC = 1 << 4 | 2 << 17 | 8 << 24  # 128 x 16, FP32
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("body", "said"),
     [

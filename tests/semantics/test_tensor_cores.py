@@ -60,6 +60,7 @@ def exists(form, capability):
     return capability >= (8, 0) or form in ("HMMA.1688.F32", "HMMA.1688.F16")
 
 
+@pytest.mark.by_day(16)
 @pytest.mark.parametrize(("form", "capability"), [(f, g) for f in FLOATS for g in GENERATIONS if exists(f, g)])
 @given(seed=st.integers(0, 2**32), special=st.sampled_from(["no", "edges", "any"]))
 @few
@@ -121,6 +122,7 @@ INTEGER_FORMS = [
 ]
 
 
+@pytest.mark.by_day(12)
 @pytest.mark.parametrize(("shape", "rows", "depth", "bits", "a_sign", "b_sign"), INTEGER_FORMS)
 @given(seed=st.integers(0, 2**32), saturate=st.booleans())
 @few

@@ -30,6 +30,7 @@ def traces(request):
     return [gpusim.capture(kernel, 2, THREADS, each, gpu="h200", cluster=2, shared_bytes=1 << 16) for each in args]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("port_bytes", [8, 16])
 def test_a_port_carries_its_bandwidth_and_no_more(traces, port_bytes: int) -> None:
     """Sixteen bytes a thread and round, all of them through the port of the SM that asks."""

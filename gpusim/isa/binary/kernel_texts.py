@@ -21,7 +21,9 @@ _BLANKS = re.compile(r" +(?=,|$)")
 _CALLS = {"CALL", "RET"}
 #: Whose operands say more there: the targets of a table, or an address that is no branch's; as do those that are an address
 #: itself (CALL.ABS of debug builds), not the way to it from the instruction.
-_LISTED_ALONE = {"BRX", "BRXU", "JMX", "JMXU", "WARPSYNC"}
+_LISTED_ALONE = {"BRX", "BRXU", "JMX", "JMXU"}
+#: The WARPSYNC one of whose operands is a target; that of the others is a mask of lanes.
+_COLLECTIVE = "WARPSYNC.COLLECTIVE"
 
 #: Section base -> [guard, opcode, operands] of each instruction.
 Texts = dict[int, Rows]
@@ -45,7 +47,7 @@ def texts_of_raw(image: KernelCode, rows: Rows) -> Texts | None:
             mnemonic = opcode.split(".", 1)[0]
             if mnemonic in _LISTED_ALONE or ".ABS" in opcode:
                 return None
-            if mnemonic in TARGETED:
+            if mnemonic in TARGETED or opcode.startswith(_COLLECTIVE):
                 parts = split_operands(operands)
                 for i, part in enumerate(parts):
                     if match := _HEX_TARGET.match(part):
