@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from validation import kept
-from validation.figures import Figures, figures
+from validation.figures import NO_FIGURES, Figures, figures
 from validation.predict import Prediction, machine_of, predict
 from validation.published import NAME as PUBLISHED
 from validation.published import summaries as published_summaries
@@ -179,7 +179,7 @@ def summary(chosen: MeasuredSet, half: str, records: Sequence[dict[str, Any]], g
         "failed": len(mine) - len(rows),
     }  # fmt: skip
     if not rows:
-        return facts | {"rows": 0}
+        return facts | NO_FIGURES
     found: Figures = figures(
         [each["row"] for each in rows],
         [each["predicted_us"] for each in rows],
@@ -303,6 +303,8 @@ def main(
         for one in chosen
         for half in (*halves, *((BOTH,) if final else ()))
     ]
+    for each_half in (one for one in summaries if not one["rows"]):
+        say(f"{each_half['set']}, {each_half['half']}: no row could be predicted, {each_half['failed']} failed")
     if PUBLISHED in names:
         with shown():
             summaries += published_summaries(jobs)

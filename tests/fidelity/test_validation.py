@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from validation import own_compiler, sets
 from validation.figures import figures, spearman
 from validation.own_compiler import by_own_compiler
-from validation.predict import _cut, _part, _Runner, machine_of, predict
+from validation.predict import Prediction, _cut, _part, _Runner, machine_of, predict
 from validation.published import summed
 from validation.recordings import NEVER, OTHER, SAME, Recording, digest_of, key_of, recordings
 from validation.residuals import Residual
@@ -155,6 +156,28 @@ def test_a_damaged_table_and_an_unknown_set_are_refused(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "there is no set 'sgemm_ladder'; did you mean sgemm_ladder_a6000?" in done.output
     listed = json.loads(CliRunner().invoke(validate.main, ["--list", "--format", "json"]).output)
     assert {each["set"] for each in listed} >= {"convolution_a100", "deepgemm_h800"}
+
+
+@pytest.mark.parametrize(("broken", "code"), [({sets.FINAL}, 0), ({sets.LEARN}, 0), ({sets.LEARN, sets.FINAL}, 3)])
+def test_a_half_of_which_no_row_can_be_predicted_stands_beside_the_other(
+    monkeypatch: pytest.MonkeyPatch, broken: set[str], code: int
+) -> None:
+    (ladder,) = sets.load_sets(["sgemm_ladder_a6000"])
+    half_of = {row.identity: row.half for row in ladder.rows}
+    made = Prediction(100.0, None, "", "compute", "FMA pipe", "", "FMA pipe", 50.0, {}, 32, 0, 1, "warps", 1, 1.0)
+
+    def run(jobs: Sequence[validate.Job], _: int) -> Iterator[validate.Done]:
+        for job in jobs:
+            fails = half_of[job.identity] in broken
+            yield validate.Done(job, None if fails else made, "CompileError: no compiler" if fails else "", 0.0)
+
+    monkeypatch.setattr(validate, "run", run)
+    for form in ("table", "json", "csv"):
+        done = CliRunner().invoke(validate.main, [ladder.name, "--final", "--format", form])
+        assert done.exit_code == code, done.output
+        for half in (sets.LEARN, sets.FINAL):
+            said = f"{ladder.name}, {half}: no row could be predicted, 2 failed" in done.output
+            assert said == (half in broken)
 
 
 def test_figures_by_hand() -> None:

@@ -8,7 +8,8 @@ of the least predicted time takes on silicon above the least measured one, in pe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,10 @@ class Figures:
     rank: float | None
     regret_percent: float | None
     noise_percent: float | None
+
+
+#: The figures of a half of which no row could be predicted: the same columns, so that such a half stands in a table beside others.
+NO_FIGURES: dict[str, Any] = {field.name: None for field in fields(Figures)} | {"rows": 0}
 
 
 def figures(

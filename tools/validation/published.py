@@ -17,7 +17,7 @@ from gpusim.compare.error import ComparedPoint
 from gpusim.compare.run import compare
 from gpusim.silicon.published import load_published
 
-from .figures import figures, spearman
+from .figures import NO_FIGURES, figures, spearman
 
 NAME = "published"
 HALVES = {True: "fitted", False: "held out"}
@@ -36,7 +36,7 @@ def summed(rows: Sequence[ComparedPoint]) -> list[dict[str, Any]]:
         mine = [row for row in rows if row.fitted == fitted]
         facts = {"set": NAME, "half": half, "gpu": "each its own", "of_rows": len(mine), "failed": 0}
         if not mine:
-            found.append(facts | {"rows": 0})
+            found.append(facts | NO_FIGURES)
             continue
         names = [f"{row.gpu} {row.series} {row.point}" for row in mine]
         whole = figures(names, [r.simulated for r in mine], [r.measured for r in mine], [None] * len(mine), False)
