@@ -138,7 +138,7 @@ class Registration:
         have gone with this one."""
         alone, modules = self._state.driver.contexts.count == 1, self._state.driver.modules
         for binary in self._binaries.values():
-            if alone or (binary.managed and modules.has_variables(binary.module, device)):
+            if alone or (binary.managed and modules.has_managed(binary.module, device)):
                 binary.module = 0
         self._handles = {host: handle for host, handle in self._handles.items() if self._kernels[host].binary.module}
 
@@ -152,7 +152,7 @@ class Registration:
             self._state.check(self._state.driver.calls["cuLibraryLoadData"](out, ctypes.addressof(text), *(0,) * 6))
             binary.module = out[0]
             if binary.managed:
-                self._state.driver.modules.share_variables(binary.module)
+                self._state.driver.modules.share_variables(binary.module, binary.managed)
             for name, place in binary.managed.items():
                 size = (ctypes.c_uint64 * 1)()
                 write_word(place, self._state.word("cuModuleGetGlobal", size, binary.module, name.encode()))

@@ -241,6 +241,7 @@ class Launches:
                 module_constants=kernel.module.on(work.device).constants,
                 heap=self._heap_of(work),
                 set_condition=self.set_condition,
+                shared_globals=self._modules.shared_globals(kernel.module, kernel.image),
             )
         except GpusimError as error:
             self._refuse(error)

@@ -38,6 +38,7 @@ def _free_what_is_queued() -> None:
     """Numba frees memory some time after its owner is gone: let it do so now, if the program uses it."""
     driver = sys.modules.get("numba.cuda.cudadrv.driver")
     for waiting in gc.get_objects() if driver is not None else ():
-        if isinstance(waiting, getattr(driver, "_PendingDeallocs", ())):
+        # Of its type, since a weak reference to what is gone does not tell its class.
+        if issubclass(type(waiting), getattr(driver, "_PendingDeallocs", ())):
             with contextlib.suppress(Exception):  # a context that a failed launch has broken frees nothing any more
                 waiting.clear()

@@ -9,6 +9,7 @@ loaded in; a library (cuLibrary*) is of all of them, with variables of its own o
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterable
 from ctypes import c_char_p, c_uint
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,7 +39,7 @@ from gpusim.driver.device import Device
 from gpusim.driver.images import cubin_of, image_bytes
 from gpusim.driver.jit import JitOptions, options_at
 from gpusim.driver.kernel_source import KernelSource
-from gpusim.driver.memory import Memory
+from gpusim.driver.memory import Block, Memory
 from gpusim.driver.symbols import readable_name
 from gpusim.emulator.prepare import prepare
 from gpusim.errors import CompileError
@@ -67,8 +68,8 @@ class Variables:
 
 @dataclass(eq=False)
 class Module:
-    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``device``: whose it is, None for a library. ``shared``: the host
-    and all devices read and write its variables."""
+    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``device``: whose it is, None for a library. ``managed``: names of the
+    variables that the host and all devices read and write."""
 
     cubin: bytes
     names: tuple[str, ...]
@@ -76,8 +77,9 @@ class Module:
     device: int | None
     handle: int = 0
     kernels: dict[str, Kernel] = field(default_factory=dict)
-    shared: bool = False
+    managed: frozenset[str] = frozenset()
     variables: dict[int, Variables] = field(default_factory=dict)  # by device
+    shared: Block | None = None  # of several devices: where the managed ones lie, each at its place
 
     def on(self, device: int) -> Variables:
         """Its variables on a device."""
@@ -120,6 +122,8 @@ class Modules:
         for thing in self._handles:
             if isinstance(thing, Module):
                 thing.variables.pop(device, None)
+                if thing.shared is not None and thing.shared.device == device:
+                    thing.shared = None
 
     def kernel(self, handle: int) -> Kernel:
         """The kernel of a CUkernel or CUfunction; raises DriverError."""
@@ -132,14 +136,14 @@ class Modules:
         """Whether ``handle`` is a kernel's."""
         return isinstance(self._handles.find(handle), Kernel)
 
-    def share_variables(self, handle: int) -> None:
-        """Let the module's variables be managed memory: some of them are, and they lie in one block."""
-        self._handles.get(handle).shared = True
+    def share_variables(self, handle: int, names: Iterable[str]) -> None:
+        """Let the module's variables of these names be managed memory."""
+        self._handles.get(handle).managed = frozenset(names)
 
-    def has_variables(self, handle: int, device: int) -> bool:
-        """Whether variables of a module lie on a device; False for a handle of no module."""
+    def has_managed(self, handle: int, device: int) -> bool:
+        """Whether a module's managed variables are accounted to a device; False for a handle of no module."""
         module = self._handles.find(handle)
-        return isinstance(module, Module) and device in module.variables
+        return isinstance(module, Module) and module.shared is not None and module.shared.device == device
 
     # ---- loading -----------------------------------------------------------------------------
 
@@ -192,6 +196,8 @@ class Modules:
         for held in module.variables.values():
             for address in filter(None, (held.globals_address, held.constants_address)):
                 self._memory.free(address)
+        if module.shared is not None:
+            self._memory.free(module.shared.allocation.base)
 
     @entry("cuLibraryGetModule", arguments=(WORD_OUT, WORD))
     def library_module(self, out, handle: int) -> None:
@@ -257,7 +263,10 @@ class Modules:
         device = self.device_of(module)
         for known, offset, size in image.variables if image is not None else ():
             if known == wanted:
-                _put_range(out, size_out, self.globals_of(module, image, device).globals_address + offset, size)
+                held = self.globals_of(module, image, device)
+                apart = module.shared is not None and known in module.managed
+                base = module.shared.allocation.base if apart else held.globals_address
+                _put_range(out, size_out, base + offset, size)
                 return
         for known, offset, size in image.constant_variables if image is not None else ():
             if known == wanted:
@@ -271,15 +280,31 @@ class Modules:
 
     def globals_of(self, module: Module, image: KernelImage, device: int) -> Variables:
         """The module's variables on a device, in its memory from now on, if it has any."""
-        if module.shared and module.variables:
-            return next(iter(module.variables.values()))
         held = module.on(device)
         if image.global_bytes and held.globals_ is None:
-            allocate = self._memory.allocate_managed if module.shared else self._memory.allocate
-            block = allocate(image.global_bytes, "the module's global variables", device)
-            block.pages[:] = np.frombuffer(image.global_data, np.uint8)
-            held.globals_, held.globals_address = block.pages, block.allocation.base
+            alone = module.managed and self._contexts.count == 1  # they may lie in one block
+            held_block = self._variables(
+                image, self._memory.allocate_managed if alone else self._memory.allocate, device
+            )
+            held.globals_, held.globals_address = held_block.pages, held_block.allocation.base
+        if module.managed and self._contexts.count > 1 and module.shared is None:
+            module.shared = self._variables(image, self._memory.allocate_managed, device)
         return held
+
+    @staticmethod
+    def _variables(image: KernelImage, allocate: Callable[[int, str, int], Block], device: int) -> Block:
+        """Memory with the initial content of all variables."""
+        block = allocate(image.global_bytes, "the module's global variables", device)
+        assert block.pages is not None
+        block.pages[:] = np.frombuffer(image.global_data, np.uint8)
+        return block
+
+    def shared_globals(self, module: Module, image: KernelImage) -> list[tuple[int, np.ndarray]]:
+        """(offset, content) of the variables that all devices share and that do not lie among the others."""
+        if module.shared is None or module.shared.pages is None:
+            return []
+        pages = module.shared.pages
+        return [(at, pages[at : at + size]) for name, at, size in image.variables if name in module.managed]
 
     @entry("cuLibraryGetUnifiedFunction", arguments=(WORD_OUT, WORD, c_char_p))
     def unified_function(self, out, handle: int, name: bytes) -> None:

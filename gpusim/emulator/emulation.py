@@ -49,7 +49,8 @@ class Emulation:
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
     lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the module's constant variables
     (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the launch. ``set_condition``: serves cudaGraphSetConditional (handle, value),
-    False for a handle that there is not. ``without_data``: what products and bulk copies bring does not matter, so they bring nothing. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    False for a handle that there is not. ``shared_globals``: (offset, uint8[bytes]) of
+    variables in ``module_globals`` that lie elsewhere. ``without_data``: what products and bulk copies bring does not matter, so they bring nothing. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Emulation:
         heap: Heap | None = None,
         set_condition: Callable[[int, int], bool] | None = None,
         without_data: bool = False,
+        shared_globals: Sequence[tuple[int, np.ndarray]] = (),
     ):
         self.launch, self.memory = launch, memory
         self._program_with_lines = program_with_lines
@@ -71,7 +73,7 @@ class Emulation:
         image = prepared.image
         if module_globals is None:
             module_globals = np.frombuffer(bytearray(image.global_data), np.uint8)
-        self.module_globals = module_globals
+        self.module_globals, self._shared_globals = module_globals, shared_globals
         self._constants = bytes(image.constants.get(3, b"")) if module_constants is None else module_constants.tobytes()
         self._host = HostCalls(launch.binary.name, image.externals, print_bytes, heap, image.launched, set_condition)
         self._own = self._map_module()
@@ -173,7 +175,7 @@ class Emulation:
         image = self.prepared.image
         own = self._host.map(self.memory)
         if image.global_bytes:
-            own.append(self.memory.add_at(GLOBALS_ADDRESS, self.module_globals, "module globals"))
+            own += self._map_globals()
         if self._constants:
             data = np.frombuffer(bytearray(self._constants), np.uint8)
             own.append(self.memory.add_at(CONSTANTS_ADDRESS, data, "constant memory"))
@@ -184,6 +186,17 @@ class Emulation:
             workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
             own.append(self.memory.add_at(GRID_WORKSPACE_ADDRESS, workspace, "workspace of the cooperative launch"))
         return own
+
+    def _map_globals(self) -> list[Allocation]:
+        """Map the module's globals, in pieces where some of them lie elsewhere."""
+        pieces, end = [], 0
+        for offset, data in sorted(self._shared_globals, key=lambda each: each[0]):
+            pieces += [(end, self.module_globals[end:offset]), (offset, data)]
+            end = offset + len(data)
+        pieces.append((end, self.module_globals[end:]))
+        return [
+            self.memory.add_at(GLOBALS_ADDRESS + offset, data, "module globals") for offset, data in pieces if len(data)
+        ]
 
     def _chunk(self, logged: LoggedBlocks) -> Chunk:
         scheduler = self._scheduler

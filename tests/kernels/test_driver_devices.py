@@ -166,6 +166,33 @@ def test_streams_events_and_modules_are_of_their_device(api: Api) -> None:
     api.cuMemcpyDtoDAsync(x, y, 4 * N, stream)
 
 
+def test_a_graph_works_on_several_devices(api: Api) -> None:
+    here, stream, fork = api.upload(ones()), api.word("cuStreamCreate", 0), api.word("cuEventCreate", 2)
+    here_kernel = api.kernel(AXPY, "axpy")
+    there_context = api.on(1)
+    there, its_stream, join = api.upload(ones()), api.word("cuStreamCreate", 0), api.word("cuEventCreate", 2)
+    there_kernel = api.kernel(AXPY, "axpy")
+    api.on(0)
+    api.cuCtxEnablePeerAccess(there_context, 0)
+    api.cuStreamBeginCapture(stream, 0)
+    api.cuEventRecord(fork, stream)
+    api.cuStreamWaitEvent(its_stream, fork, 0)
+    api.on(1)
+    assert launch(api, there, there, its_stream, there_kernel) == "SUCCESS"
+    api.cuEventRecord(join, its_stream)
+    api.on(0)
+    api.cuStreamWaitEvent(stream, join, 0)
+    assert launch(api, there, here, stream, here_kernel) == "SUCCESS"
+    graph = api.word_of_second("cuStreamEndCapture", stream)
+    executable = api.word("cuGraphInstantiate", graph, 0)
+    for _ in range(2):
+        api.cuGraphLaunch(executable, stream)
+    assert (api.download(there, np.float32, N) == 9).all() and (api.download(here, np.float32, N) == 25).all()
+    # It was made in a context of the first device, and stays when the second is reset.
+    api.cuDevicePrimaryCtxReset(1)
+    assert api.code("cuGraphLaunch", executable, stream) == _ILLEGAL
+
+
 def test_a_library_has_variables_on_each_device(api: Api) -> None:
     text = ctypes.create_string_buffer(AXPY.encode())
     library = api.word("cuLibraryLoadData", ctypes.addressof(text), 0, 0, 0, 0, 0, 0)

@@ -111,9 +111,10 @@ enabled: cudaSuccess
 again: cudaErrorPeerAccessAlreadyEnabled
 sent: cudaSuccess
 can 1, received 1 1, calls 11 10
+sent from both 2, of device 1 22
 copied: cudaSuccess
 a stream of another device: cudaErrorInvalidResourceHandle
-after the reset of device 1: 1, calls 11
+after the reset of device 1: 2, calls 11
 without access: cudaErrorIllegalAddress
 device 0: cudaSuccess
 """

@@ -3,11 +3,17 @@
 #include <cstdlib>
 
 __device__ int calls = 10;
+__managed__ int sent = 0;
+__device__ int behind = 20;
 
 __global__ void send(const int *from, int *to, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) to[i] = from[i] + 1;
-    if (i == 0) calls++;
+    if (i == 0) {
+        calls++;
+        behind += 2;
+        atomicAdd(&sent, 1);
+    }
 }
 
 static void say(const char *what, cudaError_t error) { printf("%s: %s\n", what, cudaGetErrorName(error)); }
@@ -48,6 +54,10 @@ int main() {
         cudaMemcpyFromSymbol(&seen[device], calls, sizeof(int));
     }
     printf("can %d, received %d %d, calls %d %d\n", can, host[0], host[n - 1], seen[0], seen[1]);
+    send<<<4, 256>>>(mine[1], mine[1], n);
+    cudaDeviceSynchronize();
+    cudaMemcpyFromSymbol(&seen[0], behind, sizeof(int));
+    printf("sent from both %d, of device 1 %d\n", sent, seen[0]);
     say("copied", cudaMemcpyPeer(mine[0], 0, mine[1], 1, n * sizeof(int)));
     // A stream of device 0 takes no launch of device 1.
     cudaStream_t stream;
