@@ -1,7 +1,7 @@
 """How wide the intervals of requests and servers are, by what published rows of one half say, and how many rows of the other half they hold.
 
 Mental model: a cell is a framework, dense networks or networks of experts, and GPUs of measured generations or others. Its factor holds four of five of its learning rows. A cell with fewer than eight takes the widest of
-its own worst row and of what eight rows or more say that differ from it in one of the three alone; without any such, what all rows say.
+its own, of what the rows say that differ from it in one of the three alone, and, without a row of its own, of what all rows say: what is known less is no surer.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ def cells(learning: pd.DataFrame, frameworks: Sequence[str]) -> dict[str, dict[s
     for values in itertools.product(frameworks, (False, True), (True, False)):
         alike = [learning[name] == value for name, value in zip(_BY, values, strict=True)]
         own = learning[alike[0] & alike[1] & alike[2]]
-        pools = [learning[one & other] for one, other in itertools.combinations(alike, 2)]
-        said = [factor(rows)["factor"] for rows in pools if len(rows) >= LEAST_ROWS]
-        if len(own) >= LEAST_ROWS or not (said or len(own)):
-            chosen = factor(own if len(own) else learning)["factor"]
+        if len(own) >= LEAST_ROWS:
+            chosen = factor(own)["factor"]
         else:
-            chosen = max([*said, *([factor(own)["factor"]] if len(own) else [])])
+            pools = [learning[one & other] for one, other in itertools.combinations(alike, 2)]
+            chosen = max(factor(rows)["factor"] for rows in (own if len(own) else learning, *pools) if len(rows))
         found[cell_of(values[0], values[1], _GENERATIONS[values[2]])] = {"factor": chosen, "rows": len(own)}
     return found
 
