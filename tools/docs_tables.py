@@ -331,6 +331,21 @@ def framework_errors() -> str:
     return table(head, rows, frozenset({3, 4, 5, 6, 7}))
 
 
+def served_intervals() -> str:
+    """A row a cell: what widens intervals of requests and servers, and how many rows that set nothing lie inside, from what tools/framework_error.py and tools/serving_error.py recorded."""
+    rows = []
+    for name in ("serving_errors.json", "framework_errors.json"):
+        path = Path(__file__).parents[1] / "traces" / "library" / name
+        for each in json.loads(path.read_text("utf-8"))["calibration"]:
+            whose = {"serving_errors.json": "TensorRT-LLM", "framework_errors.json": "vLLM and SGLang"}[name]
+            cell = f"all of {whose}" if each["cell"] == "all" else each["cell"]
+            factor = "" if each["factor"] is None else f"{each['factor']:.2f}"
+            rows.append([cell, each["rows_that_set"], factor, each["rows"], f"{each['inside_interval_percent']} %"])
+    return table(
+        ["requests and servers of", "rows that set it", "factor", "other rows", "inside"], rows, frozenset({1, 2, 3, 4})
+    )
+
+
 def _percents(each: Mapping[str, Any]) -> list[str]:
     return [
         f"{each['mean_error_percent']:.1f} %",
@@ -435,6 +450,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "model errors": model_errors,
     "serving errors": serving_errors,
     "framework errors": framework_errors,
+    "served intervals": served_intervals,
     "tile beside exact": tile_beside_exact,
     "energy errors": energy_errors,
     "energy rows left out": energy_left_out,

@@ -2,7 +2,7 @@
 
     python tools/framework_error.py                     a row a measurement of the learning half, and means
     python tools/framework_error.py --final             rows of the final half
-    python tools/framework_error.py --final --record    and keep the means for the pages (traces/library/framework_errors.json)
+    python tools/framework_error.py --final --record    and keep the means for the pages (traces/library/framework_errors.json), and what widens intervals, which the learning half says (gpusim/project/errors.json)
 
 Rows (traces/library/served_elsewhere.csv; where each comes from is in the README beside it) are in halves by a hash. Lengths are what requests were given, where the source draws them from a range or a set of conversations
 the mean. "request_tokens_per_s": tokens that one request generates over its time, prompt included; "output_tokens_per_s": of all requests at once, or so many at a time; "tpot_ms": between two tokens of a sequence.
@@ -26,17 +26,22 @@ sys.path[:0] = [str(ROOT)]
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
+from gpusim.project.bands import served_factor
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.report.tables import FORMATS, format_records
-from tools.model_error import summary
+from gpusim.tile.bands import gemm_band
+from tools.model_error import BANDS, summary
+from tools.served_bands import calibration, cells
 from tools.serving_error import network
 
 ROWS = ROOT / "traces" / "library" / "served_elsewhere.csv"
 RECORD = ROWS.parent / "framework_errors.json"
+#: Sources of a board that is not said and runs at half of what the GPU that they name does (docs/validation/projections.md): intervals of that GPU do not follow from them. In the final half they count.
+OTHER_BOARDS = ("gpustack-lab-h100",)
 
 
 def learns(row: Any) -> bool:
@@ -89,6 +94,8 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
                     "projected_ms": float(f"{1e3 * middle:.4g}"),
                     "error_percent": round(100 * (middle / measured - 1), 1),
                     "inside": bool(low <= measured <= high),
+                    "experts": network(row.model).experts is not None,
+                    "known": gemm_band(prices.spec.generation, "bf16", 1).validated,
                 }
             )
             progress.to(number + 1)
@@ -106,19 +113,44 @@ def main(form: str, final: bool, sources: tuple[str, ...], record: bool) -> None
         raise click.UsageError("--record keeps the whole final half: give --final and leave --source out")
     rows = pd.read_csv(ROWS, keep_default_na=False)
     learning = pd.Series([learns(row) for row in rows.itertuples(index=False)])
-    rows = rows.loc[(learning != final) & (rows["source"].isin(sources) | (not sources))]
+    whole, rows = rows, rows.loc[(learning != final) & (rows["source"].isin(sources) | (not sources))]
     if rows.empty:
         raise click.UsageError("no such rows: see traces/library/served_elsewhere.csv for sources")
+    factors: dict[str, Any] = {}
+    if record:
+        with shown():
+            factors = _set_bands(errors(whole.loc[learning & ~whole["source"].isin(OTHER_BOARDS)]))
     with shown():
         found = errors(rows)
     by_source, by_metric = summary(found, "framework", "source", "gpu"), summary(found, "framework", "metric")
     if record:
-        write_whole(RECORD, (json.dumps({"by_source": by_source, "by_metric": by_metric}, indent=1) + "\n").encode())
+        write_whole(
+            RECORD,
+            (
+                json.dumps(
+                    {"by_source": by_source, "by_metric": by_metric, "calibration": calibration(found, factors)},
+                    indent=1,
+                )
+                + "\n"
+            ).encode(),
+        )
     columns = ["source", "gpu", "gpus", "model", "dtype", "concurrency", "sequence", "output", "metric", "measured_ms", "projected_ms", "error_percent", "inside"]  # fmt: skip
     click.echo(format_records(found.loc[:, columns].to_dict("records"), form))
     if form in ("table", "md"):
         click.echo("\n" + format_records(by_source, form))
         click.echo("\n" + format_records(by_metric, form))
+        if factors:
+            click.echo("\n" + format_records(calibration(found, factors), form))
+
+
+def _set_bands(learning: pd.DataFrame) -> dict[str, Any]:
+    """The factors of the frameworks' cells, kept for projections."""
+    document = json.loads(BANDS.read_text(encoding="utf-8"))
+    factors = cells(learning, sorted(set(learning["framework"])))
+    document.setdefault("served", {}).update(factors)
+    write_whole(BANDS, (json.dumps(document, indent=1) + "\n").encode())
+    served_factor.cache_clear()
+    return factors
 
 
 if __name__ == "__main__":

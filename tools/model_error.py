@@ -98,13 +98,13 @@ def factors(found: pd.DataFrame) -> dict[str, Any]:
     """Region -> the factor that holds four of five rows, of all and of each generation with rows enough."""
     regions: dict[str, Any] = {}
     for region, own in found.groupby("region", sort=False):
-        generations = {name: _factor(of) for name, of in own.groupby("generation") if len(of) >= LEAST_ROWS}
-        regions[str(region)] = _factor(own) | {"generations": generations}
+        generations = {name: factor(of) for name, of in own.groupby("generation") if len(of) >= LEAST_ROWS}
+        regions[str(region)] = factor(own) | {"generations": generations}
     return regions
 
 
-def _factor(rows: pd.DataFrame) -> dict[str, Any]:
-    """Of one more row like these (conformal prediction): the ceil((n + 1) x level)-th smallest of n distances, the largest where there are too few."""
+def factor(rows: pd.DataFrame) -> dict[str, Any]:
+    """``factor`` and ``rows``: of one more row like these (conformal prediction): the ceil((n + 1) x level)-th smallest of n distances, the largest where there are too few."""
     off = np.sort(np.log1p(rows.error_percent / 100).abs())
     return {
         "factor": round(float(np.exp(off[min(len(off), math.ceil((len(off) + 1) * LEVEL)) - 1])), 3),
@@ -117,14 +117,14 @@ def held_out_percent(found: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for region, own in found.groupby("region", sort=False):
         inside = [
-            abs(np.log1p(row.error_percent / 100)) <= np.log(_factor(own[own.model != row.model])["factor"])
+            abs(np.log1p(row.error_percent / 100)) <= np.log(factor(own[own.model != row.model])["factor"])
             for row in own.itertuples(index=False)
         ]
         rows.append(
             {
                 "region": region,
                 "rows": len(own),
-                "factor": _factor(own)["factor"],
+                "factor": factor(own)["factor"],
                 "held_out_inside_percent": round(100 * float(np.mean(inside))),
             }
         )

@@ -19,6 +19,7 @@ import hashlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pandas as pd
@@ -29,7 +30,7 @@ sys.path[:0] = [str(ROOT)]
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
-from gpusim.project.bands import factor_of
+from gpusim.project.bands import served_factor
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.decoder import Decoder
 from gpusim.project.network import decoder_of
@@ -38,7 +39,9 @@ from gpusim.project.prices import Prices
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.report.tables import FORMATS, format_records
-from tools.model_error import BANDS, MODELS, factors, summary
+from gpusim.tile.bands import gemm_band
+from tools.model_error import BANDS, MODELS, summary
+from tools.served_bands import calibration, cells
 
 ROWS = ROOT / "traces" / "library" / "served_models.csv"
 RECORD = ROWS.parent / "serving_errors.json"
@@ -50,6 +53,12 @@ def network(name: str) -> Decoder:
     """A config.json beside the rows, or a network that gpusim knows."""
     path = MODELS / f"{name}.json"
     return decoder_of_file(path) if path.exists() else decoder_of(name)
+
+
+def _sets_interval(row: Any) -> bool:
+    """Whether the interval of a kind of network may be set by the row; how many the others' hold is what the pages say."""
+    key = f"{row.gpu} {row.model} {row.gpus} {row.sequence} {row.output}"
+    return hashlib.sha256(key.encode()).digest()[1] % 2 == 0
 
 
 def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
@@ -76,8 +85,10 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
                     "mean_batch": round(served.batch, 1),
                     "step_ms": float(f"{1e3 * seconds.seconds / served.steps:.4g}"),
                     "prompt_percent": round(100 * served.prompt_share),
-                    "generation": prices.spec.generation,
-                    "region": "serving",
+                    "sets_interval": _sets_interval(row),
+                    "framework": "trtllm",
+                    "experts": network(row.model).experts is not None,
+                    "known": gemm_band(prices.spec.generation, "bf16", 1).validated,
                 }
             )
             progress.to(number + 1)
@@ -102,15 +113,20 @@ def main(form: str, gpus: tuple[str, ...], models: tuple[str, ...], record: bool
         found = errors(rows, machines)
     if record:
         document = json.loads(BANDS.read_text(encoding="utf-8"))
-        document["regions"] |= factors(found[~found.learn])
+        bands = cells(found[~found.learn & found.sets_interval], ["trtllm"])
+        document.setdefault("served", {}).update(bands)
         write_whole(BANDS, (json.dumps(document, indent=1) + "\n").encode())
-        factor_of.cache_clear()
+        served_factor.cache_clear()
         with shown():
             found = errors(rows, machines)
         final = found[~found.learn]
-        kept = {"by_gpu": summary(final, "gpu"), "by_network": summary(final, "gpu", "model", "dtype")}
+        kept = {
+            "by_gpu": summary(final, "gpu"),
+            "by_network": summary(final, "gpu", "model", "dtype"),
+            "calibration": calibration(final[~final.sets_interval], bands),
+        }
         write_whole(RECORD, (json.dumps(kept, indent=1) + "\n").encode())
-    click.echo(format_records(found.drop(columns=["generation", "region"]).to_dict("records"), form))
+    click.echo(format_records(found.drop(columns=["framework", "experts", "known"]).to_dict("records"), form))
     if form in ("table", "md"):
         click.echo("\n" + format_records(summary(found, "gpu", "model", "dtype"), form))
         click.echo("\n" + format_records(summary(found, "gpu"), form))

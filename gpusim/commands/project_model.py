@@ -202,7 +202,12 @@ _COUNT = click.IntRange(min=1)
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the step as Chakra execution traces into this folder, one a GPU, and groups.json.",
 )
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write a report, in HTML.")
+@click.option(
+    "-o",
+    "--output-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a report, in HTML; with --sweep of the plans, the front that nothing beats and what limits it.",
+)
 @format_option()
 @done_by("projecting_models")
 def model(**options: object) -> None:

@@ -369,9 +369,11 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class BoardSpec:
-    """What the GPU is mounted on: it may take ``power_limit_watts`` (0: not known), as its datasheet has it (configurable up to)."""
+    """What the GPU is mounted on: it may take ``power_limit_watts`` (0: not known), as its datasheet has it (configurable up to), and takes ``resting_watts`` with its clocks up and
+    nothing to do (0: not known, as its generation's figures say by its SMs)."""
 
     power_limit_watts: float = 0.0
+    resting_watts: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LatentAttention
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation, product, reduced
+from gpusim.project.operator import Operator, normalisation, product, reduced, written_converted
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
@@ -20,7 +20,9 @@ def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[O
     else:
         found = _grouped(config, plan, load, heads, window)
         inner = heads * config.head_dim
-    found.append(Operator(PART, "output", product(load.tokens, config.hidden, inner, plan)))
+    # A gate comes between attention and the product, in 16 bits.
+    converted = written_converted(plan) and not config.gates_heads
+    found.append(Operator(PART, "output", product(load.tokens, config.hidden, inner, plan, converted=converted)))
     return found + reduced(PART, load.tokens, config.hidden, plan)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusim.project.attention import kv_heads_of
-from gpusim.project.decoder import Decoder
+from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.layers import Kind, stages_of
 from gpusim.project.linear_attention import parameters_of_layer, state_bytes
 from gpusim.project.load import steps_of
@@ -156,15 +156,25 @@ def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
 
 
 def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
-    """In inference the widest layer's input, output and what lies between them, and the logits; in training what all layers keep."""
+    """In inference the widest layer's input, output and what lies between them (of experts the workspace of their kernels), and the logits; in training what all layers keep."""
     tp = plan.tensor_parallel
     tokens = max(load.tokens for load in steps_of(plan))
     if plan.phase == "train":
         whole, shared = _KEPT[plan.recompute]
         under_way = min(plan.micro_batches, plan.pipeline_parallel)
         return under_way * tokens * config.hidden * len(stage) * (whole + shared / tp)
-    width = config.feed_forward / tp
+    between = 6.0 * tokens * config.feed_forward / tp
     if config.experts is not None:
-        width = max(width, config.experts.per_token * config.experts.hidden / tp)
+        between = max(between, _experts_workspace_bytes(config.hidden, config.experts, plan, tokens))
     ends = max(load.ends for load in steps_of(plan))
-    return 2.0 * tokens * (3 * config.hidden + 3 * width) + 6.0 * ends * config.vocabulary / tp
+    return 6.0 * tokens * config.hidden + between + 6.0 * ends * config.vocabulary / tp
+
+
+def _experts_workspace_bytes(hidden: int, experts: Experts, plan: Plan, tokens: int) -> float:
+    """Of the kernels of experts, which set apart room for every choice of a step's tokens, of all replicas that share experts out, as if all fell on this GPU's: a row of the network's width in 16 bits beside
+    what comes out of the first product, gate and up, or of the second (TensorRT-LLM, moe_kernels.cu, getWorkspaceDeviceBufferSizes; vLLM's fused_moe has the same two buffers for its own tokens)."""
+    own = -(-experts.routed // plan.expert_parallel)
+    if plan.expert_parallel > plan.tensor_parallel:
+        tokens *= plan.data_parallel
+    choices = tokens * min(experts.per_token, own)
+    return 2.0 * choices * (hidden + max(2.0 * experts.hidden / plan.experts_tensor_parallel, hidden))

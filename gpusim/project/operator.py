@@ -34,12 +34,21 @@ class Operator:
         return isinstance(self.op, Collective)
 
 
-def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "") -> GemmOp:
+def written_converted(plan: Plan) -> bool:
+    """Whether attention and activations write what the next product takes, so that no kernel of its own converts it: TensorRT-LLM's of fp8, whose checkpoints carry the operand's scale (tensorrt_llm/_torch/modules:
+    gated_mlp.py hands the down projection's scale to the activation, attention.py the output projection's to attention; norms on one GPU write 16 bits). A framework that looks for the largest element first cannot."""
+    return (plan.framework, plan.dtype) == ("trtllm", "fp8")
+
+
+def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *, converted: bool = False) -> GemmOp:
     """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). But for TensorRT-LLM's fp8: its
-    measured kernels look for the operand's largest element first, while the checkpoints that it serves carry their scales (ModelOpt), so that products take what is followed without a name."""
+    measured kernels look for the operand's largest element first, while the checkpoints that it serves carry their scales (ModelOpt), so that products take what is followed without a name. ``converted``: whether the first operand comes in
+    the format (:func:`written_converted`)."""
     dtype = dtype or plan.dtype
     own = dtype in CONVERTED and (plan.framework, dtype) != ("trtllm", "fp8")
-    return GemmOp(rows, columns, depth, dtype, framework=plan.framework if own else "")
+    return GemmOp(
+        rows, columns, depth, dtype, framework=plan.framework if own else "", input_dtype=dtype if converted else "bf16"
+    )
 
 
 def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) -> Operator:

@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpusim.errors import UsageError
+from gpusim.project.bands import served_factor, widened
 from gpusim.project.decoder import Decoder
 from gpusim.project.frameworks import framework_of
 from gpusim.project.part import Interval
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.whole import ModelProjection, project_model
+
+#: Frameworks whose published requests are what their steps' intervals were set by (tools/model_error.py): static batches without a scheduler.
+_OF_STEPS = ("trtllm",)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,9 @@ def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProje
         ),
         validated and first.step.validated,
     )
+    if plan.framework and plan.framework not in _OF_STEPS:
+        factor = served_factor(plan.framework, config.experts is not None, prices.spec.generation)
+        per_token, whole = widened(per_token, factor), widened(whole, factor)
     joules = first.joules + rest * sum(weight * step.joules for weight, step in zip(weights, steps, strict=True))
     # The cache is fullest at a request's end, the activations are largest while its prompt is read.
     held = replace(

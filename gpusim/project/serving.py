@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from gpusim.errors import UsageError
-from gpusim.project.bands import factor_of, widened
+from gpusim.project.bands import served_factor, widened
 from gpusim.project.decoder import Decoder
 from gpusim.project.frameworks import framework_of
 from gpusim.project.part import Interval
@@ -71,7 +71,7 @@ def project_serving(
     own = -(-requests // engines)
     played.run(own)
     whole = played.times()
-    factor = factor_of(prices.spec.generation, "serving")
+    factor = served_factor(plan.served_by, config.experts is not None, prices.spec.generation)
     # Those in progress wait while prompts are read without them.
     per_token = sum(each.waiting * each.seconds for each in played.steps.values()) / max(
         1, sum(each.generated for each in played.steps.values())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from gpusim.commands.project import project
+from gpusim.energy.figures import figures_for
 from gpusim.energy.operator import energy_of
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.override import override_gpu
@@ -51,6 +53,23 @@ def test_what_waits_for_dram_keeps_its_time_until_its_clock_is_far_down() -> Non
 def test_every_gpu_has_a_limit_above_what_it_takes_at_rest(gpu: str) -> None:
     assert load_gpu(gpu).board.power_limit_watts > 0
     assert Prices(load_gpu(gpu)).of(MemoryOp("norm", 1e8, 1e8)).seconds > 0
+
+
+def test_what_a_board_takes_at_rest_is_what_it_says_and_else_goes_with_its_sms() -> None:
+    l4, busy = load_gpu("l4"), figures_for(load_gpu("l4")).busy_watts
+    assert l4.board.resting_watts > 0
+    for watts in (20.0, 40.0):
+        figures = figures_for(override_gpu(l4, [f"board.resting_watts={watts}"]))
+        assert figures.constant_watts + figures.leakage_watts == pytest.approx(watts)
+        assert figures.busy_watts == busy
+    by_sms, h100 = figures_for(replace(l4, board=replace(l4.board, resting_watts=0.0))), figures_for(H100)
+    assert by_sms.constant_watts * H100.sm_count == pytest.approx(h100.constant_watts * l4.sm_count)
+    # What a board that takes less at rest has left goes to what it computes.
+    slow, fast = (
+        Prices(override_gpu(l4, [f"board.resting_watts={watts}"])).of(GemmOp(8, 8192, 4096)).seconds
+        for watts in (50, 20)
+    )
+    assert fast < slow
 
 
 @pytest.mark.parametrize(

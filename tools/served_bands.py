@@ -1,0 +1,47 @@
+"""How wide the intervals of requests and servers are, by what published rows of one half say, and how many rows of the other half they hold.
+
+Mental model: a cell is a framework, dense networks or networks of experts, and GPUs of measured generations or others. Its factor holds four of five of its learning rows. A cell with fewer than eight takes the widest of
+its own, of what the rows say that differ from it in one of the three alone, and, without a row of its own, of what all rows say: what is known less is no surer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from gpusim.project.bands import LEAST_ROWS, cell_of
+from tools.model_error import factor
+
+_BY = ("framework", "experts", "known")
+#: Generations that stand for those whose products were measured, and for others.
+_GENERATIONS = {True: "hopper", False: "ada"}
+
+
+def cells(learning: pd.DataFrame, frameworks: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Cell -> ``factor`` and its own ``rows``; ``learning``: rows with ``framework``, ``experts``, ``known`` (whether the GPU's generation was measured) and ``error_percent``."""
+    found = {}
+    for values in itertools.product(frameworks, (False, True), (True, False)):
+        alike = [learning[name] == value for name, value in zip(_BY, values, strict=True)]
+        own = learning[alike[0] & alike[1] & alike[2]]
+        if len(own) >= LEAST_ROWS:
+            chosen = factor(own)["factor"]
+        else:
+            pools = [learning[one & other] for one, other in itertools.combinations(alike, 2)]
+            chosen = max(factor(rows)["factor"] for rows in (own if len(own) else learning, *pools) if len(rows))
+        found[cell_of(values[0], values[1], _GENERATIONS[values[2]])] = {"factor": chosen, "rows": len(own)}
+    return found
+
+
+def calibration(final: pd.DataFrame, factors: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A record a cell with rows in ``final``: its factor, how many rows set it, and how many of the rows that set nothing lie inside."""
+    rows = []
+    for values, own in final.groupby(list(_BY), sort=True):
+        cell = cell_of(values[0], values[1], _GENERATIONS[values[2]])
+        rows.append(
+            {"cell": cell, "rows_that_set": factors[cell]["rows"], "factor": factors[cell]["factor"], "rows": len(own), "inside_interval_percent": round(100 * own.inside.mean())}
+        )  # fmt: skip
+    rows.append({"cell": "all", "rows_that_set": sum(row["rows_that_set"] for row in rows), "factor": None, "rows": len(final), "inside_interval_percent": round(100 * final.inside.mean())})  # fmt: skip
+    return rows
