@@ -38,6 +38,9 @@ _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
 _SHARED_OUTPUTS = 16384
 #: Of the tensor cores' peak that an inner loop reaches.
 _MOST_SHARE = 0.995
+#: Of DRAM's described rate that loads reach where no SM's part of it is what bounds them: an H100's (library.toml).
+_MOST_DRAM_SHARE = 0.92
+_WIDE_BYTES = 2.0
 _LARGEST = 1 << 31
 
 
@@ -140,7 +143,7 @@ def project_gemm(
     busy = {
         "FMA pipes" if shape.dtype == "fp32" else "tensor cores": tensor_cycles / cycles,
         "L2": l2_bytes / (machine.l2_bytes_per_cycle * library.l2_rate_share) / cycles,
-        "DRAM": dram_bytes / (machine.dram_bytes_per_cycle * library.dram_share) / cycles,
+        "DRAM": dram_bytes / _dram_bytes_per_cycle(machine, library, shape) / cycles,
     }
     limiter = max(busy, key=lambda unit: busy[unit])
     if launch_seconds > seconds:
@@ -159,7 +162,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     (a_bytes, b_bytes), deeper = shape.operand_bytes, _deeper(shape)
     products = max(1, len(shape.group_rows))
     moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
-    least_moved_cycles = moved / (machine.dram_bytes_per_cycle * library.dram_share)
+    least_moved_cycles = moved / _dram_bytes_per_cycle(machine, library, shape)
     for tile in _taken(machine, library, shape):
         tile_depth = tile.depth * deeper
         tiles = shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
@@ -209,6 +212,15 @@ def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, til
     if shape.dtype != "fp32" and taken_bytes < library.fed_bytes_per_cycle:
         share = max(share, min(_MOST_SHARE, share * library.fed_bytes_per_cycle / taken_bytes))
     return machine.flops_per_cycle * share
+
+
+def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmShape) -> float:
+    """What the loads of all SMs reach of DRAM. Where the library's share was set on a GPU with more of DRAM's rate for each SM it is rather what an SM's loads reach, so that a GPU with less
+    for each has a larger share (``dram_fed_bytes_per_ns``). Products of 8 bits and less keep the share: rows of them on such GPUs do not show it."""
+    share, of_an_sm = library.dram_share, machine.dram_bytes_per_cycle / machine.sm_count * machine.clock_hz / 1e9
+    if OPERANDS[shape.dtype][0] >= _WIDE_BYTES and of_an_sm < library.dram_fed_bytes_per_ns:
+        share = max(share, min(_MOST_DRAM_SHARE, share * library.dram_fed_bytes_per_ns / of_an_sm))
+    return machine.dram_bytes_per_cycle * share
 
 
 def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
@@ -272,7 +284,7 @@ def grid_arguments(
         tile.depth * _deeper(shape), tile.stages, tile.blocks, splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
         _reached_flops(machine, library, shape, tile), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
-        machine.dram_bytes_per_cycle * library.dram_share, machine.l2_latency_cycles, machine.dram_latency_cycles,
+        _dram_bytes_per_cycle(machine, library, shape), machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, shape.cold_a or warm_bytes > found_bytes, cold_b,
         library.cycles_a_step(tile), library.block_start_cycles, library.epilogue_cycles,
         library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, tile.box_rows or tile.rows,

@@ -63,7 +63,9 @@ SCALE_DEPTH = 128
 
 
 #: Figures that are 0 where a table says nothing.
-_OPTIONAL = ("ragged_ns", "outside_loads", "convert_start_cycles", "convert_blocks")
+_OPTIONAL = (
+    "ragged_ns", "outside_loads", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns",
+)  # fmt: skip
 #: Share of the peak -> the least outputs of the tiles that it is of, and one beyond the most.
 RATES = {
     "rate_small": (0, 8192),
@@ -148,6 +150,7 @@ class Library:
     outside_loads: float = 0.0
     convert_start_cycles: float = 0.0
     convert_blocks: float = 0.0
+    dram_fed_bytes_per_ns: float = 0.0
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
 
