@@ -180,6 +180,8 @@ class L1Spec:
     ``cluster_shared_spread_cycles``. ``cluster_shared_bytes_per_cycle``: what an SM's port to that network carries, each way: data that its loads bring, and what it
     writes there. ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
+    ``fill_pass_bytes``: what one pass over the data banks writes of lines that come from L2 (32, 64 or 128; sectors of any lines share
+    a pass); accesses of the LSU wait for these passes.
     """
 
     total_bytes: int
@@ -212,6 +214,7 @@ class L1Spec:
     address_interval_cycles: int = 1
     write_back_bytes_per_cycle: int = 64
     tag_lead_cycles: int = 2
+    fill_pass_bytes: int = 64
 
 
 @dataclass(frozen=True)

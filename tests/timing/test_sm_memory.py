@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oracles_sm import LruSets, atomic_passes, bank_passes, lines_and_sectors
 
 from gpusim.engine.gpu import simulate
+from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.model import cache, coalescer
 from gpusim.model.coalescer import (
@@ -399,3 +400,54 @@ def test_l1_shrinks_by_what_shared_memory_takes():
 
     assert sectors(0) < 1.2 * lines
     assert sectors(200 * 1024) > 1.9 * lines
+
+
+def beside_shared_loads(asm: Asm, pass_bytes: int, count: int = 900) -> tuple[int, float]:
+    """Cycles, and passes that fills took, of ``asm`` before ``count`` loads of shared memory that keep the data stage busy, four passes each."""
+    for _ in range(count):
+        asm.memory(MemoryKind.LOAD, Space.SHARED, 16, lambda block, warp: (0, 16))
+    result = simulate(build(asm.exit(), shared_bytes=1024), small_gpu(sm_count=1, l1__fill_pass_bytes=pass_bytes))
+    return run_cycles(result), result.counters["l1tex__data_fill_wavefronts.sum"]
+
+
+@pytest.mark.parametrize(("sectors", "width"), [(1, 1), (2, 2), (4, 4)])
+def test_lines_that_come_take_passes_from_loads_of_shared_memory(sectors, width):
+    def run(pass_bytes: int) -> tuple[int, float]:
+        asm = Asm()
+        for i in range(40):
+            asm.load(lambda block, warp, i=i: (BASE + 128 * i, width), width=width)
+        return beside_shared_loads(asm, pass_bytes)
+
+    narrow, narrow_passes = run(32)
+    wide, wide_passes = run(128)
+    assert (narrow_passes, wide_passes) == (40 * sectors, 10 * sectors)
+    # All of them come while the data stage has work: each pass more is a cycle more.
+    assert narrow - wide == pytest.approx(30 * sectors, abs=2)
+
+
+def test_a_line_that_comes_while_the_data_stage_idles_takes_nothing():
+    def run(pass_bytes: int) -> int:
+        asm = Asm().load(lambda block, warp: (BASE, 4)).op(PipeClass.ALU, wait_mask=1).exit()
+        return run_cycles(simulate(build(asm), small_gpu(sm_count=1, l1__fill_pass_bytes=pass_bytes)))
+
+    assert run(32) == run(128)
+
+
+@pytest.mark.parametrize(
+    "kind", [MemoryKind.ATOMIC, MemoryKind.LOAD, MemoryKind.ASYNC_COPY], ids=lambda kind: kind.name.lower()
+)
+def test_data_that_no_line_of_the_l1_keeps_take_no_passes_of_fills(kind):
+    def run(pass_bytes: int) -> tuple[int, float]:
+        asm = Asm()
+        for i in range(40):
+            asm.memory(
+                kind, Space.GLOBAL, 4, lambda block, warp, i=i: (BASE + 128 * i, 4), write_barrier=0, flags=int(Flag.BYPASS_L1)
+            )  # fmt: skip
+        return beside_shared_loads(asm, pass_bytes)
+
+    assert run(32) == run(128) and run(32)[1] == 0
+
+
+def test_what_no_pass_can_write_is_refused():
+    with pytest.raises(SpecError, match=r"fill_pass_bytes = 48.*32.*64.*128"):
+        simulate(build(Asm().exit()), small_gpu(sm_count=1, l1__fill_pass_bytes=48))
