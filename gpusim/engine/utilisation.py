@@ -106,7 +106,8 @@ def _of_launch(launch: Ran, spec: GpuSpec) -> list[Unit]:
         int(timing[at.STORE_TICKS_PER_SECTOR]),
     )
     incoming = counted["l1tex__m_xbar2l1tex_read_sectors.sum"] * fill
-    outgoing = counted["l1tex__m_l1tex2xbar_write_sectors.sum"] * store
+    sent = counted["l1tex__m_l1tex2xbar_write_sectors.sum"] + counted["l1tex__m_l1tex2xbar_write_padding.sum"]
+    outgoing = sent * store
     outgoing += counted["lts__t_requests.sum"] * max(1, store // HEADER_SHARE)
     ticks = cycles * TICKS_PER_CYCLE
     units += [

@@ -81,6 +81,7 @@ from gpusim.model.timing import (
     READ_LIMIT,
     SHARED_LATENCY,
     SHUFFLE_LATENCY,
+    STORE_SLOT_SECTORS,
     WRITE_BACK_CYCLES,
     WRITE_LIMIT,
 )
@@ -213,7 +214,8 @@ def enter(state, tables, sm, now):
 
 @inlined
 def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
-    """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
+    """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped. A line of a store has its slot of the
+    output port, whatever of it is written; what reductions take there is their sectors, as nothing says more."""
     lines, l1, sms, timing = state.lines, state.l1, state.sms, state.timing
     to = message.WRITE if kind == STORE else message.REDUCTION
     sender = table.sender(warp, state.resident.slots[warp, AGE])
@@ -231,17 +233,20 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
             cache.fill(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
         else:
             cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
-        fields = (to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS])
+        written = bits(sectors)
+        slots = max(written, timing[STORE_SLOT_SECTORS]) if kind == STORE else written
+        state.counters[count.STORE_PADDING] += slots - written
+        fields = (to, line, sectors, slots, moved, lines[sm, i, OPERATIONS])
         content = table.content(to, sectors, 0, of_grid)
-        sms[sm, WRITES_OUT] += bits(sectors)
+        sms[sm, WRITES_OUT] += written
         send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)
         if space == LOCAL:
-            row[count.LOCAL_STORE_SECTORS] += bits(sectors)
+            row[count.LOCAL_STORE_SECTORS] += written
         elif kind == STORE:
-            row[count.STORE_SECTORS] += bits(sectors)
+            row[count.STORE_SECTORS] += written
         else:
-            row[count.ATOMIC_SECTORS] += bits(sectors)
-        row[count.SECTORS_TO_L2] += bits(sectors)
+            row[count.ATOMIC_SECTORS] += written
+        row[count.SECTORS_TO_L2] += written
     state.resident.warps[warp, STORES] += n
     state.resident.blocks[state.resident.warps[warp, BLOCK], STORES_LEFT] = sms[sm, PORT_FREE_TICK]
     if space != LOCAL:

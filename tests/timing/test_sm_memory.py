@@ -448,6 +448,41 @@ def test_data_that_no_line_of_the_l1_keeps_take_no_passes_of_fills(kind):
     assert run(32) == run(128) and run(32)[1] == 0
 
 
-def test_what_no_pass_can_write_is_refused():
-    with pytest.raises(SpecError, match=r"fill_pass_bytes = 48.*32.*64.*128"):
-        simulate(build(Asm().exit()), small_gpu(sm_count=1, l1__fill_pass_bytes=48))
+@pytest.mark.parametrize("key", ["fill_pass_bytes", "store_slot_bytes"])
+def test_what_is_no_part_of_a_line_is_refused(key):
+    with pytest.raises(SpecError, match=rf"{key} = 48.*32.*64.*128"):
+        simulate(build(Asm().exit()), small_gpu(sm_count=1, **{f"l1__{key}": 48}))
+
+
+def port_cycles(
+    width: int, slot_bytes: int, kind: MemoryKind = MemoryKind.STORE, count: int = 300
+) -> tuple[float, float]:
+    """Cycles a line, and sectors of padding a line, of ``count`` stores of a warp, each into lines of its own of which the lanes cover 32 * width bytes."""
+
+    def run(stores: int) -> tuple[int, float]:
+        asm = Asm()
+        for i in range(stores):
+            asm.memory(kind, Space.GLOBAL, width, lambda block, warp, i=i: (BASE + 128 * i, width))
+        gpu = small_gpu(
+            sm_count=1, l1__store_slot_bytes=slot_bytes, l1__store_entries=1024, l1__store_bytes_per_cycle=32
+        )
+        result = simulate(build(asm.exit()), gpu)
+        return run_cycles(result), result.counters["l1tex__m_l1tex2xbar_write_padding.sum"]
+
+    (long, padding), (short, _) = run(2 * count), run(count)
+    return (long - short) / count, padding / (2 * count)
+
+
+@pytest.mark.parametrize(("width", "sectors"), [(1, 1), (2, 2), (4, 4)])
+@pytest.mark.parametrize("slot_bytes", [32, 64, 128])
+def test_a_line_of_a_store_takes_its_slot_of_the_output_port(width, sectors, slot_bytes):
+    cycles, padding = port_cycles(width, slot_bytes)
+    slots = max(sectors, slot_bytes // 32)
+    assert padding == slots - sectors
+    # 32 bytes a cycle, and a quarter of a sector's time for the header.
+    assert cycles == pytest.approx(slots + 0.25, rel=0.06)
+
+
+def test_a_reduction_takes_its_sectors_of_the_output_port():
+    (by_line, padding), (by_sectors, _) = (port_cycles(4, slot, MemoryKind.REDUCTION) for slot in (128, 32))
+    assert by_line == by_sectors and padding == 0
