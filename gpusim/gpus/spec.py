@@ -181,7 +181,7 @@ class L1Spec:
     writes there. ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
     ``fill_pass_bytes``: what one pass over the data banks writes of lines that come from L2 (32, 64 or 128; sectors of any lines share
-    a pass); accesses of the LSU wait for these passes. ``store_slot_bytes``: a store takes the output port for each line that it writes as
+    a pass); accesses of the LSU wait for these passes, but for those that bank conflicts add. ``store_slot_bytes``: a store takes the output port for each line that it writes as
     long as so many bytes of it at least (128: as long as a whole line; 32: as long as its sectors).
     """
 

@@ -42,6 +42,7 @@ from gpusim.model.send import send
 from gpusim.model.signals import ANY_LINE, count_writes, has_seen
 from gpusim.model.sm_tables import (
     BLOCKED,
+    DATA_SPARE,
     FREE_ENTRY,
     FREE_PENDING,
     FREE_TARGET,
@@ -135,11 +136,13 @@ def enter(state, tables, sm, now):
     issued = now - timing[ADDRESS_LATENCY]  # as far as latencies go: what waited in the queue counts from its turn
     if reader != NO_BARRIER:
         resolve(board, warp, reader, max(now, issued + timing[OPERAND_READ]), SHORT_SCOREBOARD)
+    least = max(1, program[pc, op.BYTES] // 4)
+    sms[sm, DATA_SPARE] = max(0, lsu[sm, LSU_DATA_CYCLES] - least)
     row[count.DATA_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
     row[count.TAG_WAVEFRONTS] += lsu[sm, LSU_TAG_CYCLES]
     reason = LONG_SCOREBOARD
     # The latency of a hit is that of a pointer, two words a lane; each word more is written to its registers behind them.
-    beyond = timing[WRITE_BACK_CYCLES] * (max(1, program[pc, op.BYTES] // 4) - 2)
+    beyond = timing[WRITE_BACK_CYCLES] * (least - 2)
     done = max(data_end - timing[ADDRESS_LATENCY] + min(beyond, 0), tag_start - timing[ADDRESS_LATENCY] + beyond)
     done += timing[HIT_LATENCY]
     if program[pc, op.IS_SHUFFLE]:
@@ -160,7 +163,7 @@ def enter(state, tables, sm, now):
         else:
             done += timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
-        row[count.SHARED_CONFLICTS] += max(0, lsu[sm, LSU_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
+        row[count.SHARED_CONFLICTS] += sms[sm, DATA_SPARE]
         if kind == STORE:
             row[count.SHARED_STORES] += 1
         else:

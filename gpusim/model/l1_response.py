@@ -2,7 +2,8 @@
 
 Mental model: the input port takes ``fill_bytes_per_cycle``, so responses queue there; the data of the last
 sector are usable half a hit latency later. What becomes a line of the L1 is written into the data banks, which the LSU
-reads too: a pass, as soon as sectors for a whole one have come, takes the data stage for a cycle, and the LSU's next access waits for it. Data that no line keeps
+reads too: a pass, as soon as sectors for a whole one have come, takes the data stage for a cycle, and the LSU's next access waits for it, unless
+bank conflicts of the access under way leave banks idle for it. Data that no line keeps
 (copies into shared memory, whose passes the LSU takes when they issue, atomics, uncached loads) take none. Acknowledgements of stores carry no data. An instruction is
 done with its last part; then its counter's fall, or its copy group's, gets a known cycle.
 """
@@ -23,6 +24,7 @@ from gpusim.model.scoreboard import resolve
 from gpusim.model.sm_tables import (
     COMMITS_OUT,
     DATA_FREE,
+    DATA_SPARE,
     FILL_FREE_TICK,
     FILL_SECTORS,
     FILLED,
@@ -91,6 +93,10 @@ def receive(state, tables, key, sm, now):
     gathered = sms[sm, FILL_SECTORS] + amount
     passes = gathered // timing[FILL_PASS_SECTORS]
     sms[sm, FILL_SECTORS] = gathered - passes * timing[FILL_PASS_SECTORS]
+    if sms[sm, DATA_FREE] > now:  # passes that a bank conflict adds leave most banks idle
+        hidden = min(passes, sms[sm, DATA_SPARE])
+        sms[sm, DATA_SPARE] -= hidden
+        passes -= hidden
     if passes:
         sms[sm, DATA_FREE] = max(sms[sm, DATA_FREE], now) + passes
         state.counters[count.FILL_PASSES] += passes
