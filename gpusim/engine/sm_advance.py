@@ -186,7 +186,7 @@ def end_block(state, sm, block, now):
     left = (state.resident.blocks[block, STORES_LEFT] + TICKS_PER_CYCLE - 1) // TICKS_PER_CYCLE
     end = max(now, left)
     sms[sm, RESIDENT_BLOCKS] -= 1
-    sms[sm, LAST] = max(end, sms[sm, LAST])
+    sms[sm, LAST] = max(now, sms[sm, LAST])  # what leaves later is acknowledged later still
     i = report[R_EXITS]
     exits[i, E_CYCLE] = end
     exits[i, E_SM] = sm + timing[FIRST_SM]

@@ -90,12 +90,13 @@ def _of_launch(launch: Ran, spec: GpuSpec) -> list[Unit]:
     slots = sm_cycles * spec.sm.sub_cores
     units = [Unit("issue slots", "smsp__issue_active", counted["smsp__inst_executed.sum"], slots)]
     units += _pipes(launch, spec, sm_cycles)
+    fills = counted["l1tex__data_fill_wavefronts.sum"]
     units += [
-        Unit(name, metric, counted[metric + ".sum"], sm_cycles)
-        for name, metric in (
-            ("L1 tag stage", "l1tex__t_output_wavefronts_pipe_lsu"),
-            ("L1 data stage", "l1tex__data_pipe_lsu_wavefronts"),
-            ("of it, shared memory", "l1tex__data_pipe_lsu_wavefronts_mem_shared"),
+        Unit(name, metric, counted[metric + ".sum"] + beside, sm_cycles)
+        for name, metric, beside in (
+            ("L1 tag stage", "l1tex__t_output_wavefronts_pipe_lsu", 0.0),
+            ("L1 data stage", "l1tex__data_pipe_lsu_wavefronts", fills),
+            ("of it, shared memory", "l1tex__data_pipe_lsu_wavefronts_mem_shared", 0.0),
         )
     ]
     timing = at.sm_timing(spec)
@@ -105,7 +106,8 @@ def _of_launch(launch: Ran, spec: GpuSpec) -> list[Unit]:
         int(timing[at.STORE_TICKS_PER_SECTOR]),
     )
     incoming = counted["l1tex__m_xbar2l1tex_read_sectors.sum"] * fill
-    outgoing = counted["l1tex__m_l1tex2xbar_write_sectors.sum"] * store
+    sent = counted["l1tex__m_l1tex2xbar_write_sectors.sum"] + counted["l1tex__m_l1tex2xbar_write_padding.sum"]
+    outgoing = sent * store
     outgoing += counted["lts__t_requests.sum"] * max(1, store // HEADER_SHARE)
     ticks = cycles * TICKS_PER_CYCLE
     units += [

@@ -131,6 +131,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "register_file.reads_per_bank": Better.MORE,
     "l1.bank_count": Better.MORE,
     "l1.tag_banks": Better.MORE,
+    "l1.store_slot_bytes": Better.LESS,  # of the port, whatever the store writes
     "l1.tag_lead_cycles": Better.MORE,  # how far data passes may fall behind
     "crossbar.sms_per_gpc": Better.NEITHER,  # which SMs share what, and where clusters lie
     "crossbar.merges_reads": Better.MORE,

@@ -75,6 +75,14 @@ BLOCKS = COUNTER_TABLE.column("count", "blocks started", counter="sm__ctas_launc
 SECTORS_FROM_L2 = COUNTER_TABLE.column(
     "sectors", "that came from the L2", counter="l1tex__m_xbar2l1tex_read_sectors.sum"
 )
+FILL_PASSES = COUNTER_TABLE.column(
+    "cycles", "in the data stage to write lines that came from the L2", counter="l1tex__data_fill_wavefronts.sum"
+)
+STORE_PADDING = COUNTER_TABLE.column(
+    "sectors",
+    "by which stores kept the output port longer than their payload",
+    counter="l1tex__m_l1tex2xbar_write_padding.sum",
+)
 POLL_CYCLES = COUNTER_TABLE.column(
     "warp cycles", "from a first decision to go on polling to the last one", counter="sm__warp_cycles_polling.sum"
 )

@@ -42,6 +42,7 @@ from gpusim.model.send import send
 from gpusim.model.signals import ANY_LINE, count_writes, has_seen
 from gpusim.model.sm_tables import (
     BLOCKED,
+    DATA_SPARE,
     FREE_ENTRY,
     FREE_PENDING,
     FREE_TARGET,
@@ -81,6 +82,7 @@ from gpusim.model.timing import (
     READ_LIMIT,
     SHARED_LATENCY,
     SHUFFLE_LATENCY,
+    STORE_SLOT_SECTORS,
     WRITE_BACK_CYCLES,
     WRITE_LIMIT,
 )
@@ -134,11 +136,13 @@ def enter(state, tables, sm, now):
     issued = now - timing[ADDRESS_LATENCY]  # as far as latencies go: what waited in the queue counts from its turn
     if reader != NO_BARRIER:
         resolve(board, warp, reader, max(now, issued + timing[OPERAND_READ]), SHORT_SCOREBOARD)
+    least = max(1, program[pc, op.BYTES] // 4)
+    sms[sm, DATA_SPARE] = max(0, lsu[sm, LSU_DATA_CYCLES] - least)
     row[count.DATA_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
     row[count.TAG_WAVEFRONTS] += lsu[sm, LSU_TAG_CYCLES]
     reason = LONG_SCOREBOARD
     # The latency of a hit is that of a pointer, two words a lane; each word more is written to its registers behind them.
-    beyond = timing[WRITE_BACK_CYCLES] * (max(1, program[pc, op.BYTES] // 4) - 2)
+    beyond = timing[WRITE_BACK_CYCLES] * (least - 2)
     done = max(data_end - timing[ADDRESS_LATENCY] + min(beyond, 0), tag_start - timing[ADDRESS_LATENCY] + beyond)
     done += timing[HIT_LATENCY]
     if program[pc, op.IS_SHUFFLE]:
@@ -159,7 +163,7 @@ def enter(state, tables, sm, now):
         else:
             done += timing[SHARED_LATENCY]
         row[count.SHARED_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
-        row[count.SHARED_CONFLICTS] += max(0, lsu[sm, LSU_DATA_CYCLES] - max(1, program[pc, op.BYTES] // 4))
+        row[count.SHARED_CONFLICTS] += sms[sm, DATA_SPARE]
         if kind == STORE:
             row[count.SHARED_STORES] += 1
         else:
@@ -213,7 +217,8 @@ def enter(state, tables, sm, now):
 
 @inlined
 def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
-    """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped."""
+    """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped. A line of a store has its slot of the
+    output port, whatever of it is written; what reductions take there is their sectors, as nothing says more."""
     lines, l1, sms, timing = state.lines, state.l1, state.sms, state.timing
     to = message.WRITE if kind == STORE else message.REDUCTION
     sender = table.sender(warp, state.resident.slots[warp, AGE])
@@ -231,17 +236,20 @@ def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
             cache.fill(l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
         else:
             cache.look_up(l1, sm, line, timing[L1_SETS], timing[L1_WAYS], now)
-        fields = (to, line, sectors, bits(sectors), moved, lines[sm, i, OPERATIONS])
+        written = bits(sectors)
+        slots = max(written, timing[STORE_SLOT_SECTORS]) if kind == STORE else written
+        state.counters[count.STORE_PADDING] += slots - written
+        fields = (to, line, sectors, slots, moved, lines[sm, i, OPERATIONS])
         content = table.content(to, sectors, 0, of_grid)
-        sms[sm, WRITES_OUT] += bits(sectors)
+        sms[sm, WRITES_OUT] += written
         send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)
         if space == LOCAL:
-            row[count.LOCAL_STORE_SECTORS] += bits(sectors)
+            row[count.LOCAL_STORE_SECTORS] += written
         elif kind == STORE:
-            row[count.STORE_SECTORS] += bits(sectors)
+            row[count.STORE_SECTORS] += written
         else:
-            row[count.ATOMIC_SECTORS] += bits(sectors)
-        row[count.SECTORS_TO_L2] += bits(sectors)
+            row[count.ATOMIC_SECTORS] += written
+        row[count.SECTORS_TO_L2] += written
     state.resident.warps[warp, STORES] += n
     state.resident.blocks[state.resident.warps[warp, BLOCK], STORES_LEFT] = sms[sm, PORT_FREE_TICK]
     if space != LOCAL:

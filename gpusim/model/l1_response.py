@@ -1,7 +1,10 @@
 """A response comes in from the crossbar: sectors are filled, targets served, entries become free.
 
 Mental model: the input port takes ``fill_bytes_per_cycle``, so responses queue there; the data of the last
-sector are usable half a hit latency later. Acknowledgements of stores carry no data. An instruction is
+sector are usable half a hit latency later. What becomes a line of the L1 is written into the data banks, which the LSU
+reads too: a pass, as soon as sectors for a whole one have come, takes the data stage for a cycle, and the LSU's next access waits for it, unless
+bank conflicts of the access under way leave banks idle for it. Data that no line keeps
+(copies into shared memory, whose passes the LSU takes when they issue, atomics, uncached loads) take none. Acknowledgements of stores carry no data. An instruction is
 done with its last part; then its counter's fall, or its copy group's, gets a known cycle.
 """
 
@@ -20,7 +23,10 @@ from gpusim.model.scheduler import AGE
 from gpusim.model.scoreboard import resolve
 from gpusim.model.sm_tables import (
     COMMITS_OUT,
+    DATA_FREE,
+    DATA_SPARE,
     FILL_FREE_TICK,
+    FILL_SECTORS,
     FILLED,
     FREE_ENTRY,
     FREE_PENDING,
@@ -32,7 +38,7 @@ from gpusim.model.sm_tables import (
     WRITES_OUT,
 )
 from gpusim.model.stall_reasons import LONG_SCOREBOARD
-from gpusim.model.timing import FILL_TICKS_PER_SECTOR, HIT_LATENCY, L1_SETS, L1_WAYS
+from gpusim.model.timing import FILL_PASS_SECTORS, FILL_TICKS_PER_SECTOR, HIT_LATENCY, L1_SETS, L1_WAYS
 from gpusim.model.tma import answered, end, write_words
 from gpusim.trace.record import NO_BARRIER
 
@@ -83,6 +89,17 @@ def receive(state, tables, key, sm, now):
         return
     line = entries[sm, entry, table.LINE]
     sms[sm, FILLED] = 1
+    # Booked from now, not from when the port has passed the last sector on: a queue there leaves passes free in between.
+    gathered = sms[sm, FILL_SECTORS] + amount
+    passes = gathered // timing[FILL_PASS_SECTORS]
+    sms[sm, FILL_SECTORS] = gathered - passes * timing[FILL_PASS_SECTORS]
+    if sms[sm, DATA_FREE] > now:  # passes that a bank conflict adds leave most banks idle
+        hidden = min(passes, sms[sm, DATA_SPARE])
+        sms[sm, DATA_SPARE] -= hidden
+        passes -= hidden
+    if passes:
+        sms[sm, DATA_FREE] = max(sms[sm, DATA_FREE], now) + passes
+        state.counters[count.FILL_PASSES] += passes
     cache.fill(state.l1, sm, line, sectors, timing[L1_SETS], timing[L1_WAYS], now)
     known = (entries[sm, entry, table.STATE] | sectors << table.ARRIVED_SHIFT) - table.ONE_OPEN
     entries[sm, entry, table.STATE] = known

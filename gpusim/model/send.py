@@ -19,7 +19,7 @@ HEADER_SHARE = 4
 def send(out, report, requests, sms, timing, sm, fields, content, sender, signal, leave_tick):
     """Put one request on the output port and remember it under its tag.
 
-    ``out`` is the group's REQUEST array, ``fields`` (kind, line, sectors, payload sectors, bytes, operations);
+    ``out`` is the group's REQUEST array, ``fields`` (kind, line, sectors, sectors that the port takes for the payload, bytes, operations);
     ``content`` and ``sender`` are what :mod:`gpusim.model.mshr` keeps of it; ``signal`` as LSU_SIGNAL.
     """
     kind, line, sectors, payload_sectors, bytes_moved, operations = fields

@@ -87,6 +87,8 @@ TENSOR_LATENCY = TIMING_TABLE.column("cycles", "from a product's end to its resu
 TENSOR_PAIR_LATENCY = TIMING_TABLE.column("cycles", "more, of a product of a pair of blocks")
 PRODUCT_QUEUE = TIMING_TABLE.column("count", "products (wgmma) of a warp that a tensor core keeps")
 CHAINED = TIMING_TABLE.column("flag", "the launch is a chain of grids, which let those begin that depend on them")
+STORE_SLOT_SECTORS = TIMING_TABLE.column("sectors", "of the output port's time that a line of a store takes at least")
+FILL_PASS_SECTORS = TIMING_TABLE.column("sectors", "of a line from L2 that one pass over the data banks writes")
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Products of a warp that a tensor core may keep at most.
@@ -123,6 +125,13 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
         raise SpecError(f"{spec.name}: l1.line_bytes and l1.sector_bytes must be 128 and 32")
     if l1.tag_banks not in (1, 2, 4, 8) or l1.bank_count & (l1.bank_count - 1) or l1.bank_bytes != 4:
         raise SpecError(f"{spec.name}: l1.tag_banks must be 1, 2, 4 or 8, l1.bank_count a power of 2, l1.bank_bytes 4")
+    for key in ("fill_pass_bytes", "store_slot_bytes"):
+        value = getattr(l1, key)
+        if value not in (l1.sector_bytes, 2 * l1.sector_bytes, l1.line_bytes):
+            raise SpecError(
+                f"{spec.name}: l1.{key} = {value}; give one sector of a line ({l1.sector_bytes}), two ({2 * l1.sector_bytes}) or "
+                f"all of it ({l1.line_bytes})"
+            )
     stores = l1.store_entries * (l1.line_bytes // l1.sector_bytes)
     if l1.miss_entries + stores + spec.tma.request_entries + 2 * LINES_MAX + _TMA_SLACK > REQUESTS_MAX:
         raise SpecError(
@@ -165,6 +174,8 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[ADDRESS_INTERVAL] = l1.address_interval_cycles
     timing[WRITE_BACK_CYCLES] = math.ceil(l1.line_bytes / l1.write_back_bytes_per_cycle)
     timing[TAG_LEAD] = l1.tag_lead_cycles
+    timing[STORE_SLOT_SECTORS] = l1.store_slot_bytes // l1.sector_bytes
+    timing[FILL_PASS_SECTORS] = l1.fill_pass_bytes // l1.sector_bytes
     tma = spec.tma
     timing[TMA_ENTRIES], timing[TMA_REQUESTS] = tma.queue_entries, tma.request_entries
     timing[TMA_SETUP], timing[TMA_MAP] = tma.setup_cycles, tma.map_cycles

@@ -304,7 +304,8 @@ def test_stores_of_single_sectors_have_as_many_of_them_in_flight_as_stores_of_wh
         asm = Asm()
         for i in range(stores):
             asm.store(lambda b, w, i=i: (BASE + (w * stores + i) * 32 * stride, stride))
-        return run_cycles(simulate(build(asm.exit(), threads=256), small_gpu(sm_count=1, l1__store_entries=entries)))
+        gpu = small_gpu(sm_count=1, l1__store_entries=entries, l1__store_slot_bytes=32)  # the port is not what limits
+        return run_cycles(simulate(build(asm.exit(), threads=256), gpu))
 
     assert cycles(128, 2, 16) == pytest.approx(cycles(4, 16, 16), rel=0.2)
     assert cycles(128, 2, 4) > 1.5 * cycles(128, 2, 16)
