@@ -6,6 +6,7 @@ draws the same ones, so that a red run is red for everybody.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import subprocess
@@ -20,7 +21,10 @@ import row_counter
 from hypothesis import HealthCheck, settings
 
 from gpusim.commands.compiled_parts import COMPILED_PARTS
+from gpusim.errors import ToolchainError
 from gpusim.io import progress
+from gpusim.isa.architectures import BUILT
+from gpusim.isa.binary import disassembler
 
 # Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
 # it would take a fifth of the tests' time.
@@ -115,6 +119,15 @@ def own_store(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUSIM_STORE", str(tmp_path_factory.mktemp("store") / "store.sqlite"))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kernels_listed_by_one_start():
+    """The disassembler stands ready from an architecture's first kernel on, not from its second: a process of the tests has many of each."""
+    with contextlib.suppress(ToolchainError):  # a machine without it
+        for architecture in BUILT:
+            disassembler.is_quick(architecture.capability[0] * 10 + architecture.capability[1])
+    yield
 
 
 @pytest.fixture(scope="module")
