@@ -26,6 +26,9 @@ from gpusim.io import progress
 from gpusim.isa.architectures import BUILT
 from gpusim.isa.binary import disassembler
 
+# The matrices of the tests are small: a second thread, which waits for its share by spinning, takes twenty times the processor time of
+# the product. For workers and for processes that tests start, which read it as NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
 # it would take a fifth of the tests' time.
 gc.set_threshold(50_000, 20, 50)

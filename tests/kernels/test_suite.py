@@ -222,12 +222,14 @@ def is_odd(name: str) -> bool:
     return name not in SLOW_TO_COMPILE and zlib.crc32(name.encode()) // 2 % 2 == 1
 
 
+@pytest.mark.by_day(36)
 @pytest.mark.parametrize("name", [name for name in BY_DAY if not is_odd(name)])
 def test_small_shape_equals_numpy(name):
     traces = run(name, find_kernel(name).small, architecture_of(name))
     assert 0 < sum(trace.warp_instructions for trace in traces) < 50_000
 
 
+@pytest.mark.by_day(28)
 @pytest.mark.parametrize("name", [name for name in BY_DAY if is_odd(name)])
 def test_odd_shape_equals_numpy(name):
     run(name, find_kernel(name).small | ODD_SHAPES[name], architecture_of(name))
