@@ -204,7 +204,14 @@ AT_NIGHT = {
     "cpp_decode": "cpp_attention",
     "cpp_layernorm_backward": "cpp_layernorm",
 }
-BY_DAY = [name for name in NAMES if name not in AT_NIGHT]
+
+
+def is_by_day(name: str) -> bool:
+    """The kernels that stand for others, and of the rest two of three, by their names: what they have in common, the rows of the table show."""
+    return name in AT_NIGHT.values() or (name not in AT_NIGHT and zlib.crc32(name.encode()) // 4 % 3 > 0)
+
+
+BY_DAY = [name for name in NAMES if is_by_day(name)]
 
 
 def test_what_runs_at_night_has_its_like_by_day():
@@ -222,14 +229,12 @@ def is_odd(name: str) -> bool:
     return name not in SLOW_TO_COMPILE and zlib.crc32(name.encode()) // 2 % 2 == 1
 
 
-@pytest.mark.by_day(36)
 @pytest.mark.parametrize("name", [name for name in BY_DAY if not is_odd(name)])
 def test_small_shape_equals_numpy(name):
     traces = run(name, find_kernel(name).small, architecture_of(name))
     assert 0 < sum(trace.warp_instructions for trace in traces) < 50_000
 
 
-@pytest.mark.by_day(28)
 @pytest.mark.parametrize("name", [name for name in BY_DAY if is_odd(name)])
 def test_odd_shape_equals_numpy(name):
     run(name, find_kernel(name).small | ODD_SHAPES[name], architecture_of(name))
