@@ -46,7 +46,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 progress.SILENT_SECONDS = float("inf")
 
 #: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
-#: with nothing to do.
+#: with nothing to do. Tensor memory is among them for its unit, which takes seconds to compile: two workers that came to it at once
+#: would each do so.
 LONGEST_FIRST = (
     "tests/fidelity/test_against_silicon.py",
     "tests/test_docs.py",
@@ -54,6 +55,7 @@ LONGEST_FIRST = (
     "tests/property/test_explore.py",
     "tests/differential/test_numba_cuda_suite.py",
     "tests/property/test_explore_properties.py",
+    "tests/faults/test_async_tensor_checks.py",
     "tests/faults/test_standard_streams.py",
     "tests/property/test_mutants.py",
     "tests/fidelity/test_measure.py",
