@@ -6,6 +6,7 @@ draws the same ones, so that a red run is red for everybody.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import subprocess
@@ -20,8 +21,14 @@ import row_counter
 from hypothesis import HealthCheck, settings
 
 from gpusim.commands.compiled_parts import COMPILED_PARTS
+from gpusim.errors import ToolchainError
 from gpusim.io import progress
+from gpusim.isa.architectures import BUILT
+from gpusim.isa.binary import disassembler
 
+# The matrices of the tests are small: a second thread, which waits for its share by spinning, takes twenty times the processor time of
+# the product. For workers and for processes that tests start, which read it as NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
 # it would take a fifth of the tests' time.
 gc.set_threshold(50_000, 20, 50)
@@ -39,7 +46,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 progress.SILENT_SECONDS = float("inf")
 
 #: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
-#: with nothing to do.
+#: with nothing to do. Tensor memory is among them for its unit, which takes seconds to compile: two workers that came to it at once
+#: would each do so.
 LONGEST_FIRST = (
     "tests/fidelity/test_against_silicon.py",
     "tests/test_docs.py",
@@ -47,6 +55,7 @@ LONGEST_FIRST = (
     "tests/property/test_explore.py",
     "tests/differential/test_numba_cuda_suite.py",
     "tests/property/test_explore_properties.py",
+    "tests/faults/test_async_tensor_checks.py",
     "tests/faults/test_standard_streams.py",
     "tests/property/test_mutants.py",
     "tests/fidelity/test_measure.py",
@@ -115,6 +124,15 @@ def own_store(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUSIM_STORE", str(tmp_path_factory.mktemp("store") / "store.sqlite"))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kernels_listed_by_one_start():
+    """The disassembler stands ready from an architecture's first kernel on, not from its second: a process of the tests has many of each."""
+    with contextlib.suppress(ToolchainError):  # a machine without it
+        for architecture in BUILT:
+            disassembler.is_quick(architecture.capability[0] * 10 + architecture.capability[1])
+    yield
 
 
 @pytest.fixture(scope="module")

@@ -31,9 +31,9 @@ EXTRAS = {"docs/how-to/triton.md": "triton"}
 PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / name for name in NAVIGATION}}
 #: Commands that share out their work over processes, which other tests ask for: here they run in this one.
 WITH_JOBS = {"compare", "explore"}
-#: Pages whose commands run at night only: what they show is asked of the same commands by tests of their own, and takes a third of
-#: all pages' time.
-AT_NIGHT = {"docs/how-to/project.md", "docs/how-to/project-models.md", "docs/how-to/replay.md", "docs/how-to/triton.md", "docs/tutorial/exploring.md"}  # fmt: skip
+#: Pages whose commands run at night only: what they show is asked of the same commands by tests of their own, and takes a third
+#: of all pages' time.
+AT_NIGHT = {"docs/how-to/project.md", "docs/how-to/project-models.md", "docs/how-to/replay.md", "docs/how-to/run-a-program.md", "docs/how-to/triton.md", "docs/tutorial/exploring.md"}  # fmt: skip
 #: `make test` runs these tests; the others are for readers.
 MAKE_TARGETS = {"make compare", "make test", "make check", "make docs", "make bench", "make setup"}
 FILE_NAME = re.compile(r"(?:#|//) ([\w.-]+\.(?:py|toml|cu))$")

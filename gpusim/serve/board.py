@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -109,7 +110,9 @@ def asset(name: str) -> bytes:
     return files("gpusim.serve").joinpath("assets", name).read_bytes()
 
 
+@cache
 def _environment() -> Environment:
+    """The compiled templates, of all boards of a process."""
     folder = files("gpusim.serve").joinpath("templates")
     environment = Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),

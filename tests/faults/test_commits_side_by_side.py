@@ -95,6 +95,7 @@ def history(tmp_path_factory) -> tuple[Plan, list[Commit]]:
     return load_plan(folder / "plan.toml"), commits(folder)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("kernel", "nights", "verdict", "state"),
     [(0.5, 0.0, CONFIRMED, "open"), (0.0, 0.5, REFUTED, "triaged")],

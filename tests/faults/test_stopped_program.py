@@ -143,6 +143,7 @@ def test_all_but_the_first_kernel_are_listed_without_a_start(
     assert len(starts) == 1
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("where", ["another processor", "a container that forbids it", "killed"])
 def test_where_none_can_be_stopped_it_is_started(
     where: str,

@@ -30,6 +30,7 @@ def replay(gpu: str, series: str, bench: Bench | None = None, **near: float) -> 
     return [ComparedPoint(gpu, series, m.point, m.unit, REPLAYS[series](bench, m), m.value, m.fitted) for m in wanted]
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("gpu", "buffer_kib", "level"),
     [
@@ -179,6 +180,7 @@ def test_no_default_point_is_off_by_more_than_half(gpu: str) -> None:
             assert abs(row.error_percent) < 50, row
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("gpu", "series", "place", "limit_percent"),
     [

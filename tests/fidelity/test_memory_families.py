@@ -81,6 +81,7 @@ def test_histograms_of_bytes(kernel: str) -> None:
     assert not bins[256:].any()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["histogram_global", "histogram_shared"])
 def test_histograms_of_words(kernel: str) -> None:
     # One block: the published kernel's blocks clear the bins while others count already, which zeros do not show.

@@ -69,6 +69,7 @@ def test_a_matrix_turned(kernel: str) -> None:
     np.testing.assert_array_equal(turned, matrix.T)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("kernel", [*families._SUMS, *families._STRIDED])
 def test_sums_of_an_array(kernel: str) -> None:
     timed = families.teaching({"kernel": kernel, "size": "2048"})
@@ -84,6 +85,7 @@ def test_sums_of_an_array(kernel: str) -> None:
         np.testing.assert_allclose(args[1].sum(), wanted, rtol=1e-5)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("kernel", families._ROW_SUMS)
 def test_sums_of_rows(kernel: str) -> None:
     timed = families.warp_ladder({"kernel": kernel, "size": str(64 * 512)})
@@ -105,6 +107,7 @@ def test_element_by_element(kernel: str, arrays: int) -> None:
     np.testing.assert_allclose(args[arrays], wanted, rtol=1e-5)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", families._SOFTMAX)
 def test_softmax(kernel: str) -> None:
     timed = families.teaching({"kernel": kernel, "size": "1"})

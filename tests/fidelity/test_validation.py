@@ -80,6 +80,7 @@ def test_a_block_of_a_rung_on_tensor_cores(rung: str) -> None:
     np.testing.assert_allclose(c[:tile, :tile], wide[:tile, :tile], rtol=1e-5)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("step", families._STEPS)
 def test_a_block_of_a_step_on_tensor_cores(step: str) -> None:
     (a, b, *_), (_, _, c, *_) = run_block(families.mma_steps({"step": step, "size": 128}), 64)

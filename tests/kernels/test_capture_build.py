@@ -49,6 +49,7 @@ def with_shared(out):
 ARGUMENTS = (np.ones(8, np.float32), np.ones(8, np.float32))
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize("capability", ARCHITECTURES)
 def test_every_architecture_compiles_and_decodes(capability):
     binary = compile_kernel(apply, ARGUMENTS, capability, lines=False)  # lines: the test below

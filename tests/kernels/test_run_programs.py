@@ -80,6 +80,7 @@ def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> Non
     assert alone.stdout == "0 NVIDIA sm_86, 1\n", alone.stderr
 
 
+@pytest.mark.nightly
 def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path) -> None:
     """PyTorch's libraries look for the runtime in a wheel of NVIDIA's first (DT_RPATH), and call it when the process ends."""
     compiler = shutil.which("cc")

@@ -204,7 +204,14 @@ AT_NIGHT = {
     "cpp_decode": "cpp_attention",
     "cpp_layernorm_backward": "cpp_layernorm",
 }
-BY_DAY = [name for name in NAMES if name not in AT_NIGHT]
+
+
+def is_by_day(name: str) -> bool:
+    """The kernels that stand for others, and of the rest two of three, by their names: what they have in common, the rows of the table show."""
+    return name in AT_NIGHT.values() or (name not in AT_NIGHT and zlib.crc32(name.encode()) // 4 % 3 > 0)
+
+
+BY_DAY = [name for name in NAMES if is_by_day(name)]
 
 
 def test_what_runs_at_night_has_its_like_by_day():

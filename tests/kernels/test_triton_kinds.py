@@ -28,6 +28,7 @@ TOO_LARGE = {
 NIGHTLY = [(name, gpu) for name in CASES for gpu in GPUS if (name, gpu) not in TOO_LARGE.union(BY_DAY)]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("name", "gpu"), [*BY_DAY, *(pytest.param(*each, marks=pytest.mark.nightly) for each in NIGHTLY)]
 )

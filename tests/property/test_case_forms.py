@@ -282,6 +282,7 @@ def test_nothing_to_check(run):
 )
 
 
+@pytest.mark.nightly
 def test_a_case_function_is_a_workload_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text(WORKLOADS)
     done = subprocess.run(

@@ -115,6 +115,7 @@ def test_its_options_have_defaults_are_checked_and_are_its_own(installed: Path, 
     assert "few_elements has it few elements?" in told
 
 
+@pytest.mark.nightly
 def test_the_shell_command_finds_it_in_a_process_of_its_own(installed: Path, tmp_path: Path):
     command = [sys.executable, "-m", "gpusim.cli", "explore", "saxpy", "--property", "few_elements", "--jobs", "2"]
     done = subprocess.run(

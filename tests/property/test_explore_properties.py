@@ -106,6 +106,7 @@ def test_a_search_for_the_first_divergence_stops_there(tmp_path, small_pool):
     assert [abs(row["divergence"]) > 0.05 for row in rows] == [False] * (len(rows) - 1) + [True]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("kernel", ["transpose", "softmax", "coalescing", "histogram", "histogram_privatised"])
 def test_counts_agree_with_the_trace_and_notice_one_sector(kernel, monkeypatch):
     prop = make_property("counts", H200, {})

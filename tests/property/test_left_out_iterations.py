@@ -31,6 +31,7 @@ def simulated(name: str, gpu: str, sms: int, blocks: int, iterations: int, instr
     return trace, spec, gpusim.simulate(trace, spec, sample=True, sample_instructions=instructions).launches[0]
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("what", LAUNCHES, ids=lambda what: "-".join(map(str, what)))
 def test_the_whole_launch_is_within_the_claimed_error(what):
     trace, spec, sampled = simulated(*what, instructions=60_000)

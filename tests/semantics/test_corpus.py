@@ -79,7 +79,7 @@ def test_a_share_of_the_corpus_has_no_unsupported_form(today, architecture):
 def test_the_shares_together_are_as_large_as_they_should_be(today):
     """A collector that has lost its grip finds a handful of kernels, or none."""
     total = corpus.together(today.values())
-    assert len(total.cubins) > 40 and total.instructions > 5_000 and len(total.forms) > 300, total.row("all")
+    assert len(total.cubins) > 20 and total.instructions > 2_000 and len(total.forms) > 150, total.row("all")
 
 
 @pytest.mark.nightly

@@ -110,6 +110,7 @@ def round_cycles(columns: int, *, in_memory: bool = False, pair: bool = False) -
 ROUNDS = [(64, False, False, 180), (256, False, False, 276), (128, True, False, 180), (256, False, True, 310)]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("columns", "in_memory", "pair", "cycles"), ROUNDS)
 def test_a_round_of_one_product_takes_what_it_takes_on_a_b200(
     columns: int, in_memory: bool, pair: bool, cycles: float
