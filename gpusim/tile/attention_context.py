@@ -19,6 +19,7 @@ from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_atte
 from gpusim.tile.attention_cache import cache_blocks_ns
 from gpusim.tile.attention_figures import (
     EXPONENTIAL_CYCLES,
+    MOST_FLASH_WIDTH,
     SGLANG_TRITON,
     WIDE_HEAD,
     ContextLibrary,
@@ -40,8 +41,6 @@ _LARGEST = 1 << 31
 #: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
 _HEAD_WIDTHS = (64, 96, 128)
 _NARROW_WIDTH = 96
-#: Wider heads within a window have Triton's kernel in SGLang (Gemma 4's, of 256 elements: its rows say so).
-_MOST_FLASH_WIDTH = 192
 #: Query heads a key/value head for which FlashAttention 3 (vLLM's) brings a tile's queries and takes its results by the tensor memory accelerator (hopper/flash_fwd_launch_template.h, PACK_GQA_BLOCK_SWITCH; which
 #: numbers is read off the rows: H100's are 7 % faster with them, and with no others of 16 numbers of heads).
 HEAD_BLOCKS = (4, 8, 16)
@@ -228,7 +227,7 @@ def _parts(used: ContextLibrary, shape: ContextShape, sms: int, tile: tuple[int,
 def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> ContextLibrary:
     if shape.causal and is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype):
         return described_context(spec)
-    if shape.framework == "sglang" and shape.window and shape.head_dim > _MOST_FLASH_WIDTH:
+    if shape.framework == "sglang" and shape.window and shape.head_dim > MOST_FLASH_WIDTH:
         rows = (*rows, SGLANG_TRITON)
     return context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
 
