@@ -79,6 +79,8 @@ BY = ("group", "batch_size", "window_size", *HEADS)
 _SHARES = ("share", "rate")
 #: Of a figure that is a share, the most, where it is not the whole: DRAM's described rate is that of reads and writes, of which reads alone reach more.
 _MOST_SHARE, _MOST_SHARES = 0.995, {"dram_share": 1.08}
+#: Windows of a framework's contexts that are chunks: 12,288 tokens take what 8,192 and 4,096 do apart, where vLLM and TensorRT-LLM take each token's own window (Llama 4's heads).
+CHUNKED = (("sglang", 8192),)
 #: Of the rows whose keys take more than twice L2, those faster than DRAM: 0 but for TensorRT-LLM's on an A100 (0.23) and a B200 (0.39, up to 13.4 TB/s).
 _MOST_SHARED = 0.1
 
@@ -143,7 +145,14 @@ def errors(
         seconds = [
             project_context(
                 spec,
-                ContextShape(*row, dtype=queries, window=window, kv_dtype=cache, framework=framework),
+                ContextShape(
+                    *row,
+                    dtype=queries,
+                    window=window,
+                    kv_dtype=cache,
+                    framework=framework,
+                    chunked=window > 0 and (framework, window) in CHUNKED,
+                ),
                 library,
             ).seconds
             for row, window in zip(

@@ -165,6 +165,7 @@ class ContextLibrary:
     score_cycles: float
     skipped_step_share: float
     masked_step_share: float
+    alone_step_share: float
     tail: float
     later_start_share: float
     head_block_start_share: float
