@@ -35,6 +35,8 @@ _LARGEST = 1 << 31
 SCORE_OPERATIONS = 6.0
 #: Heads that a block of FlashAttention 3's second kernel takes together (hopper/flash_fwd_combine_launch_template.h, kBlockM).
 _COMBINE_ROWS = 8
+#: Of the DRAM's peak, the most that reads reach: an H100's (attention.toml, dram_share, times what its description has).
+_MOST_OF_PEAK = 0.975
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 _PART_BYTES = 2.0  # where the last block of a head adds parts up alone they have 16 bits
 
@@ -174,6 +176,8 @@ def project_attention(
     later_start = used.later_start_share * start_cycles
     idle_cycles = used.idle_start_share * start_cycles
     later_cycles = worked * (later_start + steps * step) + (1.0 - worked) * used.idle_start_share * later_start
+    peak_rate = _MOST_OF_PEAK * spec.dram.peak_bytes_per_ns * 1e9 / machine.clock_hz
+    dram_rate = min(machine.dram_bytes_per_cycle * used.dram_share, peak_rate)
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
     missed = 1.0 if shape.cold else min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
@@ -183,7 +187,7 @@ def project_attention(
     l2_rate = machine.l2_bytes_per_cycle * l2_share
     bounds = {
         "DRAM": start_cycles
-        + missed * kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
+        + missed * kv_bytes / dram_rate,
         "L2": start_cycles + rereads * kv_bytes / l2_rate,
         "latency": block_cycles + (waves - 1) * later_cycles + blocks * (parts - busy) / places * idle_cycles,
     }  # fmt: skip
@@ -206,9 +210,7 @@ def project_attention(
     # Each block's scheduler goes through the sequences before its own, and loads what it finds of their parts.
     sequences_ns = shape.batch * (used.sequence_ns + asked * used.given_sequence_ns)
     # Bandwidth is missing while blocks begin and end, for no longer than the bytes themselves take.
-    ramp_ns = missed * min(
-        used.missed_ns, 1e9 * kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share) / machine.clock_hz
-    )
+    ramp_ns = missed * min(used.missed_ns, 1e9 * kv_bytes / dram_rate / machine.clock_hz)
     launch_seconds = 1e-9 * (
         used.launch_ns
         + sequences_ns
