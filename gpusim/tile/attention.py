@@ -13,6 +13,8 @@ from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_figures import (
+    MOST_FLASH_WIDTH,
+    SGLANG_TRITON,
     AttentionLibrary,
     attention_library_of,
     cache_rows,
@@ -20,7 +22,8 @@ from gpusim.tile.attention_figures import (
     framework_known,
     odd_width,
 )
-from gpusim.tile.attention_split import RULES, Keys, takes_xqa
+from gpusim.tile.attention_overlap import overlapped
+from gpusim.tile.attention_split import RULES, Keys, asked_parts, takes_xqa
 from gpusim.tile.bands import attention_band
 from gpusim.tile.described_attention import described_attention, is_described
 from gpusim.tile.library import FRAMEWORKS, kernels_of, library_of
@@ -28,13 +31,12 @@ from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
 
 _LARGEST = 1 << 31
-#: Most elements of a head whose kernels for a window have steps of their own.
-_NARROW_HEAD = 64
 #: Operations outside the tensor cores for each score: scale and shift, exponential, maximum, sum, conversion.
 SCORE_OPERATIONS = 6.0
-#: Of a block's start, what one without keys takes (TensorRT-LLM's shared heads on an H100 within a window of 128 keys: 4, 8, 11 and 16 parts of 64 heads, which are 2 to 8 waves, take 15.9 to 31.2 us;
-#: 2.5 us a wave where the start is 3.85).
-_IDLE_START = 0.65
+#: Heads that a block of FlashAttention 3's second kernel takes together (hopper/flash_fwd_combine_launch_template.h, kBlockM).
+_COMBINE_ROWS = 8
+#: Of the DRAM's peak, the most that reads reach: an H100's (attention.toml, dram_share, times what its description has).
+_MOST_OF_PEAK = 0.975
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 _PART_BYTES = 2.0  # where the last block of a head adds parts up alone they have 16 bits
 
@@ -99,6 +101,8 @@ def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
     if is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype) and not shape.each_head:
         return described_attention(spec)
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
+    if shape.framework == "sglang" and shape.window and shape.head_dim > MOST_FLASH_WIDTH:
+        rows = (*rows, SGLANG_TRITON)
     shared = attention_library_of(kernels_of(spec), shape.framework, rows)
     if not one_head_a_block(spec, shape, shared):
         return shared
@@ -127,11 +131,13 @@ def project_attention(
     each_head = one_head_a_block(spec, shape, used)
     rereads = group if each_head else 1
     blocks = shape.batch * shape.kv_heads * max(rereads, -(-group // used.query_rows))
-    kv_bytes = shape.kv_bytes
+    # Of keys and values, where values have fewer elements.
+    value_part = (1.0 + used.value_share) / 2.0
+    kv_bytes = shape.kv_bytes * value_part
     split = RULES[used.rule](
         Keys(
             blocks, shape.kv_length if used.rule in ("xqa", "mmha") else shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
-            used.kv_columns,
+            used.kv_columns, shape.batch, shape.kv_heads, shape.kv_length, used.given_parts,
         )
     )  # fmt: skip
     all_steps: float = -(-shape.kv_length // split.columns)
@@ -146,13 +152,13 @@ def project_attention(
     if each_head and used.rule != "mmha":
         whole = True
     parts = 1 if whole else split.parts
-    step_bytes = 2.0 * shape.kv_element_bytes * split.columns * shape.head_dim
+    step_bytes = 2.0 * value_part * shape.kv_element_bytes * split.columns * shape.head_dim
     step_flops = 4.0 * used.query_rows * split.columns * shape.head_dim
     arithmetic = step_flops * split.blocks_per_sm / machine.flops_per_cycle if used.rule != "mmha" else 0.0
     step = max(step_bytes / used.block_bytes_per_cycle, used.step_cycles, arithmetic)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz) if used.clock_mhz else used.start_cycles
-    if shape.keys < shape.kv_length and shape.head_dim <= _NARROW_HEAD:
-        step = max(step, used.narrow_window_step_cycles)
+    # Tiles at both ends of a window have a mask.
+    start_cycles += used.window_start_cycles * (shape.keys < shape.kv_length)
     steps = split.first_step if all_steps == 1 else all_steps if parts == 1 else -(-all_steps // parts)
     busy = float(parts)
     if used.rule == "segments":
@@ -160,12 +166,18 @@ def project_attention(
         whole_steps = -(-shape.kv_length // split.columns)
         steps = min(all_steps, -(-whole_steps // parts))
         busy = min(busy, all_steps / steps)
+    elif used.rule == "flash3":
+        # Parts have whole steps, and the last of them may have none.
+        busy = float(-(-all_steps // steps))
     block_cycles = start_cycles + steps * step
     waves = -(-blocks * busy // places)
     # Parts that lie before a window: their blocks start, and have no step.
     worked = min(1.0, all_steps / busy)
     later_start = used.later_start_share * start_cycles
-    later_cycles = worked * (later_start + steps * step) + (1.0 - worked) * _IDLE_START * later_start
+    idle_cycles = used.idle_start_share * start_cycles
+    later_cycles = worked * (later_start + steps * step) + (1.0 - worked) * used.idle_start_share * later_start
+    peak_rate = _MOST_OF_PEAK * spec.dram.peak_bytes_per_ns * 1e9 / machine.clock_hz
+    dram_rate = min(machine.dram_bytes_per_cycle * used.dram_share, peak_rate)
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
     missed = 1.0 if shape.cold else min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))
@@ -175,22 +187,36 @@ def project_attention(
     l2_rate = machine.l2_bytes_per_cycle * l2_share
     bounds = {
         "DRAM": start_cycles
-        + missed * kv_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
+        + missed * kv_bytes / dram_rate,
         "L2": start_cycles + rereads * kv_bytes / l2_rate,
-        "latency": block_cycles + (waves - 1) * later_cycles + blocks * (parts - busy) / places * _IDLE_START * start_cycles,
+        "latency": block_cycles + (waves - 1) * later_cycles + blocks * (parts - busy) / places * idle_cycles,
     }  # fmt: skip
     limiter = max(bounds, key=lambda unit: bounds[unit])
     after_cycles = used.head_cycles * shape.batch * shape.heads / machine.sm_count
     parts_bytes = 0.0
     if parts > 1:
-        parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.head_dim
+        # Parts without keys say so, and are not read.
+        summed = busy if used.rule == "flash3" else float(parts)
+        parts_bytes = _SUM_BYTES * summed * shape.batch * shape.heads * shape.head_dim
         alone_bytes = _PART_BYTES * parts * used.combine_rows * shape.head_dim
         after_cycles += used.combine_cycles + parts_bytes / l2_rate + alone_bytes / used.block_bytes_per_cycle
+        after_cycles += used.combine_part_cycles * summed
+        after_cycles += used.combine_rest_cycles * (shape.heads % _COMBINE_ROWS > 0)
     # Heads that share keys are put side by side, by copies, where that is not how they lie.
     regrouped = group > 1 and not each_head and shape.batch > 1 and shape.kv_heads > 1
     after_cycles += regrouped * used.regroup_head_cycles * shape.batch * shape.heads / machine.sm_count
+    asked = asked_parts(used.given_parts, shape.batch) > 0
+    after_cycles += asked * used.given_head_cycles * shape.batch * shape.heads / machine.sm_count
+    # Each block's scheduler goes through the sequences before its own, and loads what it finds of their parts.
+    sequences_ns = shape.batch * (used.sequence_ns + asked * used.given_sequence_ns)
+    # Bandwidth is missing while blocks begin and end, for no longer than the bytes themselves take.
+    ramp_ns = missed * min(used.missed_ns, 1e9 * kv_bytes / dram_rate / machine.clock_hz)
     launch_seconds = 1e-9 * (
-        used.launch_ns + regrouped * used.regroup_ns + odd_width(shape.head_dim) * used.odd_width_ns
+        used.launch_ns
+        + sequences_ns
+        + ramp_ns
+        + regrouped * used.regroup_ns
+        + odd_width(shape.head_dim) * used.odd_width_ns
     )
     l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
     # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a single head works lane by lane on what there is.
@@ -200,7 +226,9 @@ def project_attention(
     vector_flops = SCORE_OPERATIONS * shape.flops / (4.0 * shape.head_dim)
 
     def seconds_at(clock_share: float) -> float:
-        most = max(bounds["DRAM"], bounds["L2"] / clock_share, bounds["latency"] / clock_share)
+        memory = max(bounds["DRAM"], bounds["L2"] / clock_share) - start_cycles
+        latency = bounds["latency"] / clock_share - start_cycles
+        most = start_cycles + overlapped(memory, latency, used.overlap_power)
         return (most + after_cycles / clock_share) / machine.clock_hz
 
     limited_seconds = slowed_beside_dram(

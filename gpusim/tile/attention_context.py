@@ -19,6 +19,7 @@ from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_atte
 from gpusim.tile.attention_cache import cache_blocks_ns
 from gpusim.tile.attention_figures import (
     EXPONENTIAL_CYCLES,
+    MOST_FLASH_WIDTH,
     SGLANG_TRITON,
     WIDE_HEAD,
     ContextLibrary,
@@ -40,8 +41,6 @@ _LARGEST = 1 << 31
 #: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
 _HEAD_WIDTHS = (64, 96, 128)
 _NARROW_WIDTH = 96
-#: Wider heads within a window have Triton's kernel in SGLang (Gemma 4's, of 256 elements: its rows say so).
-_MOST_FLASH_WIDTH = 192
 #: Query heads a key/value head for which FlashAttention 3 (vLLM's) brings a tile's queries and takes its results by the tensor memory accelerator (hopper/flash_fwd_launch_template.h, PACK_GQA_BLOCK_SWITCH; which
 #: numbers is read off the rows: H100's are 7 % faster with them, and with no others of 16 numbers of heads).
 HEAD_BLOCKS = (4, 8, 16)
@@ -54,7 +53,7 @@ _APART = ("trtllm",)
 class ContextShape:
     """``batch`` sequences of ``queries`` tokens, each of which meets itself and those before it; ``heads`` query heads share ``kv_heads`` of
     ``head_dim`` elements. ``prefix``: keys before the queries that each of them meets too (a chunk of a prompt); ``window``: only so many of the last
-    keys count (0: all); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("");
+    keys count (0: all); ``chunked``: the window is not each query's own, queries meet those of their own chunk of ``window`` tokens (Llama 4); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("");
     ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`)."""
 
     batch: int
@@ -68,8 +67,13 @@ class ContextShape:
     causal: bool = True
     kv_dtype: str = ""
     framework: str = FRAMEWORKS[0]
+    chunked: bool = False
 
     def __post_init__(self) -> None:
+        if self.chunked and not (self.window and self.causal and not self.prefix):
+            raise SpecError(
+                f"a chunked attention has window {self.window}, prefix {self.prefix} and causal {self.causal}: give it the chunk's tokens as window, no prefix, and a causal mask"
+            )
         for name, most in (("batch", _LARGEST), ("queries", _MOST_QUERIES), ("heads", _LARGEST), ("kv_heads", _LARGEST), ("head_dim", _LARGEST)):  # fmt: skip
             value = getattr(self, name)
             if not 1 <= value < most:
@@ -110,6 +114,9 @@ class ContextShape:
         """Of one head of one sequence: pairs of a query and a key that the mask leaves."""
         if not self.causal:
             return float(self.queries) * (self.prefix + self.queries)
+        if self.chunked:
+            chunks, rest = divmod(self.queries, self.window)
+            return (chunks * self.window * (self.window + 1.0) + rest * (rest + 1.0)) / 2.0
         first, last = self.prefix + 1, self.prefix + self.queries
         inside = last if not self.window else max(first - 1, min(last, self.window))
         return (first + inside) * (inside - first + 1) / 2.0 + float(last - inside) * self.window
@@ -204,12 +211,10 @@ def project_context(
 
 def _tile(used: ContextLibrary, width: int, shape: ContextShape) -> tuple[int, int]:
     """Queries and keys of a tile of heads of ``width`` elements."""
-    rule = TILES[used.tiles]
+    rule, sliding = TILES[used.tiles], bool(shape.window) and not shape.chunked
     if rule:
         # Without a mask, as of an encoder, there is no cache, and so there are no pages.
-        return rule(
-            Met(width, shape.kv_element_bytes, shape.causal and not shape.window, bool(shape.window), shape.causal)
-        )
+        return rule(Met(width, shape.kv_element_bytes, shape.causal and not sliding, sliding, shape.causal))
     columns = used.narrow_kv_columns if width <= _HEAD_WIDTHS[0] else used.kv_columns
     if width <= _NARROW_WIDTH:
         return used.narrow_query_rows, columns
@@ -219,6 +224,11 @@ def _tile(used: ContextLibrary, width: int, shape: ContextShape) -> tuple[int, i
 def _parts(used: ContextLibrary, shape: ContextShape, sms: int, tile: tuple[int, int, int]) -> int:
     """Of the keys, where they are split; ``tile``: heads, queries and keys in one."""
     packed, query_rows, kv_columns = tile
+    if shape.chunked and shape.queries > shape.window:
+        # A chunk is a sequence of its own (SGLang, make_local_attention_virtual_batches).
+        chunks = -(-shape.queries // shape.window)
+        one = replace(shape, batch=shape.batch * chunks, queries=shape.window, window=0, chunked=False)
+        return _parts(used, one, sms, tile)
     keys = shape.prefix + shape.queries
     met = min(keys, shape.window + 1 + query_rows) if shape.window else keys
     query_tiles = -(-shape.queries * packed // query_rows)
@@ -228,7 +238,7 @@ def _parts(used: ContextLibrary, shape: ContextShape, sms: int, tile: tuple[int,
 def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> ContextLibrary:
     if shape.causal and is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype):
         return described_context(spec)
-    if shape.framework == "sglang" and shape.window and shape.head_dim > _MOST_FLASH_WIDTH:
+    if shape.framework == "sglang" and shape.window and shape.head_dim > MOST_FLASH_WIDTH:
         rows = (*rows, SGLANG_TRITON)
     return context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
 
@@ -240,6 +250,9 @@ def _worked(
     """Until all ``blocks`` (steps of each of one head, and of how many heads of all sequences) are done."""
     each, copies = blocks
     count, places = copies * len(each), sms * blocks_per_sm
+    # Blocks go to SMs whose TPC's other SM is idle first; those beyond are in each other's way.
+    beside = min(1.0, max(0.0, 2.0 * count / sms - 1.0))
+    step_cycles *= used.alone_step_share + (1.0 - used.alone_step_share) * beside
     sharing = min(blocks_per_sm, -(-count // sms))
     if used.blocks_stay:
         later_cycles = used.later_start_share * start_cycles
@@ -256,6 +269,15 @@ def _steps(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Steps of each tile of one head's queries (``packed`` heads in one), tiles of keys before them that a window leaves out, those that a mask takes keys from, and of one head the scores that are worked out:
     each query with all keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
+    if shape.chunked:
+        counts = [shape.window] * (shape.queries // shape.window) + [shape.queries % shape.window]
+        each = [
+            _steps(replace(shape, queries=count, window=0, chunked=False), packed, query_rows, kv_columns)
+            for count in counts
+            if count
+        ]
+        steps, skipped, masked = (np.concatenate([chunk[at] for chunk in each]) for at in range(3))
+        return steps, skipped, masked, sum(chunk[3] for chunk in each)
     rows = shape.queries * packed
     tiles = -(-rows // query_rows)
     place = np.arange(tiles, dtype=np.int64)
@@ -281,7 +303,7 @@ def _steps(
 
 def _title(shape: ContextShape) -> str:
     prefix = f" after {shape.prefix}" if shape.prefix else ""
-    window = f", window {shape.window}" if shape.window else ""
+    window = f", {'chunk' if shape.chunked else 'window'} {shape.window}" if shape.window else ""
     return (
         f"{'causal ' * shape.causal}attention of {shape.batch} x {shape.queries} queries{prefix}, {shape.heads} heads on {shape.kv_heads} of "
         f"{shape.head_dim}{window}"

@@ -20,8 +20,9 @@ from gpusim.tile.library import FRAMEWORKS, LIKE
 _FILE = Path(__file__).with_name("attention.toml")
 #: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
 EACH_HEAD = "each_head"
-#: What the table calls SGLang's Triton kernel for contexts (extend_attention.py).
+#: What the table calls SGLang's Triton kernels (extend_attention.py, decode_attention.py), which wider heads have within a window (Gemma 4's, of 256 elements: its rows say so).
 SGLANG_TRITON = "triton"
+MOST_FLASH_WIDTH = 192
 #: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and SM).
 EXPONENTIAL_CYCLES = 8
 
@@ -43,18 +44,28 @@ class AttentionLibrary:
     regroup_head_cycles: float
     start_cycles: float
     later_start_share: float
+    idle_start_share: float
     clock_mhz: float
     step_cycles: float
     block_bytes_per_cycle: float
     head_cycles: float
     combine_cycles: float
     combine_rows: float
-    narrow_window_step_cycles: float
+    combine_part_cycles: float
+    combine_rest_cycles: float
+    given_parts: int
+    sequence_ns: float
+    given_sequence_ns: float
+    given_head_cycles: float
+    window_start_cycles: float
     window_page_keys: int
     window_early_keys: int
     dram_share: float
     l2_rate_share: float
     l2_share: float
+    missed_ns: float
+    overlap_power: float
+    value_share: float
 
 
 #: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are transposed on the way.
@@ -72,7 +83,8 @@ def cache_rows(element_bytes: float, head_dim: int, query_bytes: float = 2.0) ->
         own = next((name for most, name in _CACHE_ROWS if head_dim <= most), "")
         rows += ["fp8_cache", "fp8_cache_wide" if head_dim > WIDE_HEAD else "", own]
         rows += ["fp8_queries" if query_bytes < 2 else ""]
-    rows += [next(name for most, name in _WIDTH_ROWS if head_dim <= most)]
+    width_row = next(name for most, name in _WIDTH_ROWS if head_dim <= most)
+    rows += [width_row, f"{width_row}_fp8_cache" if width_row and element_bytes < 2 else ""]
     return tuple(row for row in rows if row)
 
 
@@ -153,6 +165,7 @@ class ContextLibrary:
     score_cycles: float
     skipped_step_share: float
     masked_step_share: float
+    alone_step_share: float
     tail: float
     later_start_share: float
     head_block_start_share: float

@@ -10,6 +10,8 @@ keys alone, so that it holds for GPUs that nobody measured:
   more than eight waves.
 - ``mmha``: its masked multi-head attention, a block a head (decoderMaskedMultiheadAttentionLaunch.h): 1,024 threads an SM as blocks of 256 to 1,024, which work on 128 to 512 keys of 128
   elements at once; parts as far as one block an SM comes of it.
+- ``flash3``: FlashAttention 3 (attention_tiles.py), whose step's keys go by the width of a head. vLLM asks it for 32 parts at most where a batch is replayed as a CUDA graph, which is up to 512
+  sequences (flash_attn_max_num_splits_for_cuda_graph, max_cudagraph_capture_size).
 - ``segments``: vLLM's attention in Triton (triton_unified_attention.py): 16 parts, however few the keys, up to 128 blocks, one beyond.
 """
 
@@ -18,6 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from gpusim.tile.attention_tiles import TILES, Met, flash3_parts
 
 _FULL, _NEAR_BEST, _MOST_PARTS = 0.8, 0.85, 128
 #: Rows of queries of flash2's block; most elements of a head -> keys of a step.
@@ -31,6 +35,7 @@ _MMHA_BLOCKS, _MMHA_KEYS, _MMHA_ELEMENTS, _MMHA_UNROLLED = 4, 128, 128, 8
 
 #: NUM_PAR_SOFTMAX_SEGMENTS and MIN_LAUNCH_GRID_SIZE_2D; on a B200 256 sequences of one head take a third of what 128 take.
 _SEGMENTS, _SEGMENTED_BLOCKS = 16, 128
+_MOST_GRAPH_SEQUENCES = 512
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Split:
 @dataclass(frozen=True)
 class Keys:
     """What the rules go by: ``blocks`` before any split, each of ``keys`` of ``head_dim`` elements of ``element_bytes``; a GPU of ``sms``, each with
-    ``shared_bytes`` of shared memory; ``blocks_per_sm`` and ``columns``, keys of a step: of the library, where the rule does not say."""
+    ``shared_bytes`` of shared memory; ``blocks_per_sm`` and ``columns``, keys of a step: of the library, where the rule does not say. ``sequences`` of ``kv_heads`` heads; ``all_keys``: those
+    before a window as well (0: there is none); ``given_parts``: that the framework asks for (0: none)."""
 
     blocks: int
     keys: int
@@ -56,6 +62,10 @@ class Keys:
     shared_bytes: int
     blocks_per_sm: int
     columns: int
+    sequences: int = 1
+    kv_heads: int = 1
+    all_keys: int = 0
+    given_parts: int = 0
 
 
 def takes_xqa(sms: int, sequences: int, kv_heads: int, keys: int) -> bool:
@@ -102,6 +112,24 @@ def _mmha(of: Keys) -> Split:
     return Split(columns, blocks_per_sm, max(1, min(-(-of.sms * blocks_per_sm // of.blocks), most)), filled)
 
 
+def asked_parts(given_parts: int, sequences: int) -> int:
+    """Parts that a framework asks FlashAttention 3 for: none for more sequences than it has graphs of."""
+    return given_parts if sequences <= _MOST_GRAPH_SEQUENCES else 0
+
+
+def _flash3(of: Keys) -> Split:
+    rule = TILES["flash3"]
+    assert rule
+    all_keys = of.all_keys or of.keys
+    # One query needs no causal mask: there is none but for heads whose tile it makes no larger (flash_api.cpp, mha_fwd).
+    _, columns = rule(Met(of.head_dim, of.element_bytes, False, of.keys < all_keys, True))
+    tiles, met_tiles = -(-all_keys // columns), -(-of.keys // columns)
+    query_tiles = of.blocks // (of.sequences * of.kv_heads)
+    given = asked_parts(of.given_parts, of.sequences)
+    parts = flash3_parts(of.sequences, of.kv_heads, query_tiles, tiles, met_tiles, of.sms, given)
+    return Split(columns, of.blocks_per_sm, parts)
+
+
 def _segments(of: Keys) -> Split:
     return Split(of.columns, of.blocks_per_sm, _SEGMENTS if of.blocks <= _SEGMENTED_BLOCKS else 1)
 
@@ -112,5 +140,6 @@ RULES: dict[str, Callable[[Keys], Split]] = {
     "plain": _plain,
     "xqa": _xqa,
     "mmha": _mmha,
+    "flash3": _flash3,
     "segments": _segments,
 }

@@ -1,4 +1,4 @@
-"""Tiles of queries and keys of kernels for many query tokens a sequence, and into how many parts FlashAttention 3 splits their keys.
+"""Tiles of queries and keys of attention kernels, and into how many parts FlashAttention 3 splits their keys.
 
 Mental model: a library compiles a tile for each width of a head, and chooses by the width and the mask, which its source says; so these hold for GPUs that nobody measured. Rules, by the name
 that ``attention.toml`` has for them:
@@ -54,10 +54,15 @@ def _flash3(met: Met) -> tuple[int, int]:
 TILES: dict[str, Callable[[Met], tuple[int, int]] | None] = {"table": None, "flash3": _flash3}
 
 
-def flash3_parts(batch: int, kv_heads: int, query_tiles: int, key_tiles: int, met_tiles: int, sms: int) -> int:
+def flash3_parts(
+    batch: int, kv_heads: int, query_tiles: int, key_tiles: int, met_tiles: int, sms: int, given_parts: int = 0
+) -> int:
     """Parts that FlashAttention 3 splits each tile of queries' keys into: ``query_tiles`` and ``key_tiles`` of one head of a sequence, ``met_tiles`` of keys that a window lets one tile of queries
-    meet. The most is worked out as for one sequence, and what comes of it as many as give each SM its share of all tiles."""
+    meet. The most is worked out as for one sequence, or is what the framework asks for (``given_parts``), and what comes of it as many as give each SM its share of all tiles."""
     blocks = kv_heads * query_tiles
+    an_sm = math.ceil(batch * query_tiles * key_tiles * _MARGIN * kv_heads / sms)
+    if given_parts and batch <= _MOST_SEQUENCES:
+        return max(1, min(-(-key_tiles // an_sm), given_parts))
     if batch > _MOST_SEQUENCES or blocks >= _FULL * sms or met_tiles <= _FEW_TILES:
         return 1
     if met_tiles <= _SOME_TILES and blocks >= _SOME_BLOCKS:
@@ -68,5 +73,4 @@ def flash3_parts(batch: int, kv_heads: int, query_tiles: int, key_tiles: int, me
         for parts in range(1, most + 1)
     ]  # fmt: skip
     parts = next(parts for parts, each in enumerate(worth, 1) if each >= _NEAR_BEST * max(worth))
-    an_sm = math.ceil(batch * query_tiles * key_tiles * _MARGIN * kv_heads / sms)
     return max(1, min(-(-key_tiles // an_sm), parts))

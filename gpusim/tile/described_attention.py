@@ -107,6 +107,7 @@ def described_attention(spec: GpuSpec, constants: AttentionConstants | None = No
     """The kernels for one query token a sequence on ``spec``, as its description and ``constants`` (those of all measured rows) have them."""
     used, kernels = constants or attention_constants_of(), newest_kernels(spec)
     software, ghz, of_warps = _software(kernels), spec.clock_hz / 1e9, _of_warps(spec)
+    # What the measured GPU's rows alone say (its scheduler's and its second kernel's times, how its blocks and DRAM overlap) is not taken over.
     return replace(
         attention_library_of(kernels),
         launch_ns=software.nodes * used.node_ns,
@@ -116,11 +117,18 @@ def described_attention(spec: GpuSpec, constants: AttentionConstants | None = No
         later_start_share=software.later_start_share,
         clock_mhz=1e3 * ghz,
         combine_cycles=(software.join_nodes * used.node_ns + used.join_ns) * ghz,
+        combine_part_cycles=0.0,
+        combine_rest_cycles=0.0,
+        sequence_ns=0.0,
+        given_sequence_ns=0.0,
+        given_head_cycles=0.0,
         block_bytes_per_cycle=used.fill_share * spec.l1.fill_bytes_per_cycle,
         head_cycles=used.head_cycles,
         dram_share=used.dram_share,
         l2_rate_share=used.warps_l2_rate_share if of_warps else used.groups_l2_rate_share,
         l2_share=used.l2_share,
+        missed_ns=0.0,
+        overlap_power=0.0,
     )
 
 

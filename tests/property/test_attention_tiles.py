@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.attention_cache import cache_blocks_ns
-from gpusim.tile.attention_context import ContextShape, project_context
+from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
 from gpusim.tile.attention_tiles import TILES, Met, flash3_parts
 from gpusim.tile.attention_waves import busy_cycles
 
@@ -77,3 +80,29 @@ def test_sglang_goes_over_the_keys_before_a_wide_window():
     }
     assert times["vllm", 1024] < times["vllm", 0] / 4
     assert times["sglang", 1024] > times["sglang", 0]
+
+
+def test_chunks_are_sequences_of_their_own():
+    spec = load_gpu("h100")
+    sliding = ContextShape(8, 12288, 20, 4, 128, window=8192, framework="sglang")
+    chunked = replace(sliding, chunked=True)
+    apart = [ContextShape(8, queries, 20, 4, 128, framework="sglang") for queries in (8192, 4096)]
+    assert chunked.scores == sum(each.scores for each in apart) < sliding.scores
+    seconds = project_context(spec, chunked).seconds
+    assert seconds < project_context(spec, sliding).seconds
+    assert seconds == pytest.approx(sum(project_context(spec, each).seconds for each in apart), rel=0.1)
+    within = replace(chunked, queries=4096)
+    assert project_context(spec, within).seconds == pytest.approx(project_context(spec, apart[1]).seconds, rel=0.01)
+    for wrong in ({"window": 0}, {"prefix": 64}, {"causal": False}):
+        with pytest.raises(SpecError, match="chunk"):
+            replace(chunked, **wrong)
+
+
+def test_blocks_alone_on_a_tpc_work_faster_where_the_kernel_says_so():
+    h100 = load_gpu("h100")
+    known = context_library_of("hopper", framework="sglang", rows=("heads_256", "triton"))
+    assert known.alone_step_share < 1.0
+    for tiles, faster in ((60, True), (140, False)):
+        shape = ContextShape(1, 128 * tiles, 1, 1, 256, window=1024, framework="sglang")
+        alike = project_context(h100, shape, replace(known, alone_step_share=1.0)).seconds
+        assert (project_context(h100, shape, known).seconds < 0.8 * alike) == faster

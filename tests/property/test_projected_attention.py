@@ -16,6 +16,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.attention import AttentionShape, attention_library_of, library_for, project_attention
 from gpusim.tile.attention_context import ContextShape, context_library_of, project_context
+from gpusim.tile.attention_overlap import overlapped
 from gpusim.tile.attention_split import RULES, Keys
 from gpusim.tile.bands import attention_band, context_band
 from gpusim.tile.described_attention import attention_constants_of, described_attention, described_context
@@ -106,6 +107,40 @@ def test_keys_are_split_where_few_sequences_would_leave_most_of_the_gpu_idle():
 )  # fmt: skip
 def test_each_library_splits_keys_by_its_own_published_rule(rule, blocks, keys, parts):
     assert RULES[rule](Keys(blocks, keys, 128, 2.0, 108, 164 << 10, 2, 128)).parts == parts
+
+
+@pytest.mark.parametrize(
+    ("sequences", "keys", "all_keys", "given", "parts"),
+    [
+        (1, 131072, 131072, 32, 32), (1, 131072, 131072, 0, 114), (1, 512, 512, 32, 4), (1, 512, 512, 0, 1),  # nine steps an SM; no more than four tiles are not split unasked
+        (64, 4096, 4096, 32, 2), (513, 4096, 4096, 32, 1), (1, 128, 4096, 32, 32), (1, 128, 4096, 0, 1),  # a window's parts are those of all keys, if parts are asked for
+    ],
+)  # fmt: skip
+def test_flash_attention_3_gives_each_sm_its_share_of_all_tiles(sequences, keys, all_keys, given, parts):
+    of = Keys(sequences, keys, 128, 2.0, 132, 227 << 10, 1, 128, sequences, 1, all_keys, given)
+    assert RULES["flash3"](of).parts == parts
+
+
+def test_waiting_and_bytes_overlap_wholly_only_where_they_are_far_apart():
+    assert overlapped(3.0, 4.0, 0.0) == overlapped(-1.0, 4.0, 3.0) == 4.0
+    assert overlapped(3.0, 4.0, 2.0) == overlapped(4.0, 3.0, 2.0) == pytest.approx(5.0)
+    assert 100.0 <= overlapped(1.0, 100.0, 3.0) < 100.01
+
+
+def test_a_windows_blocks_take_no_longer_for_the_keys_before_it():
+    spec, near = load_gpu("h100"), AttentionShape(8, 4096, 8, 1, 128, window=128)
+    far = replace(near, kv_length=65536)
+    assert project_attention(spec, far).seconds == pytest.approx(project_attention(spec, near).seconds, rel=0.02)
+    whole = replace(near, window=0)
+    assert project_attention(spec, near).seconds < project_attention(spec, whole).seconds
+
+
+def test_keys_in_dram_cost_no_more_than_twice_their_bytes():
+    spec = load_gpu("h100")
+    for keys in (1, 512, 65536):
+        warm = AttentionShape(1, keys, 8, 1, 128)
+        more = project_attention(spec, replace(warm, cold=True)).seconds - project_attention(spec, warm).seconds
+        assert 0.0 <= more <= 2.0 * warm.kv_bytes / (spec.dram.peak_bytes_per_ns * 1e9 * spec.dram.efficiency) + 1e-12
 
 
 def test_blocks_an_sm_go_by_its_shared_memory_and_by_their_threads():

@@ -63,7 +63,8 @@ def test_no_operator_beats_the_peak_or_its_bytes(gpu):
         found = project(spec, _dtype(spec))
         assert found.low_seconds < found.seconds < found.high_seconds, name
         assert found.flops / found.seconds < peak, name
-        assert found.dram_bytes / found.seconds < machine.dram_bytes_per_cycle * machine.clock_hz, name
+        # The described rate is that of reads and writes; attention that only reads reached 0.95 of an H100's peak in measured rows, where 0.9 are described.
+        assert found.dram_bytes / found.seconds < spec.dram.peak_bytes_per_ns * 1e9, name
 
 
 @pytest.mark.parametrize("name", OPERATORS)
