@@ -35,6 +35,8 @@ _LAUNCHES = {"warps": 2, "warp groups": 4, "tensor memory": 3}
 #: A step costs at least a cycle: all of it is arithmetic here.
 _LEAST_CYCLES = 1.0
 _BF16_BYTES = 2.0
+#: How a context is cut into blocks, and what writes the cache: alike in the rows of all generations that have some (mla.toml).
+_CUT = ("tiles", "splits_keys", "blocks_stay", "cache_block_ns")
 
 
 def mla_library_on(spec: GpuSpec, kv_dtype: str = "") -> MlaLibrary:
@@ -115,7 +117,7 @@ def _reached(spec: GpuSpec, feed: str, rows: int, flops_per_cycle: float, elemen
 
 def described_mla_context(spec: GpuSpec, kv_dtype: str = "", without: str = "") -> ContextLibrary:
     """The same over a context: the plain attention of its generation (or of the one whose tensor cores are fed alike), with the launches, starts and passes over keys and heads that latent
-    attention has on other generations (all but ``without``)."""
+    attention has on other generations (all but ``without``), and cut into blocks as there: what FlashAttention 3 does with plain heads, and the kernel that writes their cache, are not its."""
     own = context_library_of(kernels_of(spec))
     others = [mla_context_library_of(name, kv_dtype) for name in mla_tables() if name != without]
 
@@ -124,6 +126,7 @@ def described_mla_context(spec: GpuSpec, kv_dtype: str = "", without: str = "") 
 
     return replace(
         own,
+        **{name: getattr(others[0], name) for name in _CUT},
         launch_ns=mean(lambda each: each.launch_ns),
         start_cycles=mean(lambda each: each.start_cycles / each.clock_mhz) * own.clock_mhz,
         tail=mean(lambda each: each.tail),

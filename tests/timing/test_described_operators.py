@@ -10,8 +10,8 @@ from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.fewest_waves import fewest_waves
 from gpusim.tile.library import library_of
-from gpusim.tile.mla_described import described_mla, mla_library_on
-from gpusim.tile.mla_library import mla_library_of
+from gpusim.tile.mla_described import described_mla, described_mla_context, mla_library_on
+from gpusim.tile.mla_library import mla_context_library_of, mla_library_of
 from gpusim.tile.operators import AttentionOp, GemmOp, project_attention_op, project_gemm_op
 from gpusim.tile.software import product_library, software_of
 
@@ -93,6 +93,13 @@ def test_a_library_that_counts_waves_takes_the_fewest_and_its_steps_wait_in_one(
     assert taken(2048, 4096) == (256, 128, 0)
     one, two = (project_gemm_op(H100, GemmOp(rows, 4096, 8192, "fp8_block")).seconds for rows in (1024, 2048))
     assert one > two
+
+
+def test_a_context_of_latents_is_cut_as_where_it_was_measured_and_no_kernel_writes_its_cache():
+    for spec in (A100, H100, B200):
+        described = described_mla_context(spec, without=spec.generation)
+        measured = mla_context_library_of("ampere")
+        assert (described.tiles, described.splits_keys, described.cache_block_ns) == (measured.tiles, 0, 0.0)
 
 
 def test_a_context_of_latents_moves_each_tokens_latent_whatever_the_heads():
