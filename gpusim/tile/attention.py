@@ -177,7 +177,9 @@ def project_attention(
     idle_cycles = used.idle_start_share * start_cycles
     later_cycles = worked * (later_start + steps * step) + (1.0 - worked) * used.idle_start_share * later_start
     peak_rate = _MOST_OF_PEAK * spec.dram.peak_bytes_per_ns * 1e9 / machine.clock_hz
-    dram_rate = min(machine.dram_bytes_per_cycle * used.dram_share, peak_rate)
+    # Shares of an A100 are what its SMs' loads reach, as in products: a guess, no rows of a GPU with less of DRAM's rate for each SM are at hand.
+    fed = library_of(kernels_of(spec)).dram_fed_bytes_per_ns
+    dram_rate = min(machine.dram_bytes_per_cycle * machine.dram_share(used.dram_share, fed), peak_rate)
     found_bytes = used.l2_share * machine.l2_bytes
     # Of what does not fit a part is found: none where it is twice as large.
     missed = 1.0 if shape.cold else min(1.0, max(0.0, kv_bytes / found_bytes - 1.0))

@@ -38,8 +38,6 @@ _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
 _SHARED_OUTPUTS = 16384
 #: Of the tensor cores' peak that an inner loop reaches.
 _MOST_SHARE = 0.995
-#: Of DRAM's described rate that loads reach where no SM's part of it is what bounds them: an H100's (library.toml).
-_MOST_DRAM_SHARE = 0.92
 _WIDE_BYTES = 2.0
 _LARGEST = 1 << 31
 
@@ -215,12 +213,9 @@ def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, til
 
 
 def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmShape) -> float:
-    """What the loads of all SMs reach of DRAM. Where the library's share was set on a GPU with more of DRAM's rate for each SM it is rather what an SM's loads reach, so that a GPU with less
-    for each has a larger share (``dram_fed_bytes_per_ns``). Products of 8 bits and less keep the share: rows of them on such GPUs do not show it."""
-    share, of_an_sm = library.dram_share, machine.dram_bytes_per_cycle / machine.sm_count * machine.clock_hz / 1e9
-    if OPERANDS[shape.dtype][0] >= _WIDE_BYTES and of_an_sm < library.dram_fed_bytes_per_ns:
-        share = max(share, min(_MOST_DRAM_SHARE, share * library.dram_fed_bytes_per_ns / of_an_sm))
-    return machine.dram_bytes_per_cycle * share
+    """What the loads of all SMs reach of DRAM. Products of 8 bits and less keep the library's share: rows of them on GPUs with little of DRAM's rate for each SM do not show another."""
+    fed = library.dram_fed_bytes_per_ns if OPERANDS[shape.dtype][0] >= _WIDE_BYTES else 0.0
+    return machine.dram_bytes_per_cycle * machine.dram_share(library.dram_share, fed)
 
 
 def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
