@@ -24,10 +24,34 @@ class Figure(click.FloatRange):
         return number
 
 
-def gpu_option(default: str = "h200") -> Callable:
-    """``--gpu NAME``: a built-in GPU or a TOML file."""
+class OnceOption(click.Option):
+    """An option whose second value would silently replace the first one: it is refused, with ``instead``, how several are asked for."""
+
+    def __init__(self, *declarations: Any, instead: str = "", **settings: Any) -> None:
+        super().__init__(*declarations, **settings)
+        self.instead = instead
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=1)
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> Any:
+        given = opts.get(self.name)
+        if isinstance(given, list):
+            if len(given) > 1:
+                values = ", ".join(map(str, given))
+                raise click.UsageError(
+                    f"{self.opts[0]} is given {len(given)} times ({values}) and takes one value here{self.instead}", ctx
+                )
+            opts = {**opts, self.name: given[0]}
+        return super().consume_value(ctx, opts)
+
+
+def gpu_option(default: str = "h200", instead: str = "") -> Callable:
+    """``--gpu NAME``: a built-in GPU or a TOML file; ``instead``: what the message says to who gives several."""
     return click.option(
         "--gpu",
+        cls=OnceOption,
+        instead=instead,
         default=default,
         show_default=True,
         metavar="NAME",

@@ -165,7 +165,7 @@ _COUNT = click.IntRange(min=1)
     show_default=True,
     help="Kernels are launched one by one by the host, where a step may wait for it, or as a CUDA graph; default: as the framework does of itself.",
 )
-@gpu_option("h100")
+@gpu_option("h100", instead="; for several: --sweep gpu=h100:8,b200:4")
 @set_option()
 @power_limit_option
 @click.option(

@@ -47,6 +47,8 @@ def gpusim(capsys, *arguments: str) -> tuple[int, str, str]:
         (["capture", "saxpy:n=-5", "-o", "x.trace"], 2, "n"),
         (["capture", "saxpy", "--gpu", "volta9", "-o", "x.trace"], 5, "volta9"),
         (["capture", "saxpy"], 2, "--output"),
+        (["project", "llama3_8b", "--gpu", "h100:1", "--gpu", "l4:1"], 2, "--sweep gpu="),
+        (["capture", "saxpy", "--gpu", "h100", "--gpu", "l4", "-o", "x.trace"], 2, "given 2 times (h100, l4)"),
         (["simulate", "nowhere.trace"], 2, "nowhere.trace"),
         (["simulate", "saxpi"], 2, "saxpy"),
         (["simulate"], 2, "SOURCE"),
