@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,8 +20,8 @@ import click
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from validation.coverage import LEFT_OUT, by_part, held, left_out, rule_of
-from validation.intervals import LEAST_SETS, LEVEL, calibration, rows_at
+from validation.coverage import LEFT_OUT, by_part, held, left_out, rule_of, share_percent
+from validation.intervals import LEAST_SETS, LEVEL, calibration, rows_at, set_of
 from validation.residuals import Residual, load_residuals
 
 from gpusim.errors import GpusimError
@@ -50,9 +51,17 @@ def document(residuals: list[Residual]) -> dict:
         "least_sets": LEAST_SETS,
         "fitted_gpus": fitted,
         "architectures": sorted(set(capability_of.values())),
+        "missed": missed(known, capability_of),
         "tensor": {capability: sorted(formats) for capability, formats in sorted(tensor.items())},
         "rows": rows_at(known),
     }
+
+
+def missed(known: list[Residual], capability_of: Mapping[str, str]) -> list[str]:
+    """Compute capabilities whose rows, each set as one, lie within the intervals that the rows of all others make less often than at the level: what is known of the others is not known of them."""
+    judged = left_out(known, lambda row: capability_of[row.gpu])
+    of_each = {name: [each for each in judged if capability_of[each.row.gpu] == name] for name in set(capability_of.values())}  # fmt: skip
+    return sorted(name for name, own in of_each.items() if share_percent(own, set_of) < 100 * LEVEL)
 
 
 def rules(residuals: list[Residual]) -> list[dict]:

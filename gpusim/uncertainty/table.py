@@ -35,13 +35,14 @@ class Row(TypedDict):
 class Table(TypedDict):
     """``level_percent``: the share of new measurements that should lie within; ``least_sets``: from which a limiter counts as validated.
     ``fitted_gpus``: descriptions that were set from curves of that very GPU; ``architectures``: compute capabilities of which anything was
-    measured; ``tensor``: of which anything on tensor cores was, and the formats of it (:class:`gpusim.trace.layout.MatrixType`)."""
+    measured; ``missed``: those of them whose measurements lie within the intervals that all others' make less often than at the level; ``tensor``: of which anything on tensor cores was, and the formats of it (:class:`gpusim.trace.layout.MatrixType`)."""
 
     about: str
     level_percent: PositiveFinite
     least_sets: int
     fitted_gpus: list[str]
     architectures: list[str]
+    missed: list[str]
     tensor: dict[str, list[str]]
     rows: list[Row]
 
