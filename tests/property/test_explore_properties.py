@@ -197,7 +197,7 @@ def test_a_better_machine_may_let_warps_drift_apart_but_not_slow_them_down():
     """Nearer DRAM lets the youngest warps of this histogram run ahead, and the oldest end alone: later, although all
     warps together waited less. A machine that is really worse is told."""
     gpu = override_gpu(H200, ["sm_count=2"])
-    shape = {"n": 33772, "spread": 1.0, "block_threads": 449, "blocks": 3}
+    shape = {"n": 50000, "spread": 1.0, "block_threads": 449, "blocks": 3}
     covered = cover("histogram", shape, gpu)
     nearer = dataclasses.replace(gpu, dram=dataclasses.replace(gpu.dram, miss_latency_ns=gpu.dram.miss_latency_ns / 2))
     drifted = simulate(covered.traces, nearer)
