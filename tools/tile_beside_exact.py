@@ -65,7 +65,7 @@ def product(
         used = replace(
             library, rule=(Choice(Tile(rows, columns, depth, stages, blocks)),), launch_ns=0.0, shared_loads=shared
         )
-        of = GemmShape(shape["m"], shape["n"], shape["k"], dtype, result_bytes, cold_a=True)
+        of = GemmShape(shape["m"], shape["n"], shape["k"], dtype, result_bytes, cold_a=1.0)
         return project_gemm(spec, of, used, math.inf).seconds
 
     return seconds

@@ -10,7 +10,7 @@
 ROWS: a CSV file (also gzipped) with columns gpu, framework, gemm_dtype, m, n, k, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it
 (commit 095f58a; traces/library holds a sample), or of its power runs, which are one B200's (no gpu, no suspect). Bfloat16 rows count; what several frameworks took for one shape is one point, their median, and how far
 they are from it is printed beside the error. Halves by CRC-32 of "m,n,k": even to learn from, odd looked at when a change is finished. A shape
-of these rows is a node of a CUDA graph, its weights not in L2, its activations in it where they fit.
+of these rows is a node of a CUDA graph; what L2 holds of its operands depends on its framework, whose runs go over copies of them (operators/l2_state.py), and is projected so.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from operators import shape_bands
+from operators.l2_state import cold_shares
 from operators.measured import FITTED_GPUS, GPUS, read_rows
 
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
@@ -47,16 +49,19 @@ FITTED = (
 )  # fmt: skip
 #: Columns of the weights, which shapes of a network have in common.
 NETWORK = ("n", "k")
+_BYTES = 2.0  # an element of the operands and of the result
 _SHARES = ("rate", "shared_loads", "l2_share", "l2_rate_share", "dram_share")
 
 
 def measured_shapes(rows: Path, gpu: str, final: bool, count: int | None) -> pd.DataFrame:
-    """Columns m, n, k, us (median over frameworks), apart (mean distance of the frameworks from it), in an order by hash."""
+    """Columns m, n, k, us (median over frameworks), apart (mean distance of the frameworks from it), frameworks (of each row), in an order by hash."""
     table = read_rows(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table[(table.gemm_dtype == "bfloat16") & (table.suspect == 0) & table.gpu.isin(names)]
-    grouped = table.groupby(["m", "n", "k"]).latency_ms
-    found = grouped.agg(us="median", apart=lambda ms: (ms / ms.median() - 1).abs().mean()).reset_index()
+    grouped = table.groupby(["m", "n", "k"])
+    found = grouped.latency_ms.agg(us="median", apart=lambda ms: (ms / ms.median() - 1).abs().mean())
+    found["frameworks"] = grouped.framework.agg(tuple)
+    found = found.reset_index()
     found["us"] *= 1e3
     keys = [zlib.crc32(f"{m},{n},{k}".encode()) for m, n, k in zip(found.m, found.n, found.k, strict=True)]
     found["key"] = keys
@@ -64,13 +69,23 @@ def measured_shapes(rows: Path, gpu: str, final: bool, count: int | None) -> pd.
 
 
 def errors(gpu: str, shapes: pd.DataFrame, library: Library | None = None) -> np.ndarray:
-    """Relative errors of the projected times."""
+    """Relative errors of the projected times, each a median over the frameworks as the measured one is: of the same kernel, with what L2 holds of their copies."""
     spec = load_gpu(gpu)
     projected = [
-        project_gemm(spec, GemmShape(int(m), int(n), int(k)), library).seconds * 1e6
-        for m, n, k in zip(shapes.m, shapes.n, shapes.k, strict=True)
+        projected_us(spec, int(m), int(n), int(k), frameworks, library)
+        for m, n, k, frameworks in zip(shapes.m, shapes.n, shapes.k, shapes.frameworks, strict=True)
     ]
     return np.array(projected) / shapes.us.to_numpy() - 1
+
+
+def projected_us(spec: GpuSpec, m: int, n: int, k: int, frameworks: tuple[str, ...], library: Library | None) -> float:
+    """The median over ``frameworks``, whose runs go over different copies of the operands."""
+    states = [cold_shares(spec, each, *(_BYTES * size for size in (m * k, n * k, m * n))) for each in frameworks]
+    us = {
+        (a, b): project_gemm(spec, GemmShape(m, n, k, cold_a=a, cold_b=b), library).seconds * 1e6
+        for a, b in set(states)
+    }
+    return float(np.median([us[state] for state in states]))
 
 
 def region_rows(gpu: str, shapes: pd.DataFrame, found: np.ndarray) -> list[dict[str, object]]:

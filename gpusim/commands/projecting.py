@@ -20,7 +20,9 @@ def gemm(
 ) -> None:  # fmt: skip
     assert batch == 1 and not (block_scaled or framework)  # projecting_operators has the others
     spec = load_gpu(gpu)
-    shape = GemmShape(rows, columns, depth, dtype, RESULT_BYTES.get(dtype, 2), cold_a=cold, cold_b=not warm)
+    shape = GemmShape(
+        rows, columns, depth, dtype, RESULT_BYTES.get(dtype, 2), cold_a=float(cold), cold_b=float(not warm)
+    )
     found = project_gemm(spec, shape, limit_watts=power_limit_watts)
     band = gemm_band(named_kernels(spec), dtype, rows)
     us = found.seconds * 1e6

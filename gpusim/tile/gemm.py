@@ -45,8 +45,8 @@ _LARGEST = 1 << 31
 @dataclass(frozen=True)
 class GemmShape:
     """``rows`` x ``columns`` results, each a sum over ``depth``; ``dtype`` of the operands (:data:`gpusim.tile.machine.OPERANDS`).
-    ``cold_a``, ``cold_b``: the operand (rows x depth, columns x depth) lies in DRAM when the launch starts; one that does not fit into L2 always
-    does. ``group_rows``: several products in one launch, each of so many of the rows and with a second operand of its own. ``a_bytes``, ``b_bytes``:
+    ``cold_a``, ``cold_b``: the share (0 to 1) of the operand (rows x depth, columns x depth) that lies in DRAM when the launch starts; of one that does not fit into L2
+    all does. ``group_rows``: several products in one launch, each of so many of the rows and with a second operand of its own. ``a_bytes``, ``b_bytes``:
     an element of the operand in memory, block scales included, where that is not the dtype's (0)."""
 
     rows: int
@@ -54,8 +54,8 @@ class GemmShape:
     depth: int
     dtype: str = "bf16"
     result_bytes: int = 2
-    cold_a: bool = False
-    cold_b: bool = True
+    cold_a: float = 0.0
+    cold_b: float = 1.0
     group_rows: tuple[int, ...] = ()
     a_bytes: float = 0.0
     b_bytes: float = 0.0
@@ -65,6 +65,9 @@ class GemmShape:
             value = getattr(self, name)
             if not 1 <= value < _LARGEST:
                 raise SpecError(f"a product's {name} is {value}, not between 1 and {_LARGEST - 1}")
+        for name in ("cold_a", "cold_b"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise SpecError(f"a product's {name} is {getattr(self, name)}, not a share between 0 and 1")
         if self.group_rows and (min(self.group_rows) < 1 or sum(self.group_rows) != self.rows):
             raise SpecError(f"the rows of a launch's products, {sum(self.group_rows)}, are not its rows, {self.rows}")
 
@@ -273,14 +276,15 @@ def grid_arguments(
     # Of operands and results that do not fit, none is found where a launch before left it.
     warm_bytes = a_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
     weight_bytes = b_bytes * shape.columns * shape.depth * max(1, len(shape.group_rows))
-    cold_b = shape.cold_b or warm_bytes + weight_bytes > found_bytes
+    cold_a = 1.0 if warm_bytes > found_bytes else float(shape.cold_a)
+    cold_b = 1.0 if warm_bytes + weight_bytes > found_bytes else float(shape.cold_b)
     return (
         np.array(shape.group_rows or (rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
         tile.depth * _deeper(shape), tile.stages, tile.blocks, splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
         _reached_flops(machine, library, shape, tile), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         _dram_bytes_per_cycle(machine, library, shape), machine.l2_latency_cycles, machine.dram_latency_cycles,
-        found_bytes, shape.cold_a or warm_bytes > found_bytes, cold_b,
+        found_bytes, cold_a, cold_b,
         library.cycles_a_step(tile), library.block_start_cycles, library.epilogue_cycles,
         library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, tile.box_rows or tile.rows,
         tile.cluster_rows, max(1, EVENTS * rows // shape.rows),

@@ -64,7 +64,7 @@ def run_beside(
     """Cycles from the first load to the last store of products in one launch, and what was moved.
 
     ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
-    ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the operand is not in L2 at the start;
+    ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the share of the operand that is not in L2 at the start;
     rates are bytes (or operations) a cycle. ``outside_loads``: what a row (or column) outside of an operand takes of L2 where others of its box, of ``box_rows`` rows, lie inside,
     as many rows inside; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
     cycles and DRAM bytes of a piece), or ALONE. Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces
@@ -86,8 +86,8 @@ def run_beside(
     groups = (steps + group - 1) // group
     ring = min(_RING, stages // group + 2)
 
-    seen_a = np.full((first_row[-1], groups * splits), _NEVER if cold_a else 0.0)
-    seen_b = np.full((len(group_rows) * grid_columns, groups * splits), _NEVER if cold_b else 0.0)
+    seen_a = np.full((first_row[-1], groups * splits), _NEVER if cold_a > 0.0 else 0.0)
+    seen_b = np.full((len(group_rows) * grid_columns, groups * splits), _NEVER if cold_b > 0.0 else 0.0)
     fetched = 0.0
     l2_free = 0.0
     dram_free = 0.0
@@ -163,9 +163,13 @@ def run_beside(
         bytes_b = real_columns * deep * bytes_in_b
         piece = split * groups + at
         missing = 0.0
-        if fetched - seen_a[row, piece] > l2_bytes:
+        if seen_a[row, piece] == _NEVER:
+            missing += bytes_a * cold_a
+        elif fetched - seen_a[row, piece] > l2_bytes:
             missing += bytes_a
-        if fetched - seen_b[of_b, piece] > l2_bytes:
+        if seen_b[of_b, piece] == _NEVER:
+            missing += bytes_b * cold_b
+        elif fetched - seen_b[of_b, piece] > l2_bytes:
             missing += bytes_b
         fetched += missing
         seen_a[row, piece] = fetched

@@ -99,7 +99,7 @@ def project_moe(
     product = used.product_for(spec, tokens, op.own_experts, inside, op.top_k)
     cold = weight_bytes * (widths + 1) > product.l2_share * machine.l2_bytes
     up, down = (
-        GemmShape(rows, columns, depth, known.operands, cold_b=cold, group_rows=groups, a_bytes=known.a_bytes, b_bytes=b_bytes)
+        GemmShape(rows, columns, depth, known.operands, cold_b=float(cold), group_rows=groups, a_bytes=known.a_bytes, b_bytes=b_bytes)
         for columns, depth in ((widths * inside, op.hidden), (op.hidden, inside))
     )  # fmt: skip
     # What is converted by a kernel of its own before a product comes to it in 16 bits.

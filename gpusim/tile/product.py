@@ -102,7 +102,7 @@ def shape_of(op: GemmOp) -> GemmShape:
     known = op.format
     groups = (op.rows,) * op.batch if op.batch > 1 else ()
     return GemmShape(
-        op.rows * op.batch, op.columns, op.depth, known.operands, RESULT_BYTES.get(op.dtype, 2), cold_b=not op.warm, group_rows=groups, a_bytes=known.a_bytes, b_bytes=known.b_bytes
+        op.rows * op.batch, op.columns, op.depth, known.operands, RESULT_BYTES.get(op.dtype, 2), cold_b=float(not op.warm), group_rows=groups, a_bytes=known.a_bytes, b_bytes=known.b_bytes
     )  # fmt: skip
 
 

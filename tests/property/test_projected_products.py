@@ -49,7 +49,7 @@ def test_a_limit_of_power_slows_long_products_and_spares_short_ones():
     machine = tile_machine(spec, "bf16")
     short = project_gemm(spec, GemmShape(2112, 2048, 1024))
     assert short.seconds < 1e-4 and machine.clock_hz == spec.clock_hz
-    assert (long.limiter, short.limiter) == ("power", "L2")
+    assert long.limiter == "power" != short.limiter
     assert project_gemm(spec, GemmShape(16384, 16384, 16384), limit_watts=math.inf).limiter == "tensor cores"
 
 
@@ -118,12 +118,23 @@ def test_what_feeds_tensor_cores_holds_slow_ones_back_less():
     slow = replace(
         spec, tensor=replace(spec.tensor, warpgroup_f16_macs_per_cycle=spec.tensor.warpgroup_f16_macs_per_cycle / 7)
     )
-    shape = GemmShape(64, 16384, 512, cold_b=False)
+    shape = GemmShape(64, 16384, 512, cold_b=0.0)
     least = shape.flops / (tile_machine(slow, "bf16").flops_per_cycle * slow.sm_count * slow.clock_hz)
-    taken = project_gemm(slow, shape, limit_watts=math.inf)
-    assert taken.tile.outputs < 8192 and library_of("hopper").rate_small < 0.5
-    assert taken.seconds - 1e-9 * library_of("hopper").launch_ns < least / 0.5
+    library = replace(library_of("hopper"), rate_small=0.3)
+    taken = project_gemm(slow, shape, library, limit_watts=math.inf)
+    assert taken.tile.outputs < 8192
+    assert taken.seconds - 1e-9 * library.launch_ns < least / 0.5
     assert project_gemm(spec, shape).seconds < taken.seconds
+
+
+def test_an_operand_that_l2_holds_in_part_comes_from_dram_for_the_rest():
+    spec = load_gpu("h100")
+    found, half, lost = (project_gemm(spec, GemmShape(16, 2048, 2048, cold_b=cold)) for cold in (0.0, 0.5, 1.0))
+    assert half.dram_bytes == pytest.approx((found.dram_bytes + lost.dram_bytes) / 2)
+    assert found.seconds < half.seconds < lost.seconds
+    assert lost.dram_bytes - found.dram_bytes == pytest.approx(2 * 2048 * 2048)
+    with pytest.raises(SpecError, match="cold_b.*between 0 and 1"):
+        GemmShape(16, 16, 16, cold_b=1.5)
 
 
 def test_a_tile_of_one_wave_is_not_taken_for_two():

@@ -5,6 +5,8 @@ Mental model: the rows' collector goes over copies of the operands in turn, so t
 
 from __future__ import annotations
 
+import math
+
 from gpusim.gpus.spec import GpuSpec
 
 #: Copies of the weights that SGLang's and vLLM's runs go over (TensorRT-LLM's: as many as fill L2, five at most), by the README beside the rows.
@@ -12,8 +14,37 @@ COPIES = 6
 #: Share of L2 that copies find again. Both halves of an A100's, an H100's and a B200's keep what the SMs near them read (NVIDIA A100 whitepaper: each half caches data for its own GPCs), so half; on the learning half of an
 #: H100's 16-bit rows the copies of the largest weights that are found take 0.6 of it, the smallest that are not 0.7.
 KEPT = 0.6
+#: Copies of TensorRT-LLM's runs at most, and of those of the other frameworks whether they copy the first operand too (README).
+_TRTLLM, _TRTLLM_COPIES, _COPIED_A = "trtllm", 5, ("sglang",)
+#: Share of L2 that what a run goes over may take before a launch finds part of its operands no more, and from which it finds nothing. Read off learning rows of 16-bit products that are projected 15 % apart cold and
+#: warm: on an A100 they take as warm ones do up to 0.65 and as cold ones from 0.75, on an H100 up to 0.65 and from 0.8, on a B200 (whose L2 is two dies') up to 0.4 and from 0.55. Why at these
+#: shares is not known; L2 that replaces what was longest unused would lose all at once.
+_FOUND = {"ampere": (0.6, 0.8), "hopper": (0.6, 0.85), "blackwell": (0.4, 0.6)}
 
 
 def weights_stay(spec: GpuSpec, weight_bytes: float) -> bool:
     """Whether a launch of the runs that went over copies finds its own weights in L2."""
     return COPIES * weight_bytes <= KEPT * spec.l2.total_bytes
+
+
+def cold_shares(
+    spec: GpuSpec, framework: str, a_bytes: float, weight_bytes: float, result_bytes: float
+) -> tuple[float, float]:
+    """Shares (0 to 1) of both operands of a product of 16 bits that a launch of ``framework``'s runs does not find in L2."""
+    l2_bytes = spec.l2.total_bytes
+    copies = COPIES
+    if framework == _TRTLLM:
+        copies = 1 if weight_bytes > l2_bytes else min(_TRTLLM_COPIES, math.ceil(l2_bytes / weight_bytes))
+    if framework in _COPIED_A:
+        both = _lost(spec, copies * (a_bytes + weight_bytes) + result_bytes)
+        return both, both
+    # One first operand, which each launch reads again.
+    return _lost(spec, a_bytes + weight_bytes + result_bytes), _lost(
+        spec, a_bytes + copies * weight_bytes + result_bytes
+    )
+
+
+def _lost(spec: GpuSpec, between_bytes: float) -> float:
+    """Share of what was read so many bytes ago that L2 does not have."""
+    least, most = _FOUND[spec.generation]
+    return min(1.0, max(0.0, (between_bytes / spec.l2.total_bytes - least) / (most - least)))
