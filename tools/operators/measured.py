@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from gpusim.errors import NoDataError
+
 _POWER_RUNS = "B200-SXM-180GB"
 _STEP_US = 2.048
 #: Names of measured GPUs -> descriptions.
@@ -29,7 +31,12 @@ def find_file(folder: Path, name: str, gpu: str) -> Path:
     """The file of ``gpu``'s rows that A100's and H100's are in ``name`` of."""
     if gpu == FITTED_GPUS["blackwell"]:
         name = f"power/b200_{name.replace('.csv', '_power.csv')}"
-    return next(path for path in (folder / name, folder.parent / name) if path.exists())
+    for path in (folder / name, folder.parent / name):
+        if path.exists():
+            return path
+    raise NoDataError(
+        f"neither {folder} nor the folder beside it has {name}, the rows of {gpu}: give the folder of a checkout of the measurements"
+    )
 
 
 def half_step_us(gpu: str) -> float:
