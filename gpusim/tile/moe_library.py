@@ -26,13 +26,15 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 #: Figures of moe.toml that are not the products'.
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
-    "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns",
+    "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
 _SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded", "waves")
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
 _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")
+#: Of L2: a step that takes less of each row of the weights leaves part of the line for the next step.
+_LINE_BYTES, _WIDE_BYTES = 128, 2
 _MOST_SHARE = 0.995
 
 
@@ -66,7 +68,8 @@ class MoeLibrary:
     where the tile is the one that is fastest if all experts have as many rows, as a tuner tries them, whatever they have then. ``splits``: 1 where the depth may be split though the tile follows from
     the rule. ``widened``: 1 where weights of few bits lie in memory as 16. ``shared_out_ns``: more kernels where other GPUs have some of the experts. ``expanded``: 1 where a kernel of its own writes each token's
     row once for every choice before the first product; otherwise products gather rows. ``waves``: 1 where the tile fills the fewest waves (:mod:`gpusim.tile.moe_waves`). ``convert_cycles``: that a warp waits
-    for each 128 elements of rows that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move."""
+    for each 128 elements of rows that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move.
+    ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of the weights."""
 
     kind: str
     product: Library
@@ -89,6 +92,7 @@ class MoeLibrary:
     waves: int = 0
     convert_cycles: float = 0.0
     choice_ns: float = 0.0
+    half_line_share: float = 1.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -108,9 +112,11 @@ class MoeLibrary:
             tile = next((each.tile for each in self.rule if each.holds(tokens, experts, top_k)), None)
         if tile is None:
             return self.product
-        return replace(
-            self.product, tiles=(tile,), split_k_cycles=self.product.split_k_cycles if self.splits else math.inf
-        )
+        split_k_cycles = self.product.split_k_cycles if self.splits else math.inf
+        product = replace(self.product, tiles=(tile,), split_k_cycles=split_k_cycles)
+        if tile.depth * _WIDE_BYTES < _LINE_BYTES:
+            product = replace(product, dram_share=product.dram_share * self.half_line_share)
+        return product
 
 
 @functools.cache

@@ -129,6 +129,17 @@ def test_a_tile_that_even_loads_are_forced_to_stands_for_skewed_ones_too():
     assert project_moe(H100, op).seconds > project_moe(H100, replace(op, distribution="balanced")).seconds
 
 
+def test_steps_of_half_a_line_take_less_of_drams_rate_and_others_all_of_it():
+    known = moe_library_of("ampere", "bf16", "sglang")
+    assert known.half_line_share < 1.0
+    whole = replace(known, half_line_share=1.0)
+    # More tokens than experts have Triton's tile of 64 x 64 x 32, whose step takes 64 bytes of a row; fewer that of 16 x 32 x 64.
+    for tokens, slower in ((96, 1.0 / known.half_line_share), (32, 1.0)):
+        op = MoeOp(tokens, 6144, 2048, 64, 2, distribution="balanced", framework="sglang")
+        found, other = (project_moe(A100, op, library).seconds for library in (known, whole))
+        assert found / other == pytest.approx(slower, rel=0.12 if slower > 1.0 else 1e-9)
+
+
 def test_weights_that_a_framework_widens_are_read_as_16_bits():
     op = MoeOp(64, 2880, 2880, 128, 4, "mxfp4_wo", distribution="balanced")
     narrow, wide = (project_moe(H100, replace(op, framework=name)).dram_bytes for name in ("vllm", "sglang"))
