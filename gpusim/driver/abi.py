@@ -132,6 +132,10 @@ class Handles:
         self._objects[handle] = thing
         return handle
 
+    def put(self, handle: int, thing: object) -> None:
+        """Give ``handle``, one that was given out, to another object."""
+        self._objects[handle] = thing
+
     def get(self, handle: int) -> Any:
         """The object of ``handle``; raises DriverError for one that is unknown or gone."""
         try:

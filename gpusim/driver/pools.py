@@ -100,11 +100,14 @@ class Pools:
         self.capture_free: Callable[[int, int], bool] = lambda stream, address: False
 
     def reset(self, device: int) -> None:
-        """Forget all pools of a device but the default one, which is as new."""
+        """Forget all pools of a device but the default one, which is as new and keeps its handle: cuda.core asks for it once a process."""
+        default = self._defaults.pop(device, None)
         for pool in self._pools.all():
             if pool.device == device:
                 self._pools.remove(pool.handle)
-        self._defaults.pop(device, None)
+        if default is not None:
+            self._defaults[device] = Pool(default.properties, default.handle)
+            self._pools.put(default.handle, self._defaults[device])
         self._current = {place: pool for place, pool in self._current.items() if pool.device != device}
 
     def _default(self, device: int) -> Pool:
