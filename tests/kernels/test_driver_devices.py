@@ -219,6 +219,17 @@ def test_managed_memory_is_every_devices(api: Api) -> None:
     assert (view == 3).all()
 
 
+def test_a_devices_default_pool_has_its_handle_still_when_the_device_was_reset(api: Api) -> None:
+    pools = [api.word("cuDeviceGetDefaultMemPool", number) for number in (0, 1)]
+    api.on(1)
+    kept = api.word("cuMemAllocAsync", 64, 0)
+    api.cuDevicePrimaryCtxReset(1)
+    api.on(1)
+    assert api.code("cuMemFree", kept) == "INVALID_VALUE"  # gone with its device
+    assert [api.word("cuDeviceGetDefaultMemPool", number) for number in (0, 1)] == pools
+    assert api.word("cuMemAllocFromPoolAsync", 64, pools[1], 0)
+
+
 def test_a_pool_lets_another_device_in(api: Api) -> None:
     pool = api.word("cuDeviceGetDefaultMemPool", 0)
     from_pool = api.word("cuMemAllocAsync", 4 * N, 0)
