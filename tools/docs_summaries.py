@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from docs_tables import EXTERNAL, table
+from docs_tables import EXTERNAL, TILE_ERRORS, table, tile_errors
 
-TILE = Path(__file__).parents[1] / "gpusim" / "tile"
 #: Columns of the projected kernels: the GPUs whose generation has figures of its own.
 GPUS = ("a100_80gb", "h100", "b200")
 
@@ -37,10 +35,7 @@ def _board(measured_on: str) -> str:
 
 def projection_summary() -> str:
     """A row a kind of kernel: mean errors by GPU over all sizes, and with figures that no row of the GPU's generation set."""
-    products, attention, operators, borrowed = (
-        json.loads((TILE / f"{name}_errors.json").read_text("utf-8"))
-        for name in ("gemm", "attention", "operator", "other_figures")
-    )
+    products, attention, operators, borrowed = map(tile_errors, TILE_ERRORS)
     kinds = {"gemm": products, **attention, **operators}
     rows = []
     for kind, kept in kinds.items():

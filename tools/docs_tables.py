@@ -28,7 +28,15 @@ from gpusim.uncertainty.limiters import CLASSES
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 EXTERNAL = Path(__file__).parents[1] / "traces" / "external"
+TILE = Path(__file__).parents[1] / "gpusim" / "tile"
+#: What the tile level's tools record, a file each: products, attention, other operators, and GPUs with figures that their generation's rows did not set.
+TILE_ERRORS = ("gemm", "attention", "operator", "other_figures")
 KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
+
+
+def tile_errors(name: str) -> dict[str, Any]:
+    """What was recorded of one of :data:`TILE_ERRORS`."""
+    return json.loads((TILE / f"{name}_errors.json").read_text("utf-8"))
 
 
 def table(head: list[str], rows: list[list[Any]], numbers: frozenset[int] = frozenset()) -> str:
@@ -182,11 +190,7 @@ def how_sure() -> str:
 
 def how_sure_projected() -> str:
     """A line an operator: the narrowest and widest factor of its regions on each generation that was measured, and on another, which takes one's figures."""
-    folder = Path(__file__).parents[1] / "gpusim" / "tile"
-    products, attention, operators, borrowed = (
-        json.loads((folder / f"{name}_errors.json").read_text("utf-8"))
-        for name in ("gemm", "attention", "operator", "other_figures")
-    )
+    products, attention, operators, borrowed = map(tile_errors, TILE_ERRORS)
     kinds = {"gemm": products["generations"], "generation": attention["generation"]["generations"], "context": attention["context"]["generations"]}  # fmt: skip
     kinds |= {name: operators[name]["generations"] for name in OPERATOR_REGIONS if name in operators}
     names = ("ampere", "hopper", "blackwell")
@@ -263,9 +267,7 @@ def datasheet_errors() -> str:
 
 def projection_errors() -> str:
     """A row a GPU and region of rows: errors of projected products, from what tools/tile_gemm.py recorded."""
-    recorded = json.loads((Path(__file__).parents[1] / "gpusim" / "tile" / "gemm_errors.json").read_text("utf-8"))[
-        "regions"
-    ]
+    recorded = tile_errors("gemm")["regions"]
     rows = [
         [f"`{each['gpu']}`", each["m"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %", f"{each['frameworks_apart_percent']:.1f} %"]
@@ -277,8 +279,7 @@ def projection_errors() -> str:
 
 def attention_errors() -> str:
     """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded; of frameworks beside the first one row a phase and GPU."""
-    path = Path(__file__).parents[1] / "gpusim" / "tile" / "attention_errors.json"
-    known = json.loads(path.read_text("utf-8"))
+    known = tile_errors("attention")
     rows = [
         [phase.replace("_fp8_queries", ", fp8 cache and queries").replace("_fp8", ", fp8 cache").replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %"]
@@ -334,10 +335,9 @@ def framework_errors() -> str:
 def served_intervals() -> str:
     """A row a cell: what widens intervals of requests and servers, and how many rows that set nothing lie inside, from what tools/framework_error.py and tools/serving_error.py recorded."""
     rows = []
-    for name in ("serving_errors.json", "framework_errors.json"):
+    for name, whose in (("serving_errors.json", "TensorRT-LLM"), ("framework_errors.json", "vLLM and SGLang")):
         path = Path(__file__).parents[1] / "traces" / "library" / name
         for each in json.loads(path.read_text("utf-8"))["calibration"]:
-            whose = {"serving_errors.json": "TensorRT-LLM", "framework_errors.json": "vLLM and SGLang"}[name]
             cell = f"all of {whose}" if each["cell"] == "all" else each["cell"]
             factor = "" if each["factor"] is None else f"{each['factor']:.2f}"
             rows.append([cell, each["rows_that_set"], factor, each["rows"], f"{each['inside_interval_percent']} %"])
@@ -405,8 +405,7 @@ def tile_beside_exact() -> str:
 
 def operator_errors() -> str:
     """A row a kind, GPU and region: errors of the other projected operators, from what tools/tile_operators.py recorded."""
-    path = Path(__file__).parents[1] / "gpusim" / "tile" / "operator_errors.json"
-    known = json.loads(path.read_text("utf-8"))
+    known = tile_errors("operator")
     rows = [
         [kind, f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
          f"{each['median_percent']:.1f} %", f"{each['signed_percent']:+.1f} %", f"{each['within_10_percent']} %",
@@ -420,10 +419,9 @@ def operator_errors() -> str:
 
 def held_out_operators() -> str:
     """A row an operator and GPU: errors with figures that its generation's rows did not set, from what tools/other_figures.py recorded."""
-    path = Path(__file__).parents[1] / "gpusim" / "tile" / "other_figures_errors.json"
     rows = [
         [each["operator"], f"`{each['gpu']}`", each["figures"], each["shapes"], f"{each['mean_error_percent']:.1f} %", f"{each['signed_percent']:+.1f} %"]
-        for each in json.loads(path.read_text("utf-8"))["errors"]
+        for each in tile_errors("other_figures")["errors"]
     ]  # fmt: skip
     return table(["operator", "GPU", "figures", "shapes", "mean error", "signed"], rows, frozenset({3, 4, 5}))
 

@@ -26,21 +26,20 @@ sys.path[:0] = [str(ROOT)]
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
-from gpusim.project.bands import served_factor
+from gpusim.project.bands import products_measured, served_factor
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.tile.bands import gemm_band
 from tools.model_error import BANDS, summary
 from tools.served_bands import calibration, cells
 from tools.serving_error import network
 
 ROWS = ROOT / "traces" / "library" / "served_elsewhere.csv"
 RECORD = ROWS.parent / "framework_errors.json"
-#: Sources of a board that is not said and runs at half of what the GPU that they name does (docs/validation/projections.md): intervals of that GPU do not follow from them. In the final half they count.
+#: Sources of a board that is not said and runs at half of what the GPU that they name does (docs/validation/projections/models.md): intervals of that GPU do not follow from them. In the final half they count.
 OTHER_BOARDS = ("gpustack-lab-h100",)
 
 
@@ -95,7 +94,7 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
                     "error_percent": round(100 * (middle / measured - 1), 1),
                     "inside": bool(low <= measured <= high),
                     "experts": network(row.model).experts is not None,
-                    "known": gemm_band(prices.spec.generation, "bf16", 1).validated,
+                    "known": products_measured(prices.spec.generation),
                 }
             )
             progress.to(number + 1)

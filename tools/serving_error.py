@@ -30,7 +30,7 @@ sys.path[:0] = [str(ROOT)]
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
-from gpusim.project.bands import served_factor
+from gpusim.project.bands import products_measured, served_factor
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.decoder import Decoder
 from gpusim.project.network import decoder_of
@@ -39,7 +39,6 @@ from gpusim.project.prices import Prices
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.report.tables import FORMATS, format_records
-from gpusim.tile.bands import gemm_band
 from tools.model_error import BANDS, MODELS, summary
 from tools.served_bands import calibration, cells
 
@@ -88,7 +87,7 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
                     "sets_interval": _sets_interval(row),
                     "framework": "trtllm",
                     "experts": network(row.model).experts is not None,
-                    "known": gemm_band(prices.spec.generation, "bf16", 1).validated,
+                    "known": products_measured(prices.spec.generation),
                 }
             )
             progress.to(number + 1)

@@ -35,10 +35,15 @@ def factor_of(generation: str, region: str) -> float:
     return cell["generations"].get(generation, cell)["factor"]
 
 
+def products_measured(generation: str) -> bool:
+    """Whether the intervals of products on GPUs of ``generation`` come from rows of such GPUs."""
+    return gemm_band(generation, "bf16", 1).validated
+
+
 def cell_of(framework: str, experts: bool, generation: str) -> str:
     """The cell of what clients of ``framework`` see of a network with or without experts on a GPU of ``generation``."""
-    known = gemm_band(generation, "bf16", 1).validated
-    return f"{framework}, {'experts' if experts else 'dense'}, {'measured' if known else 'other'} GPUs"
+    whose = "measured" if products_measured(generation) else "other"
+    return f"{framework}, {'experts' if experts else 'dense'}, {whose} GPUs"
 
 
 @functools.cache

@@ -28,6 +28,7 @@ STYLE = {
     "axes.axisbelow": True,
 }
 _BLUE, _ORANGE, _GREEN, _GREY = "#3b6ea5", "#d1772b", "#4b8f4b", "#8a8a8a"
+_PALETTE = (_BLUE, _ORANGE, _GREEN, "#8e5ea2", "#b8a13a", "#4aa3a2", "#a0522d", "#6c7a89")
 _WIDTH = 7.4
 #: A document from elsewhere may hold any text, any number of times: a letter costs the drawing 70 us, a bar 10 ms.
 _MOST_LETTERS, _MOST_BARS = 48, 64

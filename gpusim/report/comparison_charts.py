@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpusim.report.charts import _BLUE, _GREEN, _GREY, _ORANGE, _figure, _svg
+from gpusim.report.charts import _BLUE, _GREEN, _GREY, _ORANGE, _PALETTE, _figure, _svg
 
 _COLOURS = {"SAME": _GREEN, "AMBIGUOUS": _GREY, "FASTER": _BLUE, "SLOWER": _ORANGE}
-_PALETTE = ("#3b6ea5", "#d1772b", "#4b8f4b", "#8e5ea2", "#b8a13a", "#4aa3a2", "#a0522d", "#6c7a89")
 #: More launches than this make a bar chart unreadable: the ones furthest off are drawn.
 MOST_BARS = 40
 #: Letters of a shape beside a bar.

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from gpusim.report.charts import _GREY, _figure, _label, _svg
+from gpusim.report.charts import _GREY, _PALETTE, _figure, _label, _svg
 from gpusim.report.sweep_points import Point
 
-_PALETTE = ("#3b6ea5", "#d1772b", "#4b8f4b", "#8e5ea2", "#b8a13a", "#4aa3a2", "#a0522d", "#6c7a89")
 #: From this ratio of the largest to the smallest an axis is logarithmic.
 LEAST_LOG_RATIO = 8
 #: Plans of a front whose numbers can be told apart in the chart.

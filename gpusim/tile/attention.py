@@ -13,13 +13,12 @@ from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_figures import (
-    MOST_FLASH_WIDTH,
-    SGLANG_TRITON,
     AttentionLibrary,
     attention_library_of,
     cache_rows,
     each_head_rows,
     framework_known,
+    kernel_rows,
     odd_width,
 )
 from gpusim.tile.attention_overlap import overlapped
@@ -101,8 +100,7 @@ def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
     if is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype) and not shape.each_head:
         return described_attention(spec)
     rows = cache_rows(shape.kv_element_bytes, shape.head_dim)
-    if shape.framework == "sglang" and shape.window and shape.head_dim > MOST_FLASH_WIDTH:
-        rows = (*rows, SGLANG_TRITON)
+    rows = kernel_rows(rows, shape.framework, shape.window, shape.head_dim)
     shared = attention_library_of(kernels_of(spec), shape.framework, rows)
     if not one_head_a_block(spec, shape, shared):
         return shared

@@ -19,13 +19,12 @@ from gpusim.tile.attention import SCORE_OPERATIONS, AttentionShape, project_atte
 from gpusim.tile.attention_cache import cache_blocks_ns
 from gpusim.tile.attention_figures import (
     EXPONENTIAL_CYCLES,
-    MOST_FLASH_WIDTH,
-    SGLANG_TRITON,
     WIDE_HEAD,
     ContextLibrary,
     cache_rows,
     context_library_of,
     framework_known,
+    kernel_rows,
     odd_width,
 )
 from gpusim.tile.attention_tiles import TILES, Met, flash3_parts
@@ -238,8 +237,7 @@ def _parts(used: ContextLibrary, shape: ContextShape, sms: int, tile: tuple[int,
 def _library_for(spec: GpuSpec, shape: ContextShape, rows: tuple[str, ...]) -> ContextLibrary:
     if shape.causal and is_described(spec, shape.framework, shape.dtype, shape.kv_dtype or shape.dtype):
         return described_context(spec)
-    if shape.framework == "sglang" and shape.window and shape.head_dim > MOST_FLASH_WIDTH:
-        rows = (*rows, SGLANG_TRITON)
+    rows = kernel_rows(rows, shape.framework, shape.window, shape.head_dim)
     return context_library_of(kernels_of(spec), shape.causal, shape.framework, rows)
 
 

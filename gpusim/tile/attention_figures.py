@@ -21,8 +21,7 @@ _FILE = Path(__file__).with_name("attention.toml")
 #: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
 EACH_HEAD = "each_head"
 #: What the table calls SGLang's Triton kernels (extend_attention.py, decode_attention.py), which wider heads have within a window (Gemma 4's, of 256 elements: its rows say so).
-SGLANG_TRITON = "triton"
-MOST_FLASH_WIDTH = 192
+_SGLANG_TRITON, _MOST_FLASH_WIDTH = "triton", 192
 #: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and SM).
 EXPONENTIAL_CYCLES = 8
 
@@ -86,6 +85,12 @@ def cache_rows(element_bytes: float, head_dim: int, query_bytes: float = 2.0) ->
     width_row = next(name for most, name in _WIDTH_ROWS if head_dim <= most)
     rows += [width_row, f"{width_row}_fp8_cache" if width_row and element_bytes < 2 else ""]
     return tuple(row for row in rows if row)
+
+
+def kernel_rows(rows: tuple[str, ...], framework: str, window: int, head_dim: int) -> tuple[str, ...]:
+    """``rows``, then those of the kernel that ``framework`` has in place of its usual one for heads of ``head_dim`` within a ``window``, if any."""
+    wide = framework == "sglang" and window and head_dim > _MOST_FLASH_WIDTH
+    return (*rows, _SGLANG_TRITON) if wide else rows
 
 
 def each_head_rows(rows: tuple[str, ...]) -> tuple[str, ...]:
