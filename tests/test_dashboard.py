@@ -44,6 +44,11 @@ class Visit:
     def to(self, address: str):
         return self.page.goto(self.origin + address)
 
+    def click(self, what) -> None:
+        """Press ``what`` and wait for the page that it leads to, which may have the same address (a form's answer)."""
+        with self.page.expect_navigation():
+            what.click()
+
     def fits(self) -> bool:
         """Whether the page is no wider than the window."""
         self.page.wait_for_load_state("load")  # its style may still be under way
@@ -119,12 +124,12 @@ def test_every_page_in_every_look(browser, site, scheme, window) -> None:
 def test_a_mark_leads_to_what_a_change_is_made_of(browser, site) -> None:
     visit = Visit(browser, site[0], viewport=DESK)
     visit.to("/")
-    visit.page.get_by_role("link", name="softmax on three GPUs").first.click()
+    visit.click(visit.page.get_by_role("link", name="softmax on three GPUs").first)
     assert visit.page.url.endswith("/alert/1")
-    visit.page.get_by_role("link", name="softmax:rows=4096,columns=1024 on h200").first.click()
+    visit.click(visit.page.get_by_role("link", name="softmax:rows=4096,columns=1024 on h200").first)
     mark = visit.page.locator("svg.chart a.mark")
     assert mark.count() == 1 and "+4.0 %" in (mark.get_attribute("aria-label") or "")
-    mark.click()
+    visit.click(mark)
     assert visit.page.url.endswith("/change/25")
     text = visit.page.inner_text("main")
     assert "long_scoreboard" in text and "FADD R2, R2, R3" in text and "kernels/a.py:7" in text
@@ -145,8 +150,8 @@ def test_keys_alone_reach_a_change(browser, site) -> None:
             break
     # What has the focus can be seen to have it.
     assert visit.page.evaluate("getComputedStyle(document.querySelector('a.mark path')).strokeWidth") == "4px"
-    visit.page.keyboard.press("Enter")
-    visit.page.wait_for_url("**/change/25")
+    with visit.page.expect_navigation(url="**/change/25"):
+        visit.page.keyboard.press("Enter")
     assert visit.wrong == []
     visit.context.close()
 
@@ -155,21 +160,21 @@ def test_an_editor_signs_in_and_changes_an_alert(browser, site) -> None:
     visit = Visit(browser, site[0], viewport=PHONE, color_scheme="dark")
     visit.to("/account")
     visit.page.get_by_label("Token").fill(site[1])
-    visit.page.get_by_role("button", name="Sign in").click()
+    visit.click(visit.page.get_by_role("button", name="Sign in"))
     visit.page.wait_for_url("**/")
     visit.to("/alert/1")
     visit.page.get_by_label("Owner").fill("@phone-team")
-    visit.page.get_by_role("button", name="Assign").click()
+    visit.click(visit.page.get_by_role("button", name="Assign"))
     visit.page.get_by_label("Note").fill(f"from a phone {HOSTILE}")
-    visit.page.get_by_role("button", name="Keep the note").click()
+    visit.click(visit.page.get_by_role("button", name="Keep the note"))
     text = visit.page.inner_text("main")
     assert "of @phone-team" in text and f"from a phone {HOSTILE}" in text and "by ada" in text
     assert visit.fits()
     visit.page.get_by_label("State").select_option("triaged")
-    visit.page.get_by_role("button", name="Set the state").click()
+    visit.click(visit.page.get_by_role("button", name="Set the state"))
     assert "what was it found to be" in visit.page.get_by_role("alert").inner_text()
     visit.to("/account")
-    visit.page.get_by_role("button", name="Sign out").click()
+    visit.click(visit.page.get_by_role("button", name="Sign out"))
     visit.to("/alert/1")
     assert visit.page.get_by_label("Owner").count() == 0
     # The refused form is an answer with an error's code, which a browser notes.
@@ -182,7 +187,7 @@ def test_a_filter_is_a_link_that_others_can_open(browser, site) -> None:
     visit.to("/kernels/nightly")
     visit.page.get_by_label("Kernel or shape").fill("<img")
     visit.page.get_by_label("GPU").select_option("b200")
-    visit.page.get_by_role("button", name="Show").click()
+    visit.click(visit.page.get_by_role("button", name="Show"))
     assert visit.page.url.endswith("gpu=b200") and visit.page.locator("table.rows tbody tr").count() == 1
     assert visit.page.locator("img").count() == 0 and "<img src=x" in visit.page.inner_text("main")
     visit.context.close()
@@ -192,10 +197,10 @@ def test_the_files_need_no_server(browser, site) -> None:
     visit = Visit(browser, "file://", viewport=DESK)
     visit.to(str(site[2] / "index.html"))
     assert visit.page.evaluate("getComputedStyle(document.querySelector('.tile')).borderTopWidth") == "3px"
-    visit.page.get_by_role("link", name="Kernels").click()
-    visit.page.get_by_role("link", name="softmax", exact=True).first.click()
-    visit.page.locator("svg.chart a.mark").click()
+    visit.click(visit.page.get_by_role("link", name="Kernels"))
+    visit.click(visit.page.get_by_role("link", name="softmax", exact=True).first)
+    visit.click(visit.page.locator("svg.chart a.mark"))
     assert visit.page.url.endswith("/change/25.html") and "long_scoreboard" in visit.page.inner_text("main")
-    visit.page.get_by_role("link", name="Accuracy").click()
+    visit.click(visit.page.get_by_role("link", name="Accuracy"))
     assert "h200" in visit.page.inner_text("main") and visit.wrong == []
     visit.context.close()
