@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from trace_examples import example_trace
 
-from gpusim import cli
+from gpusim import __version__, cli
 from gpusim.cases.suite import complete_shape
 from gpusim.errors import GpusimError, UnknownRunError, UsageError
 from gpusim.gpus.load import load_gpu
@@ -219,12 +219,17 @@ def test_every_error_class_has_an_exit_code_of_the_contract() -> None:
     assert {c.exit_code for c in family(GpusimError)} <= {2, 3, 5, 6, 70}
 
 
+def test_the_package_is_run_as_the_command_is() -> None:
+    said = subprocess.run([sys.executable, "-m", "gpusim", "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout == f"gpusim, version {__version__}\n"
+
+
 def test_help_and_mistakes_load_no_heavy_package() -> None:
     """Of every command, in one process: what each of them takes to load is paid by whoever only wants to know."""
     script = """
 import sys
 import click
-from gpusim import cli
+from gpusim import __version__, cli
 
 def every(path, command):
     yield path
