@@ -57,6 +57,8 @@ def _compiled() -> list[Check]:
             )
         else:
             here = any((PACKAGE / half / "__pycache__").glob("*.nbi"))
-            text = "compiled before, and kept" if here else "kept elsewhere (NUMBA_CACHE_DIR), if it is compiled already"
+            text = (
+                "compiled before, and kept" if here else "kept elsewhere (NUMBA_CACHE_DIR), if it is compiled already"
+            )
             found.append(Check(f"compiled {half}", "ok", text))
     return found
