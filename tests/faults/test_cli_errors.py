@@ -318,3 +318,7 @@ def test_every_value_of_a_gpu_is_shown_with_its_source(capsys) -> None:
     assert {"key", "value", "kind", "source", "stated_by"} == set(rows[0])
     assert all(row["source"] for row in rows)
     assert any(row["key"] == "l2.total_bytes" for row in rows)
+    code, out, _ = gpusim(capsys, "gpus", "show", "h200", "l2.slices", "dram", "--format", "json")
+    assert [row for row in rows if row["key"] == "l2.slices" or row["key"].startswith("dram.")] == json.loads(out)
+    code, _, err = gpusim(capsys, "gpus", "show", "h200", "l2.hit")
+    assert code == 2 and "did you mean l2.hit_latency_ns?" in err
