@@ -241,6 +241,8 @@ def test_a_comment_escapes_what_comes_from_outside_and_stays_short():
     assert "<script>" not in text
     read_as_markdown = [line for line in text.splitlines() if not line.startswith("<details>")]  # that is HTML
     assert not re.search(r"(?<!\\)(!\[|\|b)", "\n".join(read_as_markdown))
+    said = markdown_comment("t", "s", [("Verdicts", [{"a": 1}])], [evil] * 10)
+    assert "<script>" not in said and said.count("\n- a") == 9 and "\n- and 2 more\n" in said
     many = [(f"table {i}", [{"code": "x" * 1000}]) for i in range(1000)]
     assert len(markdown_comment("t", "s", many)) < 65_536 and "do not fit" in markdown_comment("t", "s", many)
 
