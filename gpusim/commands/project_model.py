@@ -193,6 +193,18 @@ _COUNT = click.IntRange(min=1)
     help="Of a sweep only plans that fit and that no other beats in both latency and throughput a GPU.",
 )
 @click.option(
+    "--ttft-ms",
+    type=click.FloatRange(min=0.0, min_open=True),
+    metavar="MOST",
+    help="Of a sweep only plans that fit and whose time to first token is at most this, the most tokens a second and GPU first.",
+)
+@click.option(
+    "--tpot-ms",
+    type=click.FloatRange(min=0.0, min_open=True),
+    metavar="MOST",
+    help="The same of the time per output token.",
+)
+@click.option(
     "--resume",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep a sweep's rows in this file, and do not project what is in it again.",
@@ -236,4 +248,5 @@ def model(**options: object) -> None:
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --power-limit-watts 500 --one-clock
       gpusim project llama3_70b --gpu h100:8 --phase decode --batch 32 --traces step
       gpusim project llama3_8b --gpu h100:1 --sweep batch=1..256 --sweep gpu=a100_80gb,h100 --pareto
+      gpusim project llama3_70b --gpu h100:8 --sweep batch=1..256 --sweep tp=1..8 --sweep dp=1..8 --ttft-ms 1000 --tpot-ms 30
     """

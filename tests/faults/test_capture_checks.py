@@ -6,6 +6,7 @@ import enum
 import inspect
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -296,3 +297,12 @@ def test_a_warp_keeps_what_it_has_loaded_when_the_next_one_reads_elsewhere():
     (found,) = findings(gpusim.cuda_cpp(MATRICES, "matrices"), wrong, np.uint32(100_000), check=("memory",))
     assert found.thread == (32, 0, 0) and "LDSM" in found.where
     assert wrong[:128].tolist() == right[:128].tolist() and right[:128].any()
+
+
+def test_a_wrong_result_does_not_hide_that_the_checks_found_nothing(capsys, tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(
+        "import numpy as np\nfrom numba import cuda\n\n\n@cuda.jit\ndef fill(x):\n    x[cuda.grid(1)] = 1\n\n\n"
+        "def case():\n    x = np.zeros(32, np.int32)\n    return fill, 1, 32, (x,), lambda: bool((x == 2).all())\n"
+    )
+    assert cli.run(["capture", f"{tmp_path}/wrong.py:case", "--check", "memory"]) == 6
+    assert "no findings" in capsys.readouterr().err
