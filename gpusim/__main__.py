@@ -1,4 +1,6 @@
-"""``python -m gpusim`` is the command ``gpusim``, where its script is not on the path."""
+"""``python -m gpusim``: the command, where its script is not on the path."""
+
+from __future__ import annotations
 
 from gpusim.cli import main
 

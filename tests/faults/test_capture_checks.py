@@ -153,6 +153,27 @@ def test_atomics_are_no_hazard_but_need_a_first_value():
     assert finding.tool == "initcheck" and "ATOMS" in finding.where
 
 
+SUMMED = """extern "C" __global__ void summed(const float *x, float *out) {
+  __shared__ float sum;
+  if (threadIdx.x == 63) sum = 0;
+  START;
+  atomicAdd(&sum, x[threadIdx.x]);
+  __syncthreads();
+  if (threadIdx.x == 0) *out = sum;
+}"""
+
+
+@pytest.mark.by_day(2)
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_75"])
+@pytest.mark.parametrize("start", ["__syncthreads()", 'asm volatile("bar.sync 1, 64;" ::: "memory")', ""])
+def test_an_atomic_that_is_a_loop_is_one(gpu, start):
+    """Shared memory adds no floats: the compiler loads one and has it replaced if it is still there."""
+    out, kernel = np.zeros(1, np.float32), gpusim.cuda_cpp(SUMMED.replace("START", start), "summed")
+    found = findings(kernel, np.ones(64, np.float32), out, gpu=gpu)
+    assert out[0] == 64 or not start
+    assert any(f.tool == "racecheck" for f in found) == (not start)
+
+
 def test_shared_memory_that_nobody_wrote_is_named_with_its_byte():
     (finding,) = findings_in_shared(Part.HALF_FILLED)
     assert finding.tool == "initcheck" and finding.count == 32
