@@ -44,6 +44,8 @@ from tools.served_bands import calibration, cells
 
 ROWS = ROOT / "traces" / "library" / "served_models.csv"
 RECORD = ROWS.parent / "serving_errors.json"
+#: Of sources, where it is not the newest.
+ENGINES = {"trtllm-1.0": "1.0"}
 #: Of the memory that weights leave free, for keys and values, as the source says.
 MEMORY_SHARE = 0.95
 
@@ -68,7 +70,7 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
             prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu)))
             plan = Plan(
                 "serve", batch=as_many_as_fit(row.dp), sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp,
-                data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, kv_dtype=row.kv_dtype, framework="trtllm",
+                data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, kv_dtype=row.kv_dtype, framework="trtllm", engine=ENGINES.get(row.source, ""),
             )  # fmt: skip
             served = project_serving(prices, network(row.model), plan, row.requests, memory_share=MEMORY_SHARE)
             rate, seconds = served.output_tokens_per_second / row.gpus, served.seconds

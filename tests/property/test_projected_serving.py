@@ -83,6 +83,10 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     assert beside.step_of(0.01, 10, "h100") == 0.01
     slow = replace(after, overlapped=True)
     assert slow.step_of(0.01, 4000, "b200") == slow.host_seconds(4000, "b200") < slow.step_of(0.01, 4000, "gb200")
+    before = framework_of(replace(HELD, engine="1.0"))
+    assert before.step_of(0.01, 1000, "b200") == before.host_seconds(1000, "b200") > 0.01
+    assert before.step_of(0.05, 1000, "gb200", 0.03) > before.step_of(0.05, 1000, "b200", 0.03) == 0.05
+    assert beside.step_of(0.01, 1000, "b200", 0.02) == 0.02 < beside.step_of(0.01, 1000, "gb200", 0.02)
     assert old.host_seconds(1, "h100") > after.host_seconds(1, "h100")
     with pytest.raises(UsageError, match="leave out --engine"):
         replace(HELD, framework="sglang", engine="v0")
@@ -108,6 +112,9 @@ def test_one_request_alone_takes_what_a_request_takes(prices: Prices) -> None:
 def test_a_batch_is_padded_to_the_graph_that_runs_it(prices: Prices) -> None:
     server = server_of(NETWORK, HELD, "h100", 85e9)
     assert [server.padded(batch) for batch in (1, 3, 256, 257, 385)] == [1, 4, 256, 384, 512]
+    # The largest graph is of as many sequences as the server takes, though a larger one was asked for.
+    long = server_of(NETWORK, replace(HELD, sequence=4096, output=4096), "h100", 85e9)
+    assert long.sequences <= long.graphs[-1] < 128 and long.graphs[-1] % 32 == 0
     # Sequences that fill a graph up have no keys to read.
     whole = project_serving(prices, NETWORK, replace(HELD, batch=384, output=200), requests=384)
     padded = project_serving(prices, NETWORK, replace(HELD, batch=260, output=200), requests=260)
