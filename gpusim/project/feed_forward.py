@@ -75,4 +75,6 @@ def _exchanges(config: Decoder, experts: Experts, plan: Plan, own: int) -> tuple
         size = 2.0 if plan.of_experts == "fp8_block" else FORMATS[plan.of_experts].a_bytes
         return Collective("all_gather", ep, int(size * gathered)), Collective("reduce_scatter", ep, 2 * gathered)
     sent = own * experts.per_token * config.hidden
-    return Collective("alltoall", ep, int(sent * FORMATS[plan.of_experts].a_bytes)), Collective("alltoall", ep, 2 * sent)
+    return Collective("alltoall", ep, int(sent * FORMATS[plan.of_experts].a_bytes)), Collective(
+        "alltoall", ep, 2 * sent
+    )

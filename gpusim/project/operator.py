@@ -42,8 +42,9 @@ def written_converted(plan: Plan) -> bool:
 
 def context_queries(plan: Plan) -> str:
     """The format of queries over a prompt. TensorRT-LLM multiplies keys of an 8-bit cache with queries of 8 bits wherever attention's result goes into a product of few bits, whose operand it writes (cpp/tensorrt_llm/thop/attentionOp.cpp: mFP8ContextFMHA is set
-    by a result in fp8 or fp4; tensorrt_llm/_torch/modules/attention.py asks for one where the output projection has fp8, fp8 with block scales or NVFP4)."""
-    narrow = plan.framework == "trtllm" and plan.kv_dtype == "fp8" and plan.dtype in ("fp8", "fp8_block", "nvfp4")
+    by a result in fp8 or fp4; tensorrt_llm/_torch/modules/attention.py asks for one where the output projection has fp8, fp8 with block scales or NVFP4); its kernels before 2024 (``reads`` "each") do not."""
+    recent = plan.framework == "trtllm" and plan.reads == "shared"
+    narrow = recent and plan.kv_dtype == "fp8" and plan.dtype in ("fp8", "fp8_block", "nvfp4")
     return "fp8" if narrow else "bf16"
 
 

@@ -28,7 +28,6 @@ class Format:
         """Whether activations keep their 16 bits and weights have fewer."""
         return self.a_bytes == 2.0 > self.b_bytes
 
-
     @property
     def tensor_scaled(self) -> bool:
         """Whether the tensor cores take the scales of blocks, which then lie in tiles of 128 rows (PTX ISA, tcgen05, block scaling)."""

@@ -15,6 +15,8 @@ from gpusim.cli import run
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.frameworks import framework_of
+from gpusim.project.layers import kinds_of, layer_operators
+from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -200,3 +202,33 @@ def test_not_one_sequence_fits() -> None:
         server_of(decoder_of("llama3_70b"), HELD, "h100", 85e9)
     with pytest.raises(UsageError, match="cannot read a prompt"):
         server_of(NETWORK, HELD, "h100", 85e9, tokens=10)
+
+
+def _launched(plan: Plan, name: str) -> dict[str, Any]:
+    loads = steps_of(plan)
+    config = decoder_of(name)
+    return {each.name: each.op for each in layer_operators(config, plan, loads[0], kinds_of(config)[-1])}
+
+
+def test_tensorrt_llm_multiplies_prompts_in_8_bits_where_attention_writes_few() -> None:
+    plan = Plan("prefill", batch=1, sequence=512, dtype="fp8", kv_dtype="fp8", framework="trtllm")
+    assert _launched(plan, "llama3_8b")["attention"].dtype == "fp8"
+    for change in (
+        {"framework": "vllm"},
+        {"reads": "each"},
+        {"dtype": "bf16"},
+        {"kv_dtype": "bf16"},
+        {"phase": "decode"},
+    ):
+        assert _launched(replace(plan, **change), "llama3_8b")["attention"].dtype == "bf16"
+
+
+def test_tensorrt_llm_gathers_tokens_unless_experts_are_on_more_gpus_than_a_token_chooses() -> None:
+    plan = Plan("decode", batch=256, sequence=512, data_parallel=4, expert_parallel=4, framework="trtllm")
+    near, far, other = (
+        _launched(each, "qwen3_30b_a3b")
+        for each in (plan, replace(plan, data_parallel=16, expert_parallel=16), replace(plan, framework="vllm"))
+    )
+    assert (near["dispatch"].kind, near["combine"].kind) == ("all_gather", "reduce_scatter")
+    assert near["combine"].message_bytes == 2 * 256 * decoder_of("qwen3_30b_a3b").hidden
+    assert {far["dispatch"].kind, far["combine"].kind, other["dispatch"].kind, other["combine"].kind} == {"alltoall"}
