@@ -156,7 +156,7 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--engine",
     type=click.Choice([name for name in ENGINES if name]),
-    help="Of --framework vllm: v0, the engine before 0.8; default: the newest, without asynchronous scheduling.",
+    help="Of --framework vllm: v0, the engine before 0.8; of trtllm: 1.0, whose host takes longer; default: the newest (vLLM's without asynchronous scheduling).",
 )
 @click.option(
     "--launch",
