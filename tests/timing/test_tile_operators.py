@@ -259,6 +259,20 @@ def test_small_kernels_are_bound_by_their_launch_and_large_ones_by_their_bytes()
     assert large.seconds > 8e9 / 3.35e12
 
 
+def test_what_is_read_displaces_dirty_lines_until_those_that_were_there_are_gone():
+    def written_back(size):
+        clean, dirty = (
+            project_memory_op(A100, MemoryOp("copy", size, size, cold=True, dirty=each)).dram_bytes for each in (False, True)
+        )  # fmt: skip
+        return dirty - clean
+
+    assert written_back(1e6) == pytest.approx(2e6)
+    # Of large ones what is written comes to DRAM anyway, and half of the places of what L2 keeps are taken by what is read.
+    assert written_back(4e9) == pytest.approx(written_back(8e9), rel=1e-6)
+    assert 0 < written_back(4e9) < A100.l2.total_bytes / 2
+
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
