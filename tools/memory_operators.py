@@ -65,7 +65,10 @@ def measured(path: Path) -> pd.DataFrame:
         op = shape_of(row["kernel_name"], row["x_name"], int(row["x_value"]), json.loads(row["config_json"]))
         if op is None:
             continue
-        us, projected_us = 1e3 * row["median"], 1e6 * project_memory(spec, op).seconds + METHODS["do_bench"].besides_us()
+        us, projected_us = (
+            1e3 * row["median"],
+            1e6 * project_memory(spec, op).seconds + METHODS["do_bench"].besides_us(),
+        )
         moved = op.read_bytes + op.written_bytes
         found.append(
             {

@@ -64,7 +64,7 @@ SCALE_DEPTH = 128
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "ragged_ns", "outside_loads", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns",
+    "ragged_ns", "outside_loads", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling",
 )  # fmt: skip
 #: Share of the peak -> the least outputs of the tiles that it is of, and one beyond the most.
 RATES = {
@@ -124,7 +124,7 @@ class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
     that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside. ``convert_start_cycles``,
-    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``counts_waves``: whether it takes
+    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``counts_waves``: whether it takes
     the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other. Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
@@ -151,6 +151,7 @@ class Library:
     convert_start_cycles: float = 0.0
     convert_blocks: float = 0.0
     dram_fed_bytes_per_ns: float = 0.0
+    dram_share_per_doubling: float = 0.0
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
 

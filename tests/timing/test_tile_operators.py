@@ -50,8 +50,8 @@ def test_half_the_bytes_halve_a_product_of_few_rows_and_their_conversion_is_a_la
 def test_a_gpu_with_less_of_drams_rate_for_each_sm_reaches_more_of_it_with_16_bits():
     def share(gpu, dtype):
         spec = load_gpu(gpu) if isinstance(gpu, str) else gpu
-        seconds = [project_gemm(spec, GemmShape(8, columns, 8192, dtype)).seconds for columns in (32768, 65536)]
-        weight_bytes = 32768 * 8192 * (2 if dtype == "bf16" else 1)
+        seconds = [project_gemm(spec, GemmShape(8, columns, 8192, dtype)).seconds for columns in (5120, 10240)]
+        weight_bytes = 5120 * 8192 * (2 if dtype == "bf16" else 1)
         return weight_bytes / (seconds[1] - seconds[0]) / (1e9 * spec.dram.peak_bytes_per_ns * spec.dram.efficiency)
 
     # Set on an A100, whose own share it leaves; up to an H100's where an SM has less than 0.79 of an A100's, and between them in between.
@@ -270,7 +270,6 @@ def test_what_is_read_displaces_dirty_lines_until_those_that_were_there_are_gone
     # Of large ones what is written comes to DRAM anyway, and half of the places of what L2 keeps are taken by what is read.
     assert written_back(4e9) == pytest.approx(written_back(8e9), rel=1e-6)
     assert 0 < written_back(4e9) < A100.l2.total_bytes / 2
-
 
 
 @pytest.mark.parametrize(
