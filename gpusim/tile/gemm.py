@@ -186,7 +186,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             sharing = min(tile.blocks, -(-tiles * splits // machine.sm_count))
             waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
             tile_cycles = steps * max(work + library.cycles_a_step(tile), work * sharing)
-            tile_cycles += library.epilogue_cycles + tile.outputs / library.epilogue_elements_per_cycle
+            tile_cycles += library.cycles_to_store(tile) + tile.outputs / library.epilogue_elements_per_cycle
             joining = _joining_cycles(machine, library, shape, splits)
             arithmetic = waves * tile_cycles + joining
             loaded = (
@@ -296,7 +296,7 @@ def grid_arguments(
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         _dram_bytes_per_cycle(machine, library, shape), machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, cold_a, cold_b,
-        library.cycles_a_step(tile), library.block_start_cycles, library.epilogue_cycles,
+        library.cycles_a_step(tile), library.block_start_cycles, library.cycles_to_store(tile),
         library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, tile.box_rows or tile.rows,
         tile.cluster_rows, max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

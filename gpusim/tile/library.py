@@ -78,7 +78,7 @@ RATES = {
 @dataclass(frozen=True)
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
-    ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
+    ``blocks`` of them an SM. ``step_cycles``, ``epilogue_cycles``: what a step costs beside its arithmetic and a block between its sums and its first store, where that is not the library's (0). ``one_wave``: taken only where
     all of its blocks run at once. ``one_wave_step_cycles``: of a library that counts waves, what a step costs there (0: as elsewhere), ``one_wave_full``:
     only where the last row of tiles is filled. ``box_rows``: rows of its first
     operand that one load has, where blocks of a cluster load a part each (0: all); ``cluster_rows``: tiles below one another that a cluster has, which are launched even where rows are missing."""
@@ -89,6 +89,7 @@ class Tile:
     stages: int
     blocks: int
     step_cycles: float = 0.0
+    epilogue_cycles: float = 0.0
     one_wave: bool = False
     one_wave_step_cycles: float = 0.0
     one_wave_full: bool = False
@@ -166,6 +167,10 @@ class Library:
     def cycles_a_step(self, tile: Tile) -> float:
         """What a step of ``tile`` costs a block beside its arithmetic."""
         return float(tile.step_cycles or self.step_cycles * tile.depth / 64)
+
+    def cycles_to_store(self, tile: Tile) -> float:
+        """From a block's sums of ``tile`` to its first store."""
+        return float(tile.epilogue_cycles or self.epilogue_cycles)
 
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""

@@ -77,6 +77,16 @@ def test_a_rule_names_the_tile_of_a_product_and_leaves_its_depth_whole():
     assert project_gemm(H100, GemmShape(256, 256, 65536)).splits > 1
 
 
+def test_a_tile_with_a_way_of_its_own_to_its_first_store_keeps_it_where_the_others_have_the_librarys():
+    library = library_of("ampere", "int8")
+    own = library.rule[0].tile.epilogue_cycles
+    assert 0 < library.cycles_to_store(library.rule[0].tile) == own < library.cycles_to_store(library.tiles[0])
+    slower = replace(library, epilogue_cycles=library.epilogue_cycles + 5000)
+    for rows, longer_us in ((4, 0.0), (5, 5000 / A100.clock_hz * 1e6)):
+        times = [project_gemm(A100, GemmShape(rows, 512, 512, "int8"), each).seconds for each in (library, slower)]
+        assert 1e6 * (times[1] - times[0]) == pytest.approx(longer_us, abs=0.01)
+
+
 def test_a_conversion_whose_blocks_wait_takes_the_same_time_a_row_however_short_it_is():
     def converted_ns(rows, depth, framework):
         library = library_for(H100, GemmOp(rows, 64, depth, "fp8", framework=framework))
