@@ -337,13 +337,16 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
         of_depth = (long.cycles - short.cycles) / (second - first)
         return long.cycles - launch + of_depth * (depth - second), long
 
-    if blocks <= whole.sm_count:  # a block an SM at most: all of them run
+    cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
+    sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
+    few = blocks < WAVES * per_sm * whole.sm_count
+    if blocks <= whole.sm_count or (few and sms == whole.sm_count):  # all of them run
         total, long = work_cycles(timed.grid, whole)
         part = f"all blocks, depths {first} and {second} of {depth}"
         return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
-    cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
-    sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
     spec = cut_down(whole, sms)
+    # Waves that are run are full: where there are not so many, the blocks of a part of one would count as one.
+    full = 1 if few else WAVES
 
     def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
         """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
@@ -351,7 +354,7 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
         cycles, long = work_cycles(part, spec)
         return cycles / (math.prod(part) / (resident * sms)), long
 
-    cycles, long = wave_cycles(per_sm, WAVES)
+    cycles, long = wave_cycles(per_sm, full)
     waves = blocks / (per_sm * whole.sm_count)
     if waves > FEW_WAVES:
         total = waves * cycles
@@ -360,7 +363,7 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
         resident = -(-last // whole.sm_count)
         tail = 0.0 if not last else cycles if resident == per_sm else wave_cycles(resident, 1)[0]
         total = int(waves) * cycles + tail
-    part = f"{WAVES} waves on {sms} of {whole.sm_count} SMs, depths {first} and {second} of {timed.depth}"
+    part = f"{full} {'wave' if full == 1 else 'waves'} on {sms} of {whole.sm_count} SMs, depths {first} and {second} of {timed.depth}"
     return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
 
 
