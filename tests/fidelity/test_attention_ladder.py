@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("without_source_lines")
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("rung", families._ATTENTION_RUNGS)
 def test_a_block_of_attention(rung: str) -> None:
-    timed = families.attention_ladder({"rung": rung, "heads": "2", "queries": "64", "keys": "192"})
+    timed = families.attention_ladder({"rung": rung, "heads": "2", "queries": "128", "keys": "192"})
     q, k, v, out, *numbers = timed.arguments(128)
     q, k, v, out = (array.view(ml_dtypes.bfloat16) for array in (q, k, v, out))
     for seed, array in enumerate((q, k, v)):

@@ -6,7 +6,7 @@
 #include <cuda_bf16.h>
 
 namespace {
-constexpr int WARPS = 4, LANES = 32, THREADS = WARPS * LANES, WIDE = 128, ROWS = 64, HIGH = ROWS / WARPS / 16;
+constexpr int WARPS = 4, LANES = 32, THREADS = WARPS * LANES, WIDE = 128;
 constexpr int ROW_BYTES = WIDE * 2, PIECE = 16;
 using bf16 = __nv_bfloat16;
 
@@ -73,10 +73,10 @@ __device__ __forceinline__ float sum_of_row(float x)
 }
 } // namespace
 
-template <int KEYS, bool EXCHANGED, int LOADS, bool FOUR>
+template <int ROWS, int KEYS, bool EXCHANGED, int LOADS, bool FOUR>
 __global__ void __launch_bounds__(THREADS) attention(const bf16 *q, const bf16 *k, const bf16 *v, bf16 *o, int queries, int keys, int depth)
 {
-    constexpr int DEEP = WIDE / 16, RIGHT = WIDE / 8, ACROSS = KEYS / 8, DOWN = KEYS / 16, TILE_BYTES = KEYS * ROW_BYTES;
+    constexpr int HIGH = ROWS / WARPS / 16, DEEP = WIDE / 16, RIGHT = WIDE / 8, ACROSS = KEYS / 8, DOWN = KEYS / 16, TILE_BYTES = KEYS * ROW_BYTES;
     extern __shared__ __align__(128) unsigned char shared[];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, blocks = (queries + ROWS - 1) / ROWS;
     const int head = blockIdx.x / blocks, first = (head * blocks + blockIdx.x % blocks) * ROWS;
