@@ -6,7 +6,8 @@ Mental model: five ways, of which the manifest says one for each set.
 - ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs ``s / SMs`` of the
   grid, in as many waves. Where the grid cannot be cut exactly, the time is scaled by what is missing (some per cent at most).
 - ``depth``: a product sums over a long common dimension: two waves of blocks run twice, to different depths, on the GPU or, where that costs
-  too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself.
+  too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself; of
+  less than two all blocks run, or on fewer SMs one full wave.
 
 - ``blocks``: a launch whose path does not depend on data is made of a few blocks that are run, its waves are sampled. A large one runs at two sizes,
   fewer blocks along an axis, and the time is linear in them; so does one that depends on data (a histogram), with fewer elements.
