@@ -6,7 +6,7 @@
     python tools/validate.py --list                            the sets, where they come from, and what is left out
     python tools/validate.py sgemm_ladder_a6000 --gpu a40      the same kernels on another description
     python tools/validate.py --checkout convolution_a100=~/benchmark_hub/kernels   compile the published file itself
-    python tools/validate.py --compiler installed              not with the compilers of their time (four sets name one)
+    python tools/validate.py --compiler installed              not with the compilers of their time (most sets name one)
     python tools/validate.py published                         the published curves, fitted and held out (minutes)
     python tools/validate.py --final                           the other half too: only when a change is finished
     python tools/validate.py --final --record                  and keep the figures for docs/validation/external.md

@@ -72,6 +72,7 @@ class L2Part:
             far=ticks(spec, chip.far_hit_extra_ns / 2),
             far_miss=max(0, ticks(spec, chip.far_miss_extra_ns - chip.far_hit_extra_ns)),
             to_dram=dram_request_ticks(spec),
+            masked_writes=spec.dram.masked_writes,
             atomic=ticks(spec, chip.atomic_interval_ns),
             atomic_sector=ticks(spec, chip.atomic_sector_ns),
             retry=16 * max(1, ticks(spec, chip.tag_interval_ns)),

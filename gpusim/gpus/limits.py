@@ -155,6 +155,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.write_hold_ns": Better.NEITHER,
     "dram.scattered_rows": Better.NEITHER,
     "dram.refresh_interval_ns": Better.MORE,
+    "dram.masked_writes": Better.MORE,
 }
 
 

@@ -21,7 +21,8 @@ Claiming = Callable[[str, object, str], KeyedClaim]
 
 @dataclass(frozen=True)
 class MemoryKind:
-    """What a DRAM standard fixes, the bits of its bus for which L2 has a slice, and the share of its pin rate that streams reach."""
+    """What a DRAM standard fixes, the bits of its bus for which L2 has a slice, and the share of its pin rate that streams reach.
+    ``masked_writes``: whether parts of sectors are written with a mask, as seen on an RTX 4070 (GDDR6X); an RTX 2080 Ti (GDDR6) does not."""
 
     channel_bits: int
     banks: int
@@ -30,6 +31,7 @@ class MemoryKind:
     efficiency: float
     source: str
     efficiency_source: str
+    masked_writes: bool = False
 
 
 #: Rates of a pin outside of which a datasheet's figures are in other units than asked for: HBM2 has 2 Gbit/s (JESD235), GDDR7 at most 48
@@ -39,7 +41,7 @@ _TWO_HBM3 = "between GH200 (0.98) and H200 (0.81)"
 #: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3).
 MEMORY_KINDS: dict[str, MemoryKind] = {
     "GDDR6": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC GDDR6", "A40: stream init and read, 679 of 696 GB/s"),
-    "GDDR6X": MemoryKind(16, 16, 2048, 8, 0.976, "as GDDR6", "as GDDR6"),
+    "GDDR6X": MemoryKind(16, 16, 2048, 8, 0.976, "as GDDR6", "as GDDR6", masked_writes=True),
     "GDDR7": MemoryKind(8, 16, 1024, 8, 0.976, "JEDEC GDDR7: four channels a device", "as GDDR6"),
     "HBM2": MemoryKind(
         64, 16, 1024, 64, 0.965, "JEDEC HBM2, pseudo channels", "A100 40 GB: stream read, 1500 of 1555 GB/s"
@@ -147,6 +149,9 @@ def memory_claims(
         yield ruled("dram.miss_latency_ns", miss_ns, why)
     if not same:
         yield ruled("dram.efficiency", kind.efficiency, f"{memory.kind}: {kind.efficiency_source}")
+        if kind.masked_writes != base.dram.masked_writes:
+            does = "as on the RTX 4070" if kind.masked_writes else "no measurement at hand that it does"
+            yield ruled("dram.masked_writes", kind.masked_writes, f"{memory.kind}: {does}")
 
 
 def _dividing(wanted: float, channels: int, partitions: int) -> int:

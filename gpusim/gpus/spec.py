@@ -318,7 +318,8 @@ class DramSpec:
     beyond that L2 slices wait before they evict another dirty line. So many rows of a half, ``scattered_rows``, change places
     with one another (1: none does): what streams ask for at once then loads channels and banks unevenly. A row is here what one
     slice's channels hold in a row each. Each bank is refreshed once a ``refresh_interval_ns`` and keeps requests waiting for ``refresh_ns`` then (0: it does
-    not), each bank at a time of its own."""
+    not), each bank at a time of its own. ``masked_writes``: a sector of which bytes are missing when L2 evicts it is written with a mask; else L2 reads them
+    first, as an error code over the sector needs (JESD235: HBM's mask pins carry either the mask or the code)."""
 
     total_bytes: int
     channels: int
@@ -338,6 +339,7 @@ class DramSpec:
     read_efficiency: float = 0.0
     refresh_interval_ns: float = 3900.0
     refresh_ns: float = 0.0
+    masked_writes: bool = False
 
 
 @dataclass(frozen=True)

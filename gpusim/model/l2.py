@@ -135,7 +135,7 @@ def _evict(p: L2Rates, s: L2State, slice_index: int, slot: int, dirty: int, time
     s.servers[slice_index, WRITE_ROOM] -= 1
     line = s.tags.slots[HELD, slot]
     part = dirty & ~np.int64(s.tags.masks[slot, VALID])
-    if part:  # the DRAM's error code spans a sector: read what the writes left out
+    if part and not p.masked_writes:  # the DRAM's error code spans a sector: read what the writes left out
         ask_dram(p, s, time, line, np.int64(NOBODY), part)
     ask_dram(p, s, time, line, ROOM_OF_SLICE_0 - slice_index, dirty)
     s.scalars[EVICTED_SECTORS] += popcount(dirty)

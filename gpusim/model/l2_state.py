@@ -147,6 +147,7 @@ class L2Rates(NamedTuple):
     far: int  # partition to partition, one way
     far_miss: int  # added when the far partition must ask DRAM
     to_dram: int  # slice to channel
+    masked_writes: bool  # DRAM writes a part of a sector without reading the rest
     atomic: int  # a unit: each lane more on the most contended word of a sector
     atomic_sector: int  # a unit: each sector
     retry: int  # a set whose every way waits is tried again after

@@ -156,6 +156,28 @@ def test_reading_a_sector_written_in_part_fetches_the_rest():
     assert parts[1].counters()["dram__bytes_read.sum"] == 64
 
 
+@pytest.mark.parametrize(("masked", "payload", "read_bytes"), [(False, 16, 128), (True, 16, 0), (False, 128, 0), (True, 128, 0)])  # fmt: skip
+def test_what_stores_left_out_of_evicted_sectors_is_read_where_dram_cannot_write_with_a_mask(
+    masked, payload, read_bytes
+):
+    """A store of each eighth float writes four bytes of each sector; one of every float leaves nothing out."""
+    parts = fresh(dram__masked_writes=masked)
+    stored, *others = lines_of(0, 1 + WAYS, same_set_as=NEAR)
+    answer_ns(parts, request(0, stored, kind=WRITE, payload=payload))
+    for i, line in enumerate(others):
+        answer_ns(parts, request(1000 * (i + 1), line))
+    counters = parts[1].counters()
+    assert counters["dram__bytes_write.sum"] == 128
+    assert counters["dram__bytes_read.sum"] == WAYS * 128 + read_bytes
+
+
+def test_what_is_read_of_a_sector_written_in_part_comes_from_dram_that_writes_with_a_mask_too():
+    parts = fresh(dram__masked_writes=True)
+    answer_ns(parts, request(0, NEAR, kind=WRITE, sectors=1, payload=4))
+    answer_ns(parts, request(1000, NEAR, sectors=1))
+    assert parts[1].counters()["dram__bytes_read.sum"] == 64
+
+
 def test_the_least_recently_used_line_is_evicted_and_written_back_once():
     parts = fresh()
     a, b, c = lines_of(0, 3, same_set_as=NEAR)

@@ -51,7 +51,13 @@ def source_digest() -> str:
         ),
         *(
             ROOT / "workloads/external" / name
-            for name in ("families.py", "launches.py", "memory_families.py", "teaching_families.py")
+            for name in (
+                "families.py",
+                "launches.py",
+                "memory_families.py",
+                "pattern_families.py",
+                "teaching_families.py",
+            )
         ),
     ):
         digest.update(path.read_bytes())

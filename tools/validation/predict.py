@@ -6,7 +6,8 @@ Mental model: five ways, of which the manifest says one for each set.
 - ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs ``s / SMs`` of the
   grid, in as many waves. Where the grid cannot be cut exactly, the time is scaled by what is missing (some per cent at most).
 - ``depth``: a product sums over a long common dimension: two waves of blocks run twice, to different depths, on the GPU or, where that costs
-  too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself.
+  too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself; of
+  less than two all blocks run, or on fewer SMs one full wave.
 
 - ``blocks``: a launch whose path does not depend on data is made of a few blocks that are run, its waves are sampled. A large one runs at two sizes,
   fewer blocks along an axis, and the time is linear in them; so does one that depends on data (a histogram), with fewer elements.
@@ -337,13 +338,16 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
         of_depth = (long.cycles - short.cycles) / (second - first)
         return long.cycles - launch + of_depth * (depth - second), long
 
-    if blocks <= whole.sm_count:  # a block an SM at most: all of them run
+    cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
+    sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
+    few = blocks < WAVES * per_sm * whole.sm_count
+    if blocks <= whole.sm_count or (few and sms == whole.sm_count):  # all of them run
         total, long = work_cycles(timed.grid, whole)
         part = f"all blocks, depths {first} and {second} of {depth}"
         return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
-    cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
-    sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
     spec = cut_down(whole, sms)
+    # Waves that are run are full: where there are not so many, the blocks of a part of one would count as one.
+    full = 1 if few else WAVES
 
     def wave_cycles(resident: int, waves: int) -> tuple[float, Result]:
         """Cycles of a wave to the whole depth, of ``resident`` blocks an SM, and the longer of the two runs."""
@@ -351,7 +355,7 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
         cycles, long = work_cycles(part, spec)
         return cycles / (math.prod(part) / (resident * sms)), long
 
-    cycles, long = wave_cycles(per_sm, WAVES)
+    cycles, long = wave_cycles(per_sm, full)
     waves = blocks / (per_sm * whole.sm_count)
     if waves > FEW_WAVES:
         total = waves * cycles
@@ -360,7 +364,7 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
         resident = -(-last // whole.sm_count)
         tail = 0.0 if not last else cycles if resident == per_sm else wave_cycles(resident, 1)[0]
         total = int(waves) * cycles + tail
-    part = f"{WAVES} waves on {sms} of {whole.sm_count} SMs, depths {first} and {second} of {timed.depth}"
+    part = f"{full} {'wave' if full == 1 else 'waves'} on {sms} of {whole.sm_count} SMs, depths {first} and {second} of {timed.depth}"
     return _prediction(runner, long, 1e6 * (launch + total) / whole.clock_hz, part)
 
 

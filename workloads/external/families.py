@@ -19,6 +19,7 @@ from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
 from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
+from .pattern_families import PATTERN_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
 
 
@@ -141,6 +142,36 @@ def mma_steps(row: Row, checkout: Path | None = None) -> Timed:
     return Timed(kernel, grid, (threads,), arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=_STEP_SLAB)
 
 
+#: Rung of the ladder of attention -> queries of a block, keys of a step, exchanged pieces, how keys and values are loaded, four fragments a load, keys' and values' buffers.
+_ATTENTION_RUNGS = {
+    "v1": (128, 64, False, 0, False, 2),
+    "v2": (64, 64, True, 0, False, 2),
+    "v3": (64, 32, True, 1, False, 4),
+    "v4": (64, 32, True, 1, True, 4),
+    "v5": (64, 64, True, 2, True, 3),
+}
+_ATTENTION_WIDE, _ATTENTION_THREADS = 128, 128
+
+
+def attention_ladder(row: Row, checkout: Path | None = None) -> Timed:
+    """A rung of attention over ``heads`` (of all sequences), ``queries`` and ``keys`` a head, without a mask; what it sums over are the keys. Arrays hold the bits of
+    bfloat16, which NumPy lacks."""
+    high, step, exchanged, loads, four, buffers = _ATTENTION_RUNGS[str(row["rung"])]
+    heads, queries, keys = (int(row[name]) for name in ("heads", "queries", "keys"))
+
+    def arguments(depth: int | None) -> tuple:
+        shapes = ((heads, count, _ATTENTION_WIDE) for count in (queries, keys, keys, queries))
+        return *(np.zeros(shape, np.uint16) for shape in shapes), queries, keys, depth or keys
+
+    flags = [str(flag).lower() for flag in (exchanged, four)]
+    kernel = CudaKernel(HERE / "attention.cu", f"attention<{high}, {step}, {flags[0]}, {loads}, {flags[1]}>")
+    grid = (heads * -(-queries // high), 1)
+    return Timed(
+        kernel, grid, (_ATTENTION_THREADS,), arguments, (kernel.source,), cut_axis=0, depth=keys, depth_step=step,
+        product=True, shared_bytes=buffers * step * _ATTENTION_WIDE * 2,
+    )  # fmt: skip
+
+
 def _warps_of_a_row(block: int) -> int:
     """As the library sets them: more for longer rows."""
     return 32 if block >= 32768 else 16 if block >= 8192 else 8 if block >= 2048 else 4
@@ -222,8 +253,10 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     "sgemm_ladder": sgemm_ladder,
     "mma_ladder": mma_ladder,
     "mma_steps": mma_steps,
+    "attention_ladder": attention_ladder,
     "triton_rows": triton_rows,
     "scaled_products": scaled_products,
     **MEMORY_FAMILIES,
     **TEACHING_FAMILIES,
+    **PATTERN_FAMILIES,
 }

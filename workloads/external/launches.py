@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 HERE = Path(__file__).parent
+#: What CUDA takes at a time for small allocations: a program's first one begins it. Which bins share an atomic unit depends on that.
+_SLAB_BYTES = 2 << 20
 Row = Mapping[str, Any]
 
 
@@ -54,3 +58,8 @@ class CudaKernel:
 
     def __cuda_cpp__(self) -> dict[str, Any]:
         return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
+
+
+def slab_of_counters() -> np.ndarray:
+    """Counters (uint32) at the beginning of a slab, as of a program that allocates nothing else that is small; kernels know how many they use."""
+    return np.zeros(_SLAB_BYTES // 4, np.uint32)

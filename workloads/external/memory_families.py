@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .launches import HERE, CudaKernel, Row, Timed
+from .launches import HERE, CudaKernel, Row, Timed, slab_of_counters
 
 #: Elements of the reductions and products, and threads of their blocks.
 _ELEMENTS, _THREADS = 32 << 20, 256
@@ -112,15 +112,6 @@ def memory_ladders(row: Row, checkout: Path | None = None) -> Timed:
 _BYTE_BLOCKS, _RESIDENT_BLOCKS, _BYTE_THREADS, _BINS, _H100_SMS = 32, 4, 512, 256, 132
 
 
-#: What CUDA takes at a time for small allocations: a program's first one begins it. Which bins share an atomic unit depends on that.
-_SLAB_BYTES = 2 << 20
-
-
-def _bins() -> np.ndarray:
-    """Counters at the beginning of a slab, as of a program that allocates nothing else that is small; kernels know how many they use."""
-    return np.zeros(_SLAB_BYTES // 4, np.uint32)
-
-
 def _byte_histogram(kernel: str, size: int) -> Timed:
     """Bins in shared memory are added to the global ones at a block's end, which of many blocks with few values takes longer than to count
     them: the blocks that are resident at once count all."""
@@ -134,7 +125,7 @@ def _byte_histogram(kernel: str, size: int) -> Timed:
     def arguments(depth: int | None) -> tuple:
         count = size if depth is None else depth
         values = np.random.default_rng(0).integers(0, _BINS, count, dtype=np.uint8)
-        return values, np.int32(count), _bins(), np.int32(_BINS)
+        return values, np.int32(count), slab_of_counters(), np.int32(_BINS)
 
     made = CudaKernel(HERE / "histograms.cu", entry)
     step = blocks * _BYTE_THREADS * (_PACK_BYTES if kernel == "histogram_packed" else 1)
@@ -176,7 +167,7 @@ def _zero_histogram(kernel: str, size: int, threads: int) -> Timed:
 
     def arguments(depth: int | None) -> tuple:
         count = size if depth is None else depth
-        return np.zeros(count, np.uint32), np.int32(count), _bins(), np.int32(_ZERO_BINS)
+        return np.zeros(count, np.uint32), np.int32(count), slab_of_counters(), np.int32(_ZERO_BINS)
 
     def grid_of(depth: int) -> tuple[int, ...]:
         return (-(-depth // threads),)
