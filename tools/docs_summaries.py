@@ -17,14 +17,17 @@ GPUS = ("a100_80gb", "h100", "b200")
 
 
 def external_summary() -> str:
-    """A row a set of kernels that no description was fitted to: errors over both of its halves."""
+    """A row a set of kernels that no description was fitted to, or several of the same kernels on several GPUs: errors over both halves."""
     entries = json.loads((EXTERNAL / "manifest.json").read_text("utf-8"))["sets"]
-    rows = [
-        [entries[each["set"]]["title"], _board(entries[each["set"]]["measured_on"]), each["rows"],
-         f"{each['mape_percent']:.1f} % ({each['signed_percent']:+.1f})", "" if each["rank"] is None else f"{each['rank']:.2f}"]
-        for each in json.loads((EXTERNAL / "results.json").read_text("utf-8"))["summaries"]
-        if each["half"] == "both" and each["rows"]
-    ]  # fmt: skip
+    found: dict[str, list[list[str]]] = {}
+    for each in json.loads((EXTERNAL / "results.json").read_text("utf-8"))["summaries"]:
+        if each["half"] == "both" and each["rows"]:
+            error = f"{each['mape_percent']:.1f} % ({each['signed_percent']:+.1f})"
+            cells = [_board(entries[each["set"]]["measured_on"]), str(each["rows"]), error]
+            found.setdefault(entries[each["set"]]["title"], []).append(
+                [*cells, "" if each["rank"] is None else f"{each['rank']:.2f}"]
+            )
+    rows = [[title, *map(", ".join, zip(*sets, strict=True))] for title, sets in found.items()]
     return table(["kernels that others wrote and measured", "GPU", "rows", "mean error (signed)", "rank correlation"], rows, frozenset((2, 3, 4)))  # fmt: skip
 
 
