@@ -296,8 +296,10 @@ class L2Spec:
     slice_bytes_per_ns: float  # read bandwidth of one slice
     slice_write_bytes_per_ns: float
     partition_link_bytes_per_ns: float  # between the halves, each way
-    atomic_interval_ns: float  # an atomic unit, each further lane on one word
-    atomic_sector_ns: float  # an atomic unit, each sector of a request
+    atomic_interval_ns: (
+        float  # an atomic unit, each lane on one word of a request of one sector; of several, each further one
+    )
+    atomic_sector_ns: float  # an atomic unit, each sector of a request of several
     line_bytes: int = 128
     sector_bytes: int = 32
     fetch_bytes: int = 64

@@ -1,8 +1,8 @@
 """Where the L2 does atomics, and how long they take there.
 
 Mental model: an atomic unit takes the requests of its lines one after the other, and a request's 32-byte sectors one after the
-other. A pass does one lane of each word of a sector: sectors take ``atomic_sector_ns`` each, lanes that meet on a word
-``atomic_interval_ns`` each for all but the first. 1 KiB shares two units, each of four lines: lines whose addresses differ by 512 bytes
+other. A pass does one lane of each word of a sector. A request of one sector takes ``atomic_interval_ns`` a pass; of several, the first
+pass of each takes ``atomic_sector_ns``, and lanes that meet on a word the interval for all but the first. 1 KiB shares two units, each of four lines: lines whose addresses differ by 512 bytes
 alone have one.
 
 What says so: threads that add to N words D bytes apart, each always to the same one.
@@ -13,6 +13,9 @@ What says so: threads that add to N words D bytes apart, each always to the same
   (15.5 lines' worth).
 - QRC, B300 (ademeure/QuickRunCUDA, ULTRA_DENSE_B300_PIPE_CATALOG.md section 34.6, ``REDG``): 3.15 on two words, 6.3 on four, 15.8 on eight and on 32, 31 on
   256, 122 on 1,024: twice one line for eight, 7.7 times one for 32.
+- One lane a warp on one word, and lines of four sectors each (``patterns_rtx2080ti``, ``patterns_titan_v``, ``patterns_rtx4070``): 0.79, 0.79 and 0.59 ns a request, and
+  4.0, 4.0 and 3.05: five times as much, as on sm_120 (HUT: 0.413 and 2.06). Passes of two words, or of four, on B300 and on sm_120 are the interval too: 5.08 ns for eight, 3.30 for eight.
+  That two or three sectors take their part of what four do is a guess.
 
 A float, two halves and vectors of four floats take what an integer does where nothing contends (HUT); what they take on one word is not known.
 """
@@ -34,6 +37,7 @@ def take_turns(p: L2Rates, s: L2State, time: int, node: int) -> int:
         unit += local - unit % p.slices_per_partition
     sectors = popcount(field(s, node, SECTORS))
     more = max(0, field(s, node, AMOUNT) - sectors)
-    end = max(time, s.servers[unit, UNIT_FREE]) + sectors * p.atomic_sector + more * p.atomic
+    first = p.atomic if sectors == 1 else sectors * p.atomic_sector
+    end = max(time, s.servers[unit, UNIT_FREE]) + first + more * p.atomic
     s.servers[unit, UNIT_FREE] = end
     return end

@@ -148,8 +148,8 @@ class L2Rates(NamedTuple):
     far_miss: int  # added when the far partition must ask DRAM
     to_dram: int  # slice to channel
     masked_writes: bool  # DRAM writes a part of a sector without reading the rest
-    atomic: int  # a unit: each lane more on the most contended word of a sector
-    atomic_sector: int  # a unit: each sector
+    atomic: int  # a unit: each lane on the most contended word of a lone sector, each lane more of several
+    atomic_sector: int  # a unit: each sector of several
     retry: int  # a set whose every way waits is tried again after
     page_shift: int  # log2 of a page's bytes
     tlb_miss: int  # added to a request whose page the SM does not remember; 0 = no TLB

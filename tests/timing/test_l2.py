@@ -257,16 +257,17 @@ def test_atomics_on_one_word_are_served_one_after_the_other():
     answer_ns(parts, request(0, NEAR))
     rows = [request(5000, NEAR, kind=ATOMIC, sectors=1, operations=5, tag=i) for i in range(3)]
     answers = np.diff(answer_ns(parts, *rows))
-    assert answers == pytest.approx([11.0, 11.0])  # a sector's 3 ns, and 2 for each further lane
+    assert answers == pytest.approx([10.0, 10.0])  # 2 ns a lane
 
 
 @pytest.mark.parametrize(
-    ("sectors", "operations", "want_ns"), [(15, 4, 12.0), (15, 6, 16.0), (3, 2, 6.0), (15, 1, 12.0)]
+    ("sectors", "operations", "want_ns"),
+    [(15, 4, 12.0), (15, 6, 16.0), (3, 2, 6.0), (15, 1, 12.0), (1, 1, 2.0), (4, 1, 2.0), (1, 32, 64.0)],
 )
 def test_an_atomic_unit_takes_a_pass_a_sector_and_one_for_each_lane_that_meets_another_on_a_word(
     sectors, operations, want_ns
 ):
-    """3 ns a sector, 2 ns a lane more; the last case is what comes with no count of passes."""
+    """3 ns a sector of several, 2 ns a lane more, and a lane of one sector; the fourth case is what comes with no count of passes."""
     parts = fresh()
     answer_ns(parts, request(0, NEAR))
     rows = [request(5000, NEAR, kind=REDUCTION, sectors=sectors, operations=operations, tag=i) for i in range(3)]
@@ -288,7 +289,7 @@ def test_lines_512_bytes_apart_share_an_atomic_unit_and_lines_256_bytes_apart_do
 def test_a_reduction_is_acknowledged_before_its_data_come_and_an_atomic_after():
     (red,) = answer_ns(fresh(), request(0, NEAR, kind=REDUCTION, sectors=1))
     (atomic,) = answer_ns(fresh(), request(0, NEAR, kind=ATOMIC, sectors=1))
-    assert red == pytest.approx(HIT + 3.0)  # one sector
+    assert red == pytest.approx(HIT + 2.0)  # one lane
     assert atomic > HIT + DRAM
 
 
@@ -300,7 +301,7 @@ def test_reductions_on_one_word_are_acknowledged_one_after_the_other(known):
         answer_ns(parts, request(0, NEAR))
     rows = [request(5000, NEAR, kind=REDUCTION, sectors=1, operations=5, tag=i) for i in range(3)]
     answers = np.diff(answer_ns(parts, *rows))
-    assert answers == pytest.approx([11.0, 11.0])  # a sector's 3 ns, and 2 for each further lane
+    assert answers == pytest.approx([10.0, 10.0])  # 2 ns a lane
 
 
 def test_a_set_whose_lines_all_wait_makes_the_next_line_wait():
