@@ -42,7 +42,10 @@ def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
         text = io.StringIO()
         writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(records)
+        writer.writerows(
+            {key: value + 0.0 if isinstance(value, float) else value for key, value in record.items()}
+            for record in records
+        )
         return text.getvalue().rstrip("\n")
     if tabulate is None:
         raise ToolchainError("tables need the package tabulate: pip install tabulate, or give --format json")
@@ -76,11 +79,14 @@ def format_pairs(pairs: Sequence[tuple[str, str]], form: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None  # a negative zero plus zero is zero
+    return value
 
 
 def rounded(value: float) -> str:
     """Three significant digits; all digits before the point, since a million cycles are read as 1170687, not as 1.17e+06."""
+    value += 0.0  # a negative zero plus zero is zero
     text = f"{value:.{SIGNIFICANT_DIGITS}g}"
     return f"{value:.0f}" if "e+" in text and abs(value) < 10**MOST_DIGITS else text
 

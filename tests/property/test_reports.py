@@ -15,13 +15,14 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.samples import COLUMNS, Sampler
 from gpusim.engine.utilisation import traffic
 from gpusim.errors import ResultFileError
+from gpusim.io.percent import signed_percent
 from gpusim.isa.binary.text import opcode_parts
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.report.comparison_charts import labels
 from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
-from gpusim.report.tables import format_cards, format_records
+from gpusim.report.tables import FORMATS, format_cards, format_records
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
 from gpusim.trace.record import PipeClass
 from gpusim.why.explain import explain
@@ -230,3 +231,16 @@ def test_launches_of_one_kernel_are_told_apart_in_a_chart():
     first, second, short = labels(launches)
     assert first.startswith("transpose tile=8,") and second.startswith("transpose tile=16,")
     assert max(map(len, (first, second))) < 60 and short == "transpose n=1 (cold)"
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [(-0.04, ".1f", "0.0 %"), (0.0, ".2f", "0.00 %"), (-0.06, ".1f", "-0.1 %"), (0.06, ".1f", "+0.1 %"), (-0.0, ".3g", "0 %"), (-1e-9, ".3g", "-1e-09 %")],
+)  # fmt: skip
+def test_a_change_that_rounds_to_nothing_has_no_sign(value: float, spec: str, text: str) -> None:
+    assert signed_percent(value, spec) == text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_format_has_a_negative_zero(form: str) -> None:
+    assert "-0" not in format_records([{"off": -0.0}], form)
