@@ -19,6 +19,7 @@ from gpusim.io.percent import signed_percent
 from gpusim.isa.binary.text import opcode_parts
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.report.comparison_charts import labels
+from gpusim.report.launches import MOST_ROWS, by_kernel, launches_text
 from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
@@ -244,3 +245,25 @@ def test_a_change_that_rounds_to_nothing_has_no_sign(value: float, spec: str, te
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_format_has_a_negative_zero(form: str) -> None:
     assert "-0" not in format_records([{"off": -0.0}], form)
+
+
+def launch(kernel: str, cycles: int | None, launches: int = 1) -> dict:
+    """A row of a run's account."""
+    return {"launch": 1, "kernel": kernel, "warp_instructions": 8, "launches": launches, "host_ms": 0.5, "cycles": cycles, "time_us": cycles and cycles / 1000}  # fmt: skip
+
+
+def test_many_launches_are_told_by_kernel_and_single_ones_where_they_are_asked_for():
+    rows = [
+        launch("small", 100, launches=2),
+        *(launch("large", 1000 + n) for n in range(MOST_ROWS)),
+        launch("large", None),
+    ]
+    large, small = by_kernel(rows)
+    assert (large["kernel"], large["launches"], large["simulated"], large["cycles"]) == ("large", 21, 20, 20190)
+    assert (large["least_cycles"], large["median_cycles"], large["most_cycles"]) == (1000, 1009.5, 1019)
+    assert (small["launches"], small["cycles"], small["time_us"]) == (2, 200, 0.2)
+    assert large["share_percent"] + small["share_percent"] == pytest.approx(100)
+    told, every, few = launches_text(rows, False), launches_text(rows, True), launches_text(rows[:3], False)
+    assert "22 rows of launches: --all-launches" in told and len(told.splitlines()) == 6
+    assert len(every.splitlines()) == 4 + 1 + 2 + 22
+    assert len(few.splitlines()) == 5 and "share_percent" not in few
