@@ -11,8 +11,10 @@ import csv
 import io
 import json
 import math
+import shutil
+import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from gpusim.errors import ToolchainError
 
@@ -24,6 +26,8 @@ except ImportError:  # JSON and CSV need none
 FORMATS = ("table", "json", "csv", "md")
 #: Of a fraction in text; whole numbers, and all digits before the point, are written out.
 SIGNIFICANT_DIGITS = 3
+#: Between two columns of a table, and of a column that is folded, at least.
+_GAP, LEAST_WIDTH = 2, 20
 #: Larger figures are written with an exponent.
 MOST_DIGITS = 15
 
@@ -58,6 +62,19 @@ def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
         colalign=["right" if n else "left" for n in numeric] if records else None,
         disable_numparse=True,
     )
+
+
+def folded(records: Sequence[dict[str, Any]], columns: Sequence[str], stream: TextIO) -> list[dict[str, Any]]:
+    """``records`` of a table with the texts of ``columns`` folded so that lines fit a terminal; as they are where ``stream`` is none."""
+    if not records or not stream.isatty():
+        return list(records)
+    widths = {name: max(len(name), *(len(_cell(record[name])) for record in records)) for name in records[0]}
+    taken = sum(width + _GAP for name, width in widths.items() if name not in columns)
+    each = max(LEAST_WIDTH, (shutil.get_terminal_size().columns - taken) // len(columns) - _GAP)
+    return [
+        {name: textwrap.fill(str(value), each) if name in columns else value for name, value in record.items()}
+        for record in records
+    ]
 
 
 def format_cards(records: Sequence[dict[str, Any]], form: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 from dataclasses import replace
@@ -23,7 +24,7 @@ from gpusim.report.launches import MOST_ROWS, by_kernel, launches_text
 from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
-from gpusim.report.tables import FORMATS, format_cards, format_records
+from gpusim.report.tables import FORMATS, folded, format_cards, format_records
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
 from gpusim.trace.record import PipeClass
 from gpusim.why.explain import explain
@@ -267,3 +268,13 @@ def test_many_launches_are_told_by_kernel_and_single_ones_where_they_are_asked_f
     assert "22 rows of launches: --all-launches" in told and len(told.splitlines()) == 6
     assert len(every.splitlines()) == 4 + 1 + 2 + 22
     assert len(few.splitlines()) == 5 and "share_percent" not in few
+
+
+def test_a_table_is_folded_to_a_terminal_and_to_nothing_else(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    records = [{"key": "l2.slices", "source": "measured " * 30, "file": "h200.toml"}]
+    piped, shown = io.StringIO(), io.StringIO()
+    shown.isatty = lambda: True
+    assert folded(records, ("source",), piped) == records
+    lines = format_records(folded(records, ("source",), shown), "table").splitlines()
+    assert max(map(len, lines)) <= 60 and len(lines) > 5 and " ".join(lines).count("measured") == 30
