@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gpusim.io.percent import signed_percent
 from gpusim.io.real_path import real_path
 
 _FILE = "gpusim.benchmark_file"
@@ -90,7 +91,7 @@ class Benchmarks:
     def _told(self, change: Any) -> str:
         if change.percent is None:
             return change.why_not
-        return f"{change.percent:+.2f} %{' (too slow)' if self._too_slow(change) else ''}"
+        return f"{signed_percent(change.percent, '.2f')}{' (too slow)' if self._too_slow(change) else ''}"
 
 
 class Benchmark:

@@ -12,6 +12,7 @@ from gpusim.bisect.compiled import opcode_changes
 from gpusim.bisect.find import Found
 from gpusim.bisect.reading import Reading
 from gpusim.bisect.search import Step
+from gpusim.io.percent import signed
 from gpusim.regress.comparand import Comparand
 from gpusim.regress.explain import sentence, with_steps
 from gpusim.regress.judge import judge
@@ -75,10 +76,11 @@ def summary(found: Found) -> str:
     if len(found.steps) == 1 and found.metric != "code":
         grown = _grown(found, found.steps[0])
         if grown != total:
-            text += f" That is {grown:+g} of {total:+g} {found.metric}."
+            text += f" That is {signed(grown, 'g')} of {signed(total, 'g')} {found.metric}."
     if found.further:
         ranges = ", ".join(
-            f"{points[s.before].label} to {points[s.after].label} ({_grown(found, s):+g})" for s in found.further
+            f"{points[s.before].label} to {points[s.after].label} ({signed(_grown(found, s), 'g')})"
+            for s in found.further
         )
         text += f" It is not the only step: the value changes also within {ranges}; --all finds each."
     return f"{text} {read[0].upper()}{read[1:]}."

@@ -13,6 +13,7 @@ from gpusim.bisect.reasons import Reason, reason_between
 from gpusim.commands.bisecting_text import launch_documents, reason_tables
 from gpusim.errors import NoDataError
 from gpusim.gpus.load import load_gpu
+from gpusim.io.percent import signed
 from gpusim.report.tables import format_records
 from gpusim.store import Store
 
@@ -59,9 +60,9 @@ def _told(figures: GpuFigures, found: FigureSet | None, metric: str, good: float
     if found is None:
         return f"No difference: {good:g} {metric} on {figures.good.name} and {bad:g} on {figures.bad.name}; {ran}"
     names = " and ".join(change.key for change in found.changes)
-    text = f"{names} alone make{'s' if len(found.changes) == 1 else ''} {found.value - good:+g} of {bad - good:+g} {metric}"
+    text = f"{names} alone make{'s' if len(found.changes) == 1 else ''} {signed(found.value - good, 'g')} of {signed(bad - good, 'g')} {metric}"
     if len(found.changes) > 1:
-        text = f"{names} together make {found.value - good:+g} of {bad - good:+g} {metric}"
+        text = f"{names} together make {signed(found.value - good, 'g')} of {signed(bad - good, 'g')} {metric}"
         text += (
             ", more or less than each by itself added up: they interact"
             if found.interacts(good)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.make import GENERATIONS, make_gpu
 from gpusim.io.nearest import near
 from gpusim.io.whole_file import write_whole
-from gpusim.report.tables import format_records
+from gpusim.report.tables import folded, format_records
 
 
 @click.group(context_settings=HELP)
@@ -80,7 +81,7 @@ def show(name: str, keys: tuple[str, ...], form: str) -> None:
             )
     chosen = [row for row in rows if not keys or any(_is_below(row.key, key) for key in keys)]
     records = [{**row._asdict(), "value": _plain(row.value)} for row in chosen]
-    click.echo(format_records(records, form))
+    click.echo(format_records(folded(records, ("source",), sys.stdout) if form == "table" else records, form))
 
 
 def _is_below(key: str, asked: str) -> bool:
@@ -112,7 +113,8 @@ def diff(a: str, b: str, form: str) -> None:
     ]
     if not records:
         click.echo(f"{a} and {b} differ in no value", err=True)
-    click.echo(format_records(records, form))
+    columns = ("a_source", "b_source")
+    click.echo(format_records(folded(records, columns, sys.stdout) if form == "table" else records, form))
 
 
 @gpus.command("make")

@@ -101,6 +101,9 @@ def _worker(*, program: str, as_module: bool, library_path: bool, **_options: An
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How they are written."
 )
+@click.option(
+    "--all-launches", is_flag=True, help="List single launches below their kernels, also where they are many."
+)
 @click.argument("program", required=False, default="")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @done_by(_worker)
@@ -111,7 +114,7 @@ def run(**options: Any) -> None:
     libcudart.so in front of the real ones (nvcc -cudart shared). Processes that it starts have the device too.
 
     Options of gpusim stand before PROGRAM. stdout is the program's own. At the end, also of a program that
-    fails or is interrupted, its launches are listed on stderr. The exit code is the program's; if it died of a launch
+    fails or is interrupted, its launches are listed on stderr, many of them by kernel. The exit code is the program's; if it died of a launch
     that failed on the device, that failure's (docs/reference/exit-codes.md); 1 if it ended well but --check or
     --leak-check has found something; 130 and 143 if it died of SIGINT and SIGTERM.
 

@@ -37,6 +37,7 @@ class RunRequest:
     library_path: bool
     output: Path | None
     form: str
+    all_launches: bool
     program: str
     arguments: tuple[str, ...]
 

@@ -22,6 +22,7 @@ from gpusim.driver.wanted import Wanted
 from gpusim.engine.gpu import simulate as simulate_trace
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.whole_file import replacing
+from gpusim.report.launches import launches_text
 from gpusim.report.tables import format_cards, format_records
 from gpusim.why.explain import explain
 
@@ -114,8 +115,7 @@ def _show(ledger: Ledger, account: Account, asked: RunRequest, gpu: str) -> None
         if ledger.wanted.simulate:
             state = "swept before each launch" if ledger.wanted.cold else "kept from launch to launch; --cold sweeps it"
             click.echo(f"\nlaunches on {gpu}, L2 {state}", err=True)
-        blank = [{key: "" if value is None else value for key, value in record.items()} for record in records]
-        click.echo(f"\n{format_records(blank, form)}", err=True)
+        click.echo(f"\n{launches_text(records, asked.all_launches)}", err=True)
     else:
         click.echo(f"gpusim: {ledger.none_ended()} on {gpu}", err=True)
 

@@ -28,6 +28,7 @@ from gpusim.driver.programs import (
 from gpusim.driver.recording import INDEX, open_folder
 from gpusim.driver.session import VARIABLE, Options, Session
 from gpusim.io.whole_file import replacing
+from gpusim.report.launches import launches_text
 from gpusim.report.tables import format_cards, format_records
 
 #: Exit codes: a check has found something; a SIGINT.
@@ -65,7 +66,7 @@ def _run_and_show(asked: RunRequest) -> int:
         _write_index(Path(options.record), options.gpu, account)
     if code == INTERRUPTED:
         click.echo("error: interrupted", err=True)
-    show(account, options, asked.output, asked.form)
+    show(account, options, asked.output, asked.form, asked.all_launches)
     if options.leak_check:
         show_leaks(account.leaks)
     show_reasons(account)
@@ -114,8 +115,8 @@ def _write_index(folder: Path, gpu: str, account: Account) -> None:
         stream.write(text.encode() + b"\n")
 
 
-def show(account: Account, options: Options, output: Path | None, form: str) -> None:
-    """Write what has become of the launches, to ``output`` or stderr."""
+def show(account: Account, options: Options, output: Path | None, form: str, every: bool = False) -> None:
+    """Write what has become of the launches, to ``output`` or stderr; ``every``: rows of single launches too, however many."""
     if account.findings:
         click.echo(f"\n{format_cards(account.findings, 'table')}", err=True)
     for line in account.begun.values():
@@ -130,8 +131,7 @@ def show(account: Account, options: Options, output: Path | None, form: str) -> 
         if options.simulate:
             state = "swept before each launch" if options.cold else "kept from launch to launch; --cold sweeps it"
             click.echo(f"\nlaunches on {options.gpu}, L2 {state}", err=True)
-        blank = [{key: "" if value is None else value for key, value in record.items()} for record in records]
-        click.echo(f"\n{format_records(blank, form)}", err=True)
+        click.echo(f"\n{launches_text(records, every)}", err=True)
     else:
         click.echo(f"gpusim: {none_ended(account)} on {options.gpu}", err=True)
 

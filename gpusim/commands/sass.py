@@ -50,7 +50,8 @@ def show(kernel: str, gpu: str, signature: str | None, form: str) -> None:
     KERNEL is an entry of `gpusim kernels list`, or FILE.py:FUNCTION: a case (see `gpusim capture --help`), or a kernel,
     such as a @cuda.jit function, whose argument types --signature says; or FILE:KERNEL, a kernel of CUDA C++ (.cu), PTX, or machine
     code in a cubin, fat binary, object, archive, shared library or executable. Nothing is run. Of a case of several launches the last one is shown.
-    Columns: stall count, yield, write and read barrier, barriers waited for, pipe class, source line.
+    Columns: stall count, yield, write and read barrier, barriers waited for, pipe class, source line; where an instruction is not emulated
+    also which ones are (and why not, on stderr).
 
     \b
     Examples:

@@ -25,10 +25,13 @@ from gpusim.project.decoder import Decoder
 from gpusim.project.limits import remedies
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
+from gpusim.project.server import as_many_as_fit
 from gpusim.project.shown import step_of
 from gpusim.project.sweep import AXES, Kept, axes_of, combinations, identity, pareto
 from gpusim.report.tables import format_pairs, format_records
 
+#: Notes of servers that hold fewer sequences than were asked for.
+_MOST_NOTES = 5
 #: Modules that only a page needs: matplotlib draws, so they are loaded where one is asked for.
 _PAGE, _POINTS = "gpusim.report.sweep_page", "gpusim.report.sweep_points"
 
@@ -62,6 +65,8 @@ def sweep_models(network: Decoder, options: Mapping[str, Any]) -> None:
     if swept.refused:
         whole = len(swept.rows) + len(swept.refused)
         click.echo(f"note: {len(swept.refused)} of {whole} plans cannot be, the first: {swept.refused[0]}", err=True)
+    for note in _capped(swept):
+        click.echo(note, err=True)
     rows, least = swept.rows, "tpot_ms" if "tpot_ms" in swept.rows[0] else "step_ms"
     within = {id(row) for row in rows if row["fits"] and all(row[name] <= most for name, most in limits.values())}
     front = pareto(rows, least, "tokens_per_s_per_gpu", lambda row: id(row) in within) if _wants_front(options) else []
@@ -77,6 +82,24 @@ def sweep_models(network: Decoder, options: Mapping[str, Any]) -> None:
         kept = [row for row in rows if id(row) in within]
         rows = sorted(kept, key=lambda row: -row["tokens_per_s_per_gpu"])
     click.echo(_printed(rows, options["form"]))
+
+
+def _capped(swept: _Swept) -> list[str]:
+    """A note for each batch that servers have in place of larger ones that were asked for, as memory holds no more."""
+    asked: dict[tuple[str, str, int], set[int]] = {}
+    for row, (name, plan) in zip(swept.rows, swept.plans, strict=True):
+        if row["phase"] == "serve" and row["batch"] == row["memory_batch"] < plan.batch < as_many_as_fit(
+            plan.data_parallel
+        ):
+            asked.setdefault((name, plan.dtype, row["batch"]), set()).add(plan.batch)
+    notes = [
+        f"note: batch {', '.join(map(str, sorted(batches)))} in {dtype} on {name}: memory holds {held} sequences at once, which is the batch of the row"
+        for (name, dtype, held), batches in asked.items()
+    ]
+    return [
+        *notes[:_MOST_NOTES],
+        *([f"note: and {len(notes) - _MOST_NOTES} more such"] if len(notes) > _MOST_NOTES else []),
+    ]
 
 
 def _limits(options: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
@@ -195,6 +218,9 @@ def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 def _printed(rows: Sequence[dict[str, Any]], form: str) -> str:
     """A table of what differs between plans below what does not, so that lines stay short; of one plan, and for programs, all in one."""
+    if form in ("table", "md"):
+        # Plans that come to the same, as servers that hold no more sequences however many may come, are one row to read.
+        rows = list({tuple(row.values()): row for row in rows}.values())
     alike = [name for name in rows[0] if all(row[name] == rows[0][name] for row in rows)] if len(rows) > 1 else []
     if form not in ("table", "md") or not alike or len(alike) == len(rows[0]):
         return format_records(rows, form)

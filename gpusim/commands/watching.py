@@ -46,6 +46,8 @@ def changes(
             numbers = change_numbers(store, plan)
             steps = [step for each in find_steps(store, plan, None).steps.values() for step in each]
         records = [_of_plan(numbers.get((s.series.id, s.new.position, s.key)), s) for s in steps]
+    if form in ("table", "md"):  # a commit is named once
+        records = [record | {"who": "" if record["who"] == record["commit"] else record["who"]} for record in records]
     if records or form != "table":
         click.echo(format_records(records, form))
     else:

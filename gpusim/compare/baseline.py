@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 from gpusim.compare.error import Verdict
 from gpusim.errors import UsageError
+from gpusim.io.percent import signed, signed_percent
 from gpusim.io.records import as_record
 
 #: An error must grow by more than this many percent points to be worse: less is rounding of clocks and points.
@@ -70,7 +71,11 @@ def _change(now: Line, before: Line | None) -> Change:
     grown = abs(now.error_percent) - abs(before.error_percent)
     if diverges and grown > WORSE_POINTS:
         return Change(
-            now.key, now, before, True, f"error grew from {before.error_percent:+.1f} to {now.error_percent:+.1f} %"
+            now.key,
+            now,
+            before,
+            True,
+            f"error grew from {signed(before.error_percent, '.1f')} to {signed_percent(now.error_percent)}",
         )
     moved = now.verdict != before.verdict
     return Change(now.key, now, before, False, f"was {before.verdict}, is {now.verdict}" if moved else "as before")

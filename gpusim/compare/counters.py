@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpusim.compare.stalls import stall_metrics
+from gpusim.io.percent import signed_percent
 from gpusim.model.stall_reasons import STALL_NAMES
 
 #: Counter -> allowed difference in percent. The exact ones leave room for what the profiler itself adds.
@@ -103,6 +104,6 @@ def wrong_reason(differences: list[CounterDifference]) -> str:
     off = sorted((d for d in differences if not d.agrees), key=lambda d: -abs(d.error_percent))
     if not off:
         return ""
-    worst = ", ".join(f"{d.counter} {d.error_percent:+.0f} %" for d in off[:3])
+    worst = ", ".join(f"{d.counter} {signed_percent(d.error_percent, '.0f')}" for d in off[:3])
     more = f" and {len(off) - 3} more" if len(off) > 3 else ""
     return f"right for the wrong reason: cycles agree, but {worst}{more}"

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpusim.io.percent import signed_percent
+
 #: A series whose mean absolute error is at most this many percent counts as the same as silicon.
 DEFAULT_TOLERANCE_PERCENT = 10.0
 #: A launch this few cycles off is not judged by percent: starting a launch alone scatters by so much. A guess.
@@ -136,7 +138,7 @@ def summarise(
         reason = f"mean absolute error within {tolerance_percent:g} %"
     elif abs(bias) <= tolerance_percent:
         verdict = Verdict.AMBIGUOUS
-        reason = f"errors of both signs: mean {bias:+.1f} %, mean absolute {mape:.1f} %"
+        reason = f"errors of both signs: mean {signed_percent(bias)}, mean absolute {mape:.1f} %"
     else:
         faster = (bias > 0) == higher_is_faster(rows[0].unit)
         verdict = Verdict.FASTER if faster else Verdict.SLOWER

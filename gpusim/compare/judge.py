@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gpusim.compare.error import DEFAULT_TOLERANCE_CYCLES, DEFAULT_TOLERANCE_PERCENT, Verdict
 from gpusim.compare.statistics import median_interval
+from gpusim.io.percent import signed_percent
 from gpusim.silicon.row import Estimate, SiliconRow
 
 #: Half-width taken for a row that states no interval: nvbench, by default, is content with 0.5 % of deviation, single runs under
@@ -95,7 +96,7 @@ def judge(
     factor = 1 + allowed / 100
     floor = min(simulated / factor, simulated - tolerance.cycles)
     ceiling = max(simulated * factor, simulated + tolerance.cycles)
-    text = f"{error:+.1f} % off the measured {measured.median:.0f} ({measured.low:.0f} to {measured.high:.0f}) cycles"
+    text = f"{signed_percent(error)} off the measured {measured.median:.0f} ({measured.low:.0f} to {measured.high:.0f}) cycles"
     # Said as the factor that it is: 10 % too slow is a factor of 1.1, but 9.1 % too fast is one, too.
     limits = f"a factor of {factor:.3f}" + (f" ({why})" if why else "")
     if floor <= measured.low and measured.high <= ceiling:

@@ -34,6 +34,7 @@ from gpusim.gpus.clock import at_clock
 from gpusim.gpus.load import built_in_of, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.percent import signed_percent
 from gpusim.io.progress import task
 from gpusim.silicon.published import PublishedPoint, load_published
 from gpusim.trace.record import Trace
@@ -152,7 +153,7 @@ def compare_groups(
                 progress(
                     f"[{done:>4}/{total}] {outcome.gpu} {outcome.series} {outcome.point}: "
                     f"{outcome.simulated:.4g} simulated, {outcome.measured:.4g} measured "
-                    f"{outcome.unit} ({outcome.error_percent:+.1f} %)"
+                    f"{outcome.unit} ({signed_percent(outcome.error_percent)})"
                 )
             else:
                 key = _key(groups[index])

@@ -26,6 +26,7 @@ import numpy as np
 from gpusim.compare.clocks import at_common_clock
 from gpusim.compare.error import Verdict
 from gpusim.errors import NoDataError
+from gpusim.io.percent import signed_percent
 
 #: Quantiles that a real change moves together. The median alone would follow a change of the mix of two clock states.
 QUANTILES = (0.10, 0.25, 0.50, 0.75)
@@ -238,7 +239,7 @@ def _decide(
 
 
 def _percent(log_ratio: float) -> str:
-    return f"{100 * math.expm1(log_ratio):+.2f} %"
+    return signed_percent(100 * math.expm1(log_ratio), ".2f")
 
 
 def _without_states(sample: np.ndarray) -> tuple[np.ndarray, float | None]:
@@ -279,7 +280,7 @@ def anomalies(sample: Sequence[float]) -> list[str]:
     drift = float(np.median(steady[-third:]) / np.median(steady[:third]) - 1) if third >= 5 else 0.0
     rank = np.argsort(np.argsort(steady, kind="stable"), kind="stable")
     if threshold is None and abs(np.corrcoef(rank, np.arange(n))[0, 1]) > 0.5 and abs(drift) > 0.005:
-        found.append(f"drift of {100 * drift:+.1f} % from the first to the last third")
+        found.append(f"drift of {signed_percent(100 * drift)} from the first to the last third")
     low, high = np.quantile(values, (0.25, 0.75))
     limit = high + 3 * (high - low)
     far = int((values > limit).sum())

@@ -135,6 +135,7 @@ class Driver:
             lambda: self.streams.now_ns(self.contexts.here()) / 1e6,
             self._synchronize,
             None if ledger.wanted.simulate else ledger.say,
+            ledger.say,
         )
         # Calls may come from several threads; a host callback may call the driver again.
         self._lock = threading.RLock()

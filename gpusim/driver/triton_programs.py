@@ -11,26 +11,31 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-_DRIVER, _TESTING = "triton.backends.nvidia.driver", "triton.testing"
+_DRIVER, _TESTING, _AUTOTUNER = "triton.backends.nvidia.driver", "triton.testing", "triton.runtime.autotuner"
+#: Between two lines that tell which configuration an autotuner tries; the first is told at once.
+TOLD_SECONDS = 2.0
 
 
 class TritonDriver(importlib.abc.MetaPathFinder):
     """Put first on ``sys.meta_path``: what Triton's driver for NVIDIA GPUs defines is adapted as it is imported. ``now_ms``: the
-    device's time, which benchmarks are told; ``warn``: told once that it is the emulator's, where launches are not simulated."""
+    device's time, which benchmarks are told; ``warn``: told once that it is the emulator's, where launches are not simulated; ``say``: told
+    how far an autotuner is."""
 
     def __init__(
-        self, now_ms: Callable[[], float], synchronize: Callable[[], None], warn: Callable[[str], None] | None = None
-    ):
-        self._now_ms, self._synchronize, self._warn = now_ms, synchronize, warn
+        self, now_ms: Callable[[], float], synchronize: Callable[[], None], warn: Callable[[str], None] | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ):  # fmt: skip
+        self._now_ms, self._synchronize, self._warn, self._say = now_ms, synchronize, warn, say
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        then = {_DRIVER: self.adapt, _TESTING: self.adapt_testing}.get(fullname)
+        then = {_DRIVER: self.adapt, _TESTING: self.adapt_testing, _AUTOTUNER: self.adapt_autotuner}.get(fullname)
         if then is None:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
@@ -42,7 +47,7 @@ class TritonDriver(importlib.abc.MetaPathFinder):
         """Let the class ask the driver where PyTorch has no GPU."""
         driver: Any = module.CudaDriver
         plain_init, plain_active = driver.__init__, driver.is_active
-        time = self
+        of = self
 
         def is_active() -> bool:
             return getattr(module, "_cuda_driver_is_active")() if _on_cpu() else plain_active()  # noqa: B009
@@ -62,14 +67,14 @@ class TritonDriver(importlib.abc.MetaPathFinder):
             return torch.device("cpu") if _on_cpu() else torch.device("cuda", self.get_current_device())
 
         def interface(self: Any) -> Any:
-            return DeviceTime(time._now_ms, time._synchronize) if _on_cpu() else sys.modules["torch"].cuda
+            return DeviceTime(of._now_ms, of._synchronize) if _on_cpu() else sys.modules["torch"].cuda
 
         def cache(self: Any) -> Any:
             torch = sys.modules["torch"]
             return torch.empty(0, dtype=torch.int)
 
         def benchmarker(self: Any) -> Any:
-            return time.bench
+            return of.bench
 
         driver.get_benchmarker = benchmarker
         driver.is_active = staticmethod(is_active)
@@ -100,6 +105,29 @@ class TritonDriver(importlib.abc.MetaPathFinder):
     def adapt_testing(self, module: ModuleType) -> None:
         """Let ``do_bench`` run a kernel twice, and not for a tenth of a second of the device's time."""
         setattr(module, "do_bench", self.bench)  # noqa: B010
+
+    def adapt_autotuner(self, module: ModuleType) -> None:
+        """Let an autotuner say which of its configurations it tries: each is compiled and emulated, which takes seconds."""
+        tuner: Any = module.Autotuner
+        plain_prune, plain_bench, say = tuner.prune_configs, tuner._bench, self._say
+        tried, told_at, total = 0, 0.0, 0
+
+        def prune_configs(self: Any, *args: Any, **given: Any) -> Any:
+            nonlocal tried, told_at, total
+            configurations = plain_prune(self, *args, **given)
+            tried, told_at, total = 0, 0.0, len(configurations)
+            return configurations
+
+        def bench(self: Any, *args: Any, config: Any, **given: Any) -> Any:
+            nonlocal tried, told_at
+            tried += 1
+            if tried == 1 or time.monotonic() - told_at >= TOLD_SECONDS:
+                told_at = time.monotonic()
+                name = getattr(getattr(self, "base_fn", None), "__name__", "a kernel")
+                say(f"autotuning {name}: configuration {tried} of {total} ({config})")
+            return plain_bench(self, *args, config=config, **given)
+
+        tuner.prune_configs, tuner._bench = prune_configs, bench
 
 
 class DeviceTime:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpusim.io.percent import signed_percent
+
 Shape = Mapping[str, Any]
 #: Divisors that remainders are looked at for: vectors, warps, lines, tiles.
 DIVISORS = (2, 4, 8, 16, 32, 64, 128, 256)
@@ -234,4 +236,4 @@ def _spread(runs: Sequence[LabelledRun]) -> list[LabelledRun]:
 
 def _percent(share: float) -> str:
     """Three digits, and all of them that stand before the point."""
-    return f"{100 * share:+.0f} %" if abs(share) >= 10.0 else f"{100 * share:+.3g} %"
+    return signed_percent(100 * share, ".0f" if abs(share) >= 10.0 else ".3g")

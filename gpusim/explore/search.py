@@ -223,7 +223,7 @@ class Search:
         self, rng: random.Random, draws: int, done: Callable[[], bool], keep: Callable[[Tried], None]
     ) -> None:
         def on_shape(kernel: str, shape: dict[str, Any]) -> None:
-            if not done() and self.is_ours(kernel, shape_text(shape)):
+            if not done() and self.is_ours(kernel, shape_text(shape)) and not self._is_too_large(kernel, shape):
                 self.measure(kernel, shape, keep)
 
         self._draw(self.kernels, {}, rng, draws, on_shape)
@@ -259,6 +259,13 @@ class Search:
                 return
             chosen = self._pool.pop(self._choose(rng))
             self.measure(chosen.kernel, chosen.shape, keep, chosen.prediction)
+
+    def _is_too_large(self, kernel: str, shape: Mapping[str, Any]) -> bool:
+        """Whether a shape that nothing predicts outgrows the small one; one that is refused is told so where it is run."""
+        try:
+            return self._outgrows(kernel, self._predictor.from_launch(kernel, shape))
+        except (UsageError, LaunchError):
+            return False
 
     def _outgrows(self, kernel: str, found: LaunchPrediction) -> bool:
         """Whether a launch has more than ``growth`` times the small shape's blocks and bytes of arguments, although its axes have not: an

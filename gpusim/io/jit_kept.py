@@ -8,7 +8,9 @@ has to be compiled after all, and the intermediate code is read where another fu
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -16,6 +18,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
+
+from gpusim.io.progress import task
 
 
 class KeptLibrary(JITCodeLibrary):
@@ -88,5 +92,40 @@ class KeptFunctions(FunctionCache):
     _impl_class: Callable[..., Any] = _Kept
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        found = None
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+            found = self._load_overload(sig, target_context)
+        if found is None:  # Numba compiles it now
+            _compiling.begin((id(self), sig))
+        return found
+
+    def save_overload(self, sig: Any, data: CompileResult) -> None:
+        try:
+            super().save_overload(sig, data)
+        finally:
+            _compiling.end((id(self), sig))
+
+
+class _Compiling:
+    """Says that gpusim compiles itself from when the first function that is not on disk is wanted until it is there: those that it calls are compiled within."""
+
+    def __init__(self) -> None:
+        self._wanted: list[Any] = []
+        self._shown = ExitStack()
+        self._lock = threading.Lock()
+
+    def begin(self, key: Any) -> None:
+        with self._lock:
+            if not self._wanted:
+                self._shown.enter_context(task("compiling gpusim itself, once for this version"))
+            self._wanted.append(key)
+
+    def end(self, key: Any) -> None:
+        with self._lock:
+            if key in self._wanted:
+                del self._wanted[self._wanted.index(key) :]  # with what was compiled within in vain
+                if not self._wanted:
+                    self._shown.close()
+
+
+_compiling = _Compiling()

@@ -49,6 +49,9 @@ _MOST = {
     "data_parallel": 1 << 16, "expert_parallel": 1 << 14, "chunk": 1 << 24, "micro_batches": 1 << 16, "page_tokens": 1 << 16,
 }  # fmt: skip
 
+#: Rows of a product, which are tokens of a step (with experts: each token once for each of its experts).
+_MOST_ROWS = (1 << 31) - 1
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -184,6 +187,14 @@ class Plan:
         if tp > config.kv_heads and tp % config.kv_heads and config.latent is None:
             raise UsageError(
                 f"{config.name}: {config.kv_heads} key/value heads cannot be copied evenly onto {tp} GPUs (tensor parallel)"
+            )
+        read = (self.replica_batch // self.micro_batches) * (1 if self.phase in ("decode", "mixed") else self.sequence)
+        most = _MOST_ROWS // (config.experts.per_token if config.experts is not None else 1)
+        if self.phase != "serve" and not self.groups and read > most:
+            each = " each" if self.micro_batches > 1 or self.data_parallel > 1 else ""
+            raise UsageError(
+                f"--batch {self.batch} of --sequence {self.sequence} makes {read:,} tokens to read at once{each}; at most {most:,} are projected: give a smaller"
+                " --batch or --sequence, or more --micro-batches or --dp"
             )
         if self.pipeline_parallel > config.layers:
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpusim.io.percent import signed
 from gpusim.project.limits import Remedy, limiters
 from gpusim.project.part import Interval
 from gpusim.project.records import STEP, not_validated, part_shares
@@ -125,4 +126,4 @@ def lines_of(found: Projected) -> list[tuple[str, str]]:
 
 def remedy_lines(remedies: list[Remedy]) -> list[tuple[str, str]]:
     """What each part of the GPU made a quarter better would save."""
-    return [("would help", "; ".join(f"{each.name} x 1.25: {-each.saved:+.1%}" for each in remedies))]
+    return [("would help", "; ".join(f"{each.name} x 1.25: {signed(-each.saved, '.1%')}" for each in remedies))]

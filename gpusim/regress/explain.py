@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpusim.errors import GpusimError
+from gpusim.io.percent import signed_percent
 from gpusim.io.source_line import source_text
 from gpusim.regress.attribution import IN_FLIGHT, InstructionTerm, LineTerm, StallTerm
 from gpusim.regress.gpu_changes import Step, cycles_on, steps
@@ -55,7 +56,7 @@ def sentence(outcome: Outcome) -> str:
         text += (
             f", {old.time_us:.5g} to {new.time_us:.5g} us at {old.clock_hz / 1e6:.0f} and {new.clock_hz / 1e6:.0f} MHz"
         )
-    text += f" ({outcome.change_percent:+.2f} %)"
+    text += f" ({signed_percent(outcome.change_percent, '.2f')})"
     if outcome.causes:
         text += f"; changed: {', '.join(outcome.causes)}"
     if not difference:

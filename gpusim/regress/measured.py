@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from gpusim.compare.error import Verdict
 from gpusim.compare.statistics import LEAST_SAMPLES, SampleThresholds, compare_samples
+from gpusim.io.percent import signed
 from gpusim.regress.outcome import MEASURED, Outcome, against
 from gpusim.regress.thresholds import Thresholds
 from gpusim.silicon.row import Estimate, SiliconRow
@@ -83,7 +84,7 @@ def _measured(old: SiliconRow | None, new: SiliconRow | None, thresholds: Thresh
         settled = least > allowance if verdict == Verdict.SLOWER else most < -allowance
     if not settled and (verdict != Verdict.SAME or least > 0 or most < 0):
         verdict = Verdict.AMBIGUOUS
-        reason += f", but the confidence intervals allow from {least:+.6g} to {most:+.6g} {unit}"
+        reason += f", but the confidence intervals allow from {signed(least, '.6g')} to {signed(most, '.6g')} {unit}"
     return Outcome(*facts, *values, verdict, reason, causes)
 
 

@@ -88,7 +88,22 @@ def _open_one(text: str, kind: str | None, machine: GpuRequest, spec: GpuSpec, s
     source = open_source(text.removeprefix(KERNEL), spec, small=small)
     if source.unchecked:
         say(f"not checked: {text} ({source.unchecked})")
+    if kind == "trace":
+        _tell_newer(text, {file for each in source.timed for file in _newer(Path(text), each.trace)})
     return Comparand(text, simulate_launches(source.timed, source.warm, spec))
+
+
+def _newer(path: Path, trace: Trace) -> list[str]:
+    """The source files of ``trace`` that were changed after its file ``path`` was written."""
+    written_ns = path.stat().st_mtime_ns
+    sources = [Path(file) for file in trace.program.files if file]
+    return [source.name for source in sources if source.is_file() and source.stat().st_mtime_ns > written_ns]
+
+
+def _tell_newer(text: str, files: set[str]) -> None:
+    """A trace holds no source text."""
+    if files:
+        say(f"note: {', '.join(sorted(files))} changed after {text} was written: its lines are shown as they stand now")
 
 
 def _kind(text: str, store: Store) -> str:
@@ -135,11 +150,14 @@ def _folder(path: Path, spec: GpuSpec) -> Comparand:
     files = sorted(path.rglob("*.trace"))
     if not files:
         raise NoDataError(f"{path}: no file in this folder ends in .trace")
-    items = []
+    items: list[ComparedLaunch] = []
+    newer: set[str] = set()
     with task(f"simulating {path}", len(files), "traces", weights=[file.stat().st_size for file in files]) as shown:
         for file in files:
             trace = Trace.load(file)
+            newer |= set(_newer(file, trace))
             (item,) = simulate_launches((NamedTrace(trace, trace.launch.kernel),), (), spec)
             items.append(replace(item, file=file.relative_to(path).as_posix()))
             shown.to(len(items))
+    _tell_newer(str(path), newer)
     return Comparand(str(path), tuple(items), folder=True)

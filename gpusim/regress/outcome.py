@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusim.compare.error import Verdict
+from gpusim.io.percent import signed_percent
 from gpusim.regress.attribution import Attribution
 from gpusim.regress.comparand import ComparedLaunch
 from gpusim.regress.gpu_changes import FigureChange, Step
@@ -74,7 +75,7 @@ def against(before: float, after: float, thresholds: Thresholds, unit: str) -> t
     """Verdict and reason of two values that are exact."""
     change = after - before
     allowance = thresholds.allowance(before, unit)
-    percent = f"{100.0 * change / before:+.2f} %" if before else "no time before"
+    percent = signed_percent(100.0 * change / before, ".2f") if before else "no time before"
     if abs(change) <= allowance:
         return Verdict.SAME, "equal" if not change else f"{percent}, within {allowance:.6g} {unit}"
     verdict = Verdict.SLOWER if change > 0 else Verdict.FASTER

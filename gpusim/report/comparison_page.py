@@ -12,6 +12,7 @@ from typing import Any
 
 from gpusim import __version__
 from gpusim.errors import ToolchainError
+from gpusim.io.percent import signed_percent
 from gpusim.report.comparison_charts import error_chart, gap_chart, judged, scatter_chart, stall_chart
 
 try:
@@ -59,11 +60,11 @@ def _numbers(document: dict[str, Any]) -> list[tuple[str, str]]:
     """The figures on top."""
     overall = document["overall"]
     patterns = (
-        ("launches", "launches compared", "{:.0f}"),
-        ("mape_percent", "mean absolute error", "{:.1f} %"),
-        ("bias_percent", "mean signed error", "{:+.1f} %"),
-        ("geometric_mean_ratio", "simulated over measured (geometric mean)", "{:.3f}"),
-        ("spearman", "rank correlation", "{:.3f}"),
-        ("not_compared", "not compared", "{:.0f}"),
+        ("launches", "launches compared", "{:.0f}".format),
+        ("mape_percent", "mean absolute error", "{:.1f} %".format),
+        ("bias_percent", "mean signed error", signed_percent),
+        ("geometric_mean_ratio", "simulated over measured (geometric mean)", "{:.3f}".format),
+        ("spearman", "rank correlation", "{:.3f}".format),
+        ("not_compared", "not compared", "{:.0f}".format),
     )
-    return [(text, "-" if overall[key] is None else pattern.format(overall[key])) for key, text, pattern in patterns]
+    return [(text, "-" if overall[key] is None else pattern(overall[key])) for key, text, pattern in patterns]

@@ -11,8 +11,10 @@ import csv
 import io
 import json
 import math
+import shutil
+import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from gpusim.errors import ToolchainError
 
@@ -24,6 +26,8 @@ except ImportError:  # JSON and CSV need none
 FORMATS = ("table", "json", "csv", "md")
 #: Of a fraction in text; whole numbers, and all digits before the point, are written out.
 SIGNIFICANT_DIGITS = 3
+#: Between two columns of a table, and of a column that is folded, at least.
+_GAP, LEAST_WIDTH = 2, 20
 #: Larger figures are written with an exponent.
 MOST_DIGITS = 15
 
@@ -42,7 +46,10 @@ def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
         text = io.StringIO()
         writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(records)
+        writer.writerows(
+            {key: value + 0.0 if isinstance(value, float) else value for key, value in record.items()}
+            for record in records
+        )
         return text.getvalue().rstrip("\n")
     if tabulate is None:
         raise ToolchainError("tables need the package tabulate: pip install tabulate, or give --format json")
@@ -55,6 +62,19 @@ def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
         colalign=["right" if n else "left" for n in numeric] if records else None,
         disable_numparse=True,
     )
+
+
+def folded(records: Sequence[dict[str, Any]], columns: Sequence[str], stream: TextIO) -> list[dict[str, Any]]:
+    """``records`` of a table with the texts of ``columns`` folded so that lines fit a terminal; as they are where ``stream`` is none."""
+    if not records or not stream.isatty():
+        return list(records)
+    widths = {name: max(len(name), *(len(_cell(record[name])) for record in records)) for name in records[0]}
+    taken = sum(width + _GAP for name, width in widths.items() if name not in columns)
+    each = max(LEAST_WIDTH, (shutil.get_terminal_size().columns - taken) // len(columns) - _GAP)
+    return [
+        {name: textwrap.fill(str(value), each) if name in columns else value for name, value in record.items()}
+        for record in records
+    ]
 
 
 def format_cards(records: Sequence[dict[str, Any]], form: str) -> str:
@@ -76,11 +96,14 @@ def format_pairs(pairs: Sequence[tuple[str, str]], form: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None  # a negative zero plus zero is zero
+    return value
 
 
 def rounded(value: float) -> str:
     """Three significant digits; all digits before the point, since a million cycles are read as 1170687, not as 1.17e+06."""
+    value += 0.0  # a negative zero plus zero is zero
     text = f"{value:.{SIGNIFICANT_DIGITS}g}"
     return f"{value:.0f}" if "e+" in text and abs(value) < 10**MOST_DIGITS else text
 

@@ -66,7 +66,7 @@ def run_beside(
     ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
     ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the share of the operand that is not in L2 at the start;
     rates are bytes (or operations) a cycle. ``outside_loads``: what a row (or column) outside of an operand takes of L2 where others of its box, of ``box_rows`` rows, lie inside,
-    as many rows inside; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
+    as many rows inside; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
     cycles and DRAM bytes of a piece), or ALONE. Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces
     of the collective that are done, cycles until the last of them is)."""
     grid_columns = (columns + tile_columns - 1) // tile_columns
@@ -86,8 +86,12 @@ def run_beside(
     groups = (steps + group - 1) // group
     ring = min(_RING, stages // group + 2)
 
+    # Blocks of a cluster load a box of the first operand's rows each, tiles below one another a part of the second operand each; multicast gives all of it to all of them.
+    own_a, own_b = min(1.0, box_rows / tile_rows), 1.0 / cluster_rows
     seen_a = np.full((first_row[-1], groups * splits), _NEVER if cold_a > 0.0 else 0.0)
     seen_b = np.full((len(group_rows) * grid_columns, groups * splits), _NEVER if cold_b > 0.0 else 0.0)
+    # What a cluster loads comes to all of its blocks when it comes from DRAM, so that none runs ahead of the others.
+    came_a, came_b = np.zeros_like(seen_a), np.zeros_like(seen_b)
     fetched = 0.0
     l2_free = 0.0
     dram_free = 0.0
@@ -167,6 +171,7 @@ def run_beside(
             missing += bytes_a * cold_a
         elif fetched - seen_a[row, piece] > l2_bytes:
             missing += bytes_a
+        missing_a = missing
         if seen_b[of_b, piece] == _NEVER:
             missing += bytes_b * cold_b
         elif fetched - seen_b[of_b, piece] > l2_bytes:
@@ -174,7 +179,7 @@ def run_beside(
         fetched += missing
         seen_a[row, piece] = fetched
         seen_b[of_b, piece] = fetched
-        loaded = (bytes_a + bytes_b) * shared_loads
+        loaded = min(bytes_a * own_a + bytes_b * own_b, (bytes_a + bytes_b) * shared_loads)
         if outside_loads > 0.0:
             loaded += -real_rows % box_rows * deep * bytes_in_a * outside_loads
             loaded += -real_columns % tile_columns * deep * bytes_in_b * outside_loads
@@ -188,6 +193,12 @@ def run_beside(
             dram_free = max(now, dram_free) + missing / dram_rate
             dram_moved += missing
             come = max(come, dram_free + latency)
+            came_a[row, piece] = come if missing_a > 0.0 else came_a[row, piece]
+            came_b[of_b, piece] = come if missing > missing_a else came_b[of_b, piece]
+        if own_a < 1.0:
+            come = max(come, came_a[row, piece])
+        if own_b < 1.0:
+            come = max(come, came_b[of_b, piece])
 
         # The group's first step waits for its own operands, the last for all; a block's steps follow one another, an SM's share its cores.
         work = 2.0 * tile_rows * tile_columns * tile_depth * count / flops_per_cycle

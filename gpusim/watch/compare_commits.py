@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import cast
 
 from gpusim.cases.requests import parse_request
+from gpusim.io.percent import signed_percent
 from gpusim.io.progress import say
 from gpusim.store.store import RunWriter, Store
 from gpusim.watch.alerts.gather import find_steps, unjudged_since
@@ -42,7 +43,9 @@ def compare_new_steps(plan: Plan, store: Store, run: RunWriter, place: Place, de
         found = _compare(plan, place, asked, requests, deadline)
         run.add_document(KIND, asdict(found))
         compared += 1
-        say(f"{step.series.name}: {step.percent:+.1f} % at {step.commit[:10]} measured side by side: {found.verdict}")
+        say(
+            f"{step.series.name}: {signed_percent(step.percent)} at {step.commit[:10]} measured side by side: {found.verdict}"
+        )
     return compared
 
 

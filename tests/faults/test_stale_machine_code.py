@@ -1,5 +1,6 @@
 """Compiled code that Numba kept from other sources is never loaded: the cache's stamp covers them all."""
 
+import io
 from pathlib import Path
 
 import numba
@@ -8,6 +9,7 @@ from numba.core.caching import NullCache
 
 from gpusim.engine.sm_advance import advance_group
 from gpusim.io.jit_cache import stamp_of
+from gpusim.io.progress import Display, shown
 from gpusim.isa import jit
 from gpusim.model import compiled
 from gpusim.model.coalescer import coalesce_span
@@ -65,3 +67,23 @@ def test_functions_that_only_compiled_functions_call_are_kept_as_part_of_those_a
 
     assert isinstance(nothing._cache, NullCache)
     assert isinstance(enqueue._cache, NullCache)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled with JIT off")
+def test_a_command_says_that_gpusim_compiles_itself_while_it_does_and_no_longer(monkeypatch):
+    told = []
+    monkeypatch.setattr(Display, "begin", lambda self, task: told.append(task.what))
+    monkeypatch.setattr(Display, "end", lambda self, task, well: told.append(well))
+
+    @jit.compiled
+    def inner():
+        return 1
+
+    @jit.compiled
+    def outer():
+        return inner()
+
+    with shown(io.StringIO()):
+        outer()
+        outer()
+    assert told == ["compiling gpusim itself, once for this version", True]

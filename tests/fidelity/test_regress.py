@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 from xml.etree import ElementTree
@@ -94,6 +95,15 @@ def test_the_other_way_round_it_is_faster_and_no_failure(shell, builds, tmp_path
     assert (
         comment.startswith("## gpusim regress") and "cycles: " in comment.partition("\n|")[0] and "<details>" in comment
     )
+
+
+def test_sources_that_changed_since_a_trace_was_written_are_named(shell, builds, tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / f"{name}.trace").write_bytes((builds / name / "same.trace").read_bytes())
+    os.utime(tmp_path / "old.trace", (0, 0))
+    code, _, err = shell("regress", "old.trace", "new.trace")
+    assert code == 0
+    assert "note: test_regress.py changed after old.trace was written" in err and "after new.trace" not in err
 
 
 def test_a_spilled_register_is_found_among_the_instructions(shell):

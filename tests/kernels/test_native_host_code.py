@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import gpusim
 from gpusim.errors import CompileError
 from gpusim.frontend.native import cpp, device_part, nvcc, nvrtc
 from gpusim.frontend.native.cpp_pieces import kernels, pieces, without
-from gpusim.frontend.native.cpp_unit import CppUnit
+from gpusim.frontend.native.cpp_unit import CppError, CppUnit
 from gpusim.frontend.native.host_headers import _C_NAMES, _CPP, host_header
+from gpusim.io.progress import Display, shown
 
 PROGRAM = """\
 #include <cmath>
@@ -233,3 +235,19 @@ def test_a_library_s_host_functions_are_nvcc_s(tmp_path) -> None:
         gpusim.cuda_cpp(source, "k", headers=[str(tmp_path / "own"), str(folder)]), 1, 1, (out,), gpu="sm_90"
     )
     assert out[0] == 7
+
+
+def test_a_source_that_no_compiler_takes_is_under_way_with_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way: list[str] = []
+    monkeypatch.setattr(Display, "begin", lambda self, task: under_way.append(task.what))
+    monkeypatch.setattr(Display, "end", lambda self, task, well: None)
+    monkeypatch.setattr(nvcc, "program", lambda: "nvcc")
+
+    def refuses(*_args: Any, **_how: Any) -> None:
+        raise CppError("k does not compile: none takes it")
+
+    monkeypatch.setattr(nvcc, "compile_cpp", refuses)
+    unit = CppUnit("__global__ void k() { unknown(); } int main() { k<<<1, 1>>>(); }", "bad.cu")
+    with shown(io.StringIO()), pytest.raises(CompileError, match="none takes it"):
+        cpp.compile_cpp(unit, "k", "sm_90")
+    assert under_way == ["compiling bad.cu for sm_90", "by nvcc"]

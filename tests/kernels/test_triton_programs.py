@@ -9,8 +9,12 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+from gpusim.driver import triton_programs
+from gpusim.driver.triton_programs import TritonDriver
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'gpusim[triton]'")
 needs_compiler = pytest.mark.skipif(
@@ -139,3 +143,22 @@ def test_triton_s_dependent_launches_overlap(folder: Path) -> None:
         )
         cycles[how] = sum(row["cycles"] * row["launches"] for row in rows)
     assert cycles["pdl"] < cycles["plain"]
+
+
+def test_an_autotuner_in_a_program_says_which_of_its_configurations_it_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Autotuner:
+        def prune_configs(self, kwargs: dict) -> list[str]:
+            return ["B: 64", "B: 128"]
+
+        def _bench(self, *args: object, config: str, **meta: object) -> str:
+            return config
+
+    told: list[str] = []
+    module = ModuleType("autotuner")
+    module.Autotuner = Autotuner  # type: ignore[attr-defined]
+    TritonDriver(lambda: 0.0, lambda: None, say=told.append).adapt_autotuner(module)
+    monkeypatch.setattr(triton_programs, "TOLD_SECONDS", 0.0)
+    tuner = Autotuner()
+    for _ in range(2):
+        assert [tuner._bench(config=each) for each in tuner.prune_configs({})] == ["B: 64", "B: 128"]
+    assert told == [f"autotuning a kernel: configuration {n} of 2 ({c})" for n, c in ((1, "B: 64"), (2, "B: 128"))] * 2

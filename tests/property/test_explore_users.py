@@ -80,6 +80,15 @@ def test_an_axis_that_counts_for_its_square_keeps_within_the_work_too(mine: str)
     assert not search._outgrows(f"{mine}:plain", tall)  # more blocks alone are a matter of their size
 
 
+def test_a_search_that_nothing_steers_keeps_within_the_work_too(mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, ran = f"{mine}:square", []
+    search = Search([name], cast("Property", None), shapes=cast("Any", None), gpu=load_gpu("h200"), steer=False)
+    monkeypatch.setattr(search, "measure", lambda kernel, shape, keep: ran.append(shape["n"]))
+    monkeypatch.setattr(search, "_draw", lambda *given: [given[-1](name, {"n": n}) for n in (8, 256, 264, 1024)])
+    search._unsteered_round(cast("Any", None), 4, lambda: False, lambda tried: None)
+    assert ran == [8, 256]
+
+
 def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
     entry = find_kernel(f"{mine}:case")
     assert entry.axes == {

@@ -233,6 +233,14 @@ def test_a_network_that_cannot_be_shared_out_so_is_refused(prices: Prices, plan:
         project_model(prices, decoder_of("llama3_8b"), Plan("decode", **plan))
 
 
+@pytest.mark.parametrize(("name", "most"), [("llama3_8b", "2,147,483,647"), ("gpt_oss_20b", "536,870,911")])
+def test_more_tokens_at_once_than_products_have_rows_are_refused_by_the_names_of_the_options(
+    prices: Prices, name: str, most: str
+) -> None:
+    with pytest.raises(UsageError, match=f"--batch 1000000 of --sequence 100000 .* at most {most}"):
+        project_model(prices, decoder_of(name), Plan("prefill", batch=1_000_000, sequence=100_000))
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -197,6 +197,34 @@ def test_a_server_is_printed_swept_and_reported(capsys: pytest.CaptureFixture[st
     assert "under full load" in text and "in the steps that take most of the time" in text
 
 
+def test_batches_that_memory_cannot_hold_are_one_row_and_a_note_of_what_was_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [
+        "project",
+        "llama3_8b",
+        "--gpu",
+        "l4",
+        "--dtype",
+        "fp8",
+        "--phase",
+        "serve",
+        "--sequence",
+        "2000",
+        "--output",
+        "16",
+    ]
+    words += ["--requests", "64", "--sweep", "batch=8,512,1024"]
+    assert run([*words, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    held = rows[1]["memory_batch"]
+    assert [row["batch"] for row in rows] == [8, held, held]
+    assert run(words) == 0
+    out, told = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["8", str(held)]
+    assert f"batch 512, 1024 in fp8 on l4: memory holds {held} sequences" in told
+
+
 def test_not_one_sequence_fits() -> None:
     with pytest.raises(NoDataError, match="give more GPUs"):
         server_of(decoder_of("llama3_70b"), HELD, "h100", 85e9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 from dataclasses import replace
@@ -15,13 +16,15 @@ from gpusim.engine.gpu import simulate
 from gpusim.engine.samples import COLUMNS, Sampler
 from gpusim.engine.utilisation import traffic
 from gpusim.errors import ResultFileError
+from gpusim.io.percent import signed_percent
 from gpusim.isa.binary.text import opcode_parts
 from gpusim.model.messages import TICKS_PER_CYCLE
 from gpusim.report.comparison_charts import labels
+from gpusim.report.launches import MOST_ROWS, by_kernel, launches_text
 from gpusim.report.roofline import operations, roofline
 from gpusim.report.saved import load_result, result_document, save_result
 from gpusim.report.summary import summary_document
-from gpusim.report.tables import format_cards, format_records
+from gpusim.report.tables import FORMATS, folded, format_cards, format_records
 from gpusim.report.timeline import sample_rates, timeline_events, write_timeline
 from gpusim.trace.record import PipeClass
 from gpusim.why.explain import explain
@@ -230,3 +233,48 @@ def test_launches_of_one_kernel_are_told_apart_in_a_chart():
     first, second, short = labels(launches)
     assert first.startswith("transpose tile=8,") and second.startswith("transpose tile=16,")
     assert max(map(len, (first, second))) < 60 and short == "transpose n=1 (cold)"
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [(-0.04, ".1f", "0.0 %"), (0.0, ".2f", "0.00 %"), (-0.06, ".1f", "-0.1 %"), (0.06, ".1f", "+0.1 %"), (-0.0, ".3g", "0 %"), (-1e-9, ".3g", "-1e-09 %")],
+)  # fmt: skip
+def test_a_change_that_rounds_to_nothing_has_no_sign(value: float, spec: str, text: str) -> None:
+    assert signed_percent(value, spec) == text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_format_has_a_negative_zero(form: str) -> None:
+    assert "-0" not in format_records([{"off": -0.0}], form)
+
+
+def launch(kernel: str, cycles: int | None, launches: int = 1) -> dict:
+    """A row of a run's account."""
+    return {"launch": 1, "kernel": kernel, "warp_instructions": 8, "launches": launches, "host_ms": 0.5, "cycles": cycles, "time_us": cycles and cycles / 1000}  # fmt: skip
+
+
+def test_many_launches_are_told_by_kernel_and_single_ones_where_they_are_asked_for():
+    rows = [
+        launch("small", 100, launches=2),
+        *(launch("large", 1000 + n) for n in range(MOST_ROWS)),
+        launch("large", None),
+    ]
+    large, small = by_kernel(rows)
+    assert (large["kernel"], large["launches"], large["simulated"], large["cycles"]) == ("large", 21, 20, 20190)
+    assert (large["least_cycles"], large["median_cycles"], large["most_cycles"]) == (1000, 1009.5, 1019)
+    assert (small["launches"], small["cycles"], small["time_us"]) == (2, 200, 0.2)
+    assert large["share_percent"] + small["share_percent"] == pytest.approx(100)
+    told, every, few = launches_text(rows, False), launches_text(rows, True), launches_text(rows[:3], False)
+    assert "22 rows of launches: --all-launches" in told and len(told.splitlines()) == 6
+    assert len(every.splitlines()) == 4 + 1 + 2 + 22
+    assert len(few.splitlines()) == 5 and "share_percent" not in few
+
+
+def test_a_table_is_folded_to_a_terminal_and_to_nothing_else(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    records = [{"key": "l2.slices", "source": "measured " * 30, "file": "h200.toml"}]
+    piped, shown = io.StringIO(), io.StringIO()
+    shown.isatty = lambda: True
+    assert folded(records, ("source",), piped) == records
+    lines = format_records(folded(records, ("source",), shown), "table").splitlines()
+    assert max(map(len, lines)) <= 60 and len(lines) > 5 and " ".join(lines).count("measured") == 30

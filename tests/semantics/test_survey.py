@@ -162,6 +162,19 @@ def test_an_unsupported_form_is_exit_code_five_and_told_on_stderr(capsys, monkey
     assert refused and all(form["form"].startswith("FFMA") for form in refused)
 
 
+def test_a_listing_has_every_instruction_and_says_which_are_not_emulated(capsys, monkeypatch):
+    assert cli.run(["sass", "saxpy", "--gpu", "h100", "--format", "json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    monkeypatch.delitem(TABLE, "FFMA")
+    assert cli.run(["sass", "saxpy", "--gpu", "h100", "--format", "json"]) == 0
+    out, told = capsys.readouterr()
+    rows = json.loads(out)
+    assert [row["sass"] for row in rows] == [row["sass"] for row in whole]
+    refused = [row for row in rows if row["emulated"] == "no"]
+    assert refused and all(row["pipe"] == "-" and "FFMA" in row["sass"] for row in refused)
+    assert f"address 0x{refused[0]['address']}" in told and "FFMA is not emulated" in told
+
+
 def test_a_cubin_file_is_surveyed(capsys, tmp_path):
     path = tmp_path / "kernel.cubin"
     path.write_bytes(built((10, 0)).cubin)

@@ -118,7 +118,7 @@ def test_rows_outside_take_of_l2_where_others_of_their_box_lie_inside_and_only_t
     assert run(rows=129, **slow)[0] > 1.2 * run(rows=129, l2=50.0)[0]
     assert run(rows=256, **slow)[0] == run(rows=256, l2=50.0)[0]
     # Boxes of eight rows are all inside or all outside.
-    assert run(rows=136, box_rows=8, **slow)[0] == run(rows=136, l2=50.0)[0]
+    assert run(rows=136, box_rows=8, **slow)[0] == run(rows=136, box_rows=8, l2=50.0)[0]
 
 
 def test_a_cluster_is_launched_whole_and_its_empty_tiles_hold_places():
@@ -127,3 +127,14 @@ def test_a_cluster_is_launched_whole_and_its_empty_tiles_hold_places():
     assert run(rows=3 * 128, sms=3, cluster_rows=2)[0] == pytest.approx(2 * one + START, rel=0.1)
     # What is empty loads and stores no rows of its own.
     assert run(rows=128, cluster_rows=2)[2] == run(rows=128)[2]
+
+
+def test_l2_delivers_once_what_blocks_of_a_cluster_take_together_and_none_runs_ahead():
+    operand = 1024 * 128 * 2
+    assert run(rows=256)[1] == 4 * operand
+    assert run(rows=256, cluster_rows=2)[1] == 3 * operand
+    assert run(rows=256, cluster_rows=2, box_rows=8)[1] == operand + 2 * operand / 16
+    # However few bytes L2 keeps, both rows of tiles have their part of the second operand when it comes from DRAM.
+    slow = {"rows": 256, "columns": 2048, "depth": 8192, "sms": 32, "dram": 16.0, "l2_bytes": 1e6}
+    operand, stored = 8192 * 128 * 2, 256 * 2048 * 2
+    assert run(cluster_rows=2, **slow)[2] == (2 + 16) * operand + stored < run(**slow)[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -75,6 +76,19 @@ def test_a_rule_names_the_tile_of_a_product_and_leaves_its_depth_whole():
     assert few.tile.rows == 4 and few.seconds < more.seconds / 2
     assert more.tile in library_of("ampere", "int8").tiles and more.splits == 1
     assert project_gemm(H100, GemmShape(256, 256, 65536)).splits > 1
+
+
+@pytest.mark.parametrize("rows", [17, 32, 64, 128])
+def test_a_step_that_generates_is_bound_by_its_weights_in_dram_however_many_rows_a_tile_leaves_empty(rows):
+    spec = load_gpu("h200")
+    one, some = (
+        project_product(
+            spec, GemmOp(count, 57344, 8192, "fp8", input_dtype="fp8", framework="vllm"), limit_watts=math.inf
+        )
+        for count in (1, rows)
+    )
+    assert (one.limiter, some.limiter) == ("DRAM", "DRAM")
+    assert some.seconds < 1.1 * one.seconds
 
 
 def test_a_tile_with_a_way_of_its_own_to_its_first_store_keeps_it_where_the_others_have_the_librarys():

@@ -16,6 +16,7 @@ from gpusim.frontend.native.cpp_pieces import kernels
 from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_of, refusal
 from gpusim.frontend.native.entry_names import MOST_SHOWN, one_of
 from gpusim.frontend.native.ptx_text import entries
+from gpusim.io.progress import task
 from gpusim.isa.architectures import capability_of, nearest
 
 AUTO = "auto"
@@ -53,7 +54,14 @@ def compile_cpp(
     Raises CompileError (one line: the first error, or which kernels there are), and ToolchainError."""
     if compiler not in COMPILERS:
         raise UsageError(f"there is no compiler {compiler}: choose {', '.join(COMPILERS)}")
-    chosen = nvcc.compile_cpp if compiler == "nvcc" else nvrtc.compile_cpp if compiler == "nvrtc" else _compile
+    with task(f"compiling {unit.file} for {target}"):  # a source that none takes goes from one to the next
+        return _compile_by(compiler, unit, entry, target, relocatable, lines)
+
+
+def _compile_by(
+    compiler: str, unit: CppUnit, entry: str | None, target: str, relocatable: bool, lines: bool
+) -> CppBuild:
+    chosen = _by_nvcc if compiler == "nvcc" else nvrtc.compile_cpp if compiler == "nvrtc" else _compile
     try:
         return chosen(unit, entry, target, relocatable=relocatable, lines=lines)
     except CppError as error:
@@ -74,6 +82,11 @@ def compile_cpp(
         return found
 
 
+def _by_nvcc(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool, lines: bool) -> CppBuild:
+    with task("by nvcc"):
+        return nvcc.compile_cpp(unit, entry, target, relocatable=relocatable, lines=lines)
+
+
 def _own_target(target: str) -> str:
     """``sm_90a`` of ``sm_90``; ``target`` itself of an architecture that has no such target."""
     capability = capability_of(target)
@@ -85,7 +98,7 @@ def compile_all(unit: CppUnit, target: str) -> CppBuild:
     built = compile_cpp(unit, None, target)
     if nvcc.program() and _HOST_ONLY.search(unit.source) and "<" in "".join(kernels(unit.source)):
         try:
-            return nvcc.compile_cpp(unit, None, target)
+            return _by_nvcc(unit, None, target, relocatable=False, lines=True)
         except CppError:
             return built
     return built
@@ -103,7 +116,7 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
     missing = any(_MISSING in error for error in errors_of(refused.log)[:1])
     if nvcc.program():
         try:
-            return nvcc.compile_cpp(unit, entry, target, relocatable=relocatable, lines=lines)
+            return _by_nvcc(unit, entry, target, relocatable=relocatable, lines=lines)
         except CppError as error:
             # What both find is the user's; it stands as the one that was asked first has it.
             missing = any(_MISSING in each for each in errors_of(error.log)[:1]) or "No such file" in error.log
@@ -126,7 +139,7 @@ def _instantiated(unit: CppUnit, entry: str, target: str, relocatable: bool, lin
     """The build of a template that is named without its arguments, where the file's own host code launches one instance of it; None
     where there is none such. Raises CompileError, naming them, where there are several."""
     try:
-        built = nvcc.compile_cpp(unit, None, target, relocatable=relocatable, lines=lines)
+        built = _by_nvcc(unit, None, target, relocatable=relocatable, lines=lines)
     except CppError:
         return None
     names = list(entries(built.ptx))
