@@ -73,7 +73,11 @@ OPTIONAL = {
     "ncu-report": ".ncu-rep files (pip install 'gpusim[ncu]')",
     "pyarrow": "gpusim runs export to Parquet (pip install pyarrow)",
     "triton": "kernels in Triton (pip install 'gpusim[triton]')",
+    "nvidia-cutlass-dsl": "kernels in CuTe DSL (pip install 'gpusim[cute]')",
+    "nvidia-cuda-nvcc": ".cu files with host code (pip install 'gpusim[nvcc]')",
     "psycopg": "a store in PostgreSQL (pip install 'gpusim[postgres]')",
+    "uvicorn": "gpusim serve (pip install 'gpusim[serve]')",
+    "distributed": "--dask of watch run and explore (pip install 'gpusim[dask]')",
 }
 LEAST_PYTHON = (3, 11)
 #: A trace of some million warp instructions and the engine's state fit; less is tight (guess from use).
@@ -243,7 +247,7 @@ def _optional() -> list[Check]:
         found = _version(name)
         what, _, remedy = purpose.partition(" (")
         checks.append(
-            Check(name, OK, found) if found else Check(name, MISSING, f"not needed but for {what}", remedy.rstrip(")"))
+            Check(name, OK, found) if found else Check(name, MISSING, f"only needed for {what}", remedy.rstrip(")"))
         )
     return checks
 
@@ -260,7 +264,7 @@ def _gpu() -> list[Check]:
             Check(
                 "GPU",
                 MISSING,
-                f"{text}; needed for gpusim measure alone",
+                f"{text}; only gpusim measure needs it",
                 "install NVIDIA's driver on a machine with a GPU",
             )
         ]
@@ -293,7 +297,7 @@ def _counters() -> Check:
     try:
         text = _PARAMETERS.read_text()
     except OSError:
-        return Check("counters", MISSING, "no NVIDIA kernel module here; needed for --method ncu alone")
+        return Check("counters", MISSING, "no NVIDIA kernel module here; only gpusim measure --method ncu needs it")
     restricted = any(
         line.split(":")[0] == "RmProfilingAdminOnly" and line.rstrip().endswith("1") for line in text.splitlines()
     )
@@ -311,7 +315,7 @@ def _programs() -> list[Check]:
     ):
         if path is None:
             checks.append(
-                Check(name, MISSING, f"not on PATH; needed for {purpose} alone", f"put the folder of {name} on PATH")
+                Check(name, MISSING, f"not on PATH; only needed for {purpose}", f"put the folder of {name} on PATH")
             )
             continue
         try:

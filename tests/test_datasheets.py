@@ -156,6 +156,7 @@ def test_every_kind_of_memory_fits_every_gpu(kind: str, like: str) -> None:
         ("../a", A40, "a40", UsageError, "no name"),
         ("mine", A40, "a41", UnknownGpuError, "or a generation"),
         ("mine", changed(memory=Memory("GDDR9", 48.0, 384, 696.0)), "a40", SpecError, "known are GDDR6"),
+        ("mine", changed(memory=Memory("GDDR6", 48.0, 384, 69_600.0)), "a40", SpecError, "is 1450 Gbit/s a pin"),
         ("mine", changed(sm_count=100_000), "a40", SpecError, "sm_count"),
         ("mine", changed(boost_clock_mhz=0.001), "a40", SpecError, "an A40, like a40"),
         ("mine", changed(capability=(900, 0)), "a40", SpecError, "capability"),

@@ -32,9 +32,11 @@ from gpusim.tile.described import Constants, constants_of, described_library
 _SEARCHED = (
     "launch_ns", "dram_share", "l2_rate_share", "l2_share", "block_start_ns", "epilogue_ns", "split_k_ns", "fill_share",
     "rate", "step_cycles", "epilogue_elements_per_cycle", "shared_loads",
-    "warps_l2_rate_share",
+    "warps_l2_rate_share", "warps_dram_share",
 )  # fmt: skip
-_SHARES = ("dram_share", "l2_rate_share", "l2_share", "rate", "shared_loads", "warps_l2_rate_share")
+_SHARES = (
+    "dram_share", "l2_rate_share", "l2_share", "rate", "shared_loads", "warps_l2_rate_share", "warps_dram_share",
+)  # fmt: skip
 _FIRST_CHANGE, _LEAST_CHANGE, _MOST_SHARE = 0.3, 0.02, 0.995
 
 

@@ -7,9 +7,9 @@
 
 Rows (traces/library/served_models.csv) are those of TensorRT-LLM's documentation: docs/source/performance/perf-overview.md of 1.0 (commit 00f37686; dense networks, and Qwen3-30B-A3B) and
 docs/source/developer-guide/perf-overview.md of 1.2 (commit 03e27c7d): trtllm-bench's throughput with all requests queued at once, prompts and answers of one length each, weights quantised by ModelOpt (FP8, NVFP4;
-DeepSeek-R1 on Hopper as published, GPT-OSS's experts in MXFP4), the cache in FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and values
+DeepSeek-R1 on Hopper as published, GPT-OSS's experts in MXFP4, on Blackwell beside activations in MXFP8), the cache in FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and values
 ("in many cases" 0.95 of it, else less: taken as 0.95). One figure was set by a half of the rows of pipelines (pipeline_sequence_seconds of gpusim/project/frameworks.py; which half
-a hash of the row says, column "learn"); nothing else was fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
+a hash of the row says, column "learn"), and one, 1.0's host (sequence_seconds), by those rows of experts that set intervals (column "sets_interval"); nothing else was fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
 experts are shared out. Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition there, described here as the Workstation Edition.
 """
 
@@ -44,6 +44,8 @@ from tools.served_bands import calibration, cells
 
 ROWS = ROOT / "traces" / "library" / "served_models.csv"
 RECORD = ROWS.parent / "serving_errors.json"
+#: Of sources, where it is not the newest.
+ENGINES = {"trtllm-1.0": "1.0"}
 #: Of the memory that weights leave free, for keys and values, as the source says.
 MEMORY_SHARE = 0.95
 
@@ -68,7 +70,7 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
             prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu)))
             plan = Plan(
                 "serve", batch=as_many_as_fit(row.dp), sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp,
-                data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, kv_dtype=row.kv_dtype, framework="trtllm",
+                data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, kv_dtype=row.kv_dtype, framework="trtllm", engine=ENGINES.get(row.source, ""),
             )  # fmt: skip
             served = project_serving(prices, network(row.model), plan, row.requests, memory_share=MEMORY_SHARE)
             rate, seconds = served.output_tokens_per_second / row.gpus, served.seconds

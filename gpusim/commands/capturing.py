@@ -70,15 +70,15 @@ def _verdict(name: str, case: Any, spec: GpuSpec, launches: list[CaseTrace], che
         click.echo(format_records(findings, form))
         click.echo(f"{name} on {spec.name}: {len(findings)} findings", err=True)
         return FINDINGS
+    if checked:  # said before the result is judged: where it is wrong, what was found to be right is half of the answer
+        click.echo(format_records([], form))
+        click.echo(f"{name} on {spec.name}: no findings", err=True)
     traces = [launch.trace for launch in launches]
     if not all(trace.has_results for trace in traces):
         tell_unchecked({name: SAMPLED})
     elif not check_result(case, name, spec):
         tell_unchecked({name: NO_CHECK})
     tell_whole(traces)
-    if checked:
-        click.echo(format_records([], form))
-        click.echo(f"{name} on {spec.name}: no findings", err=True)
     return 0
 
 

@@ -45,7 +45,7 @@ from gpusim.gpus.override import override_gpu
     type=Figure(min=1),
     default=16.0,
     show_default=True,
-    help="Most work of a workload, as a multiple of the kernel's small shape.",
+    help="Most work of a workload, as a multiple of the kernel's small shape: product of its sizes, and its launch's blocks and bytes.",
 )
 @click.option(
     "--around",

@@ -12,6 +12,7 @@ from gpusim.gpus.datasheet import read_datasheet
 from gpusim.gpus.describe import describe_gpu, diff_gpus
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.make import GENERATIONS, make_gpu
+from gpusim.io.nearest import near
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import format_records
 
@@ -57,18 +58,34 @@ def list_(form: str) -> None:
 
 @gpus.command("show")
 @click.argument("name")
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
 @format_option()
-def show(name: str, form: str) -> None:
+def show(name: str, keys: tuple[str, ...], form: str) -> None:
     """Print every value of the GPU NAME (or TOML file), its kind of evidence, its source and the file that
-    states it: what another file states is inherited.
+    states it: what another file states is inherited. With KEYs only those, or all below a KEY (l2, dram).
 
     \b
     Examples:
       gpusim gpus show a100_80gb
       gpusim gpus show my_gpu.toml --format md
+      gpusim gpus show h200 l2 dram.peak_bytes_per_ns
     """
-    records = [{**row._asdict(), "value": _plain(row.value)} for row in describe_gpu(name)]
+    rows = describe_gpu(name)
+    for key in keys:
+        if not any(_is_below(row.key, key) for row in rows):
+            known = dict.fromkeys(part for row in rows for part in (row.key, row.key.partition(".")[0]))
+            found = near(key, known)
+            raise UsageError(
+                f"{name} has no value {key!r}" + (f"; did you mean {' or '.join(found)}?" if found else "")
+            )
+    chosen = [row for row in rows if not keys or any(_is_below(row.key, key) for key in keys)]
+    records = [{**row._asdict(), "value": _plain(row.value)} for row in chosen]
     click.echo(format_records(records, form))
+
+
+def _is_below(key: str, asked: str) -> bool:
+    """Whether ``key`` is ``asked`` or one of its group (``l2`` has ``l2.slices``)."""
+    return key == asked or key.startswith(f"{asked}.")
 
 
 @gpus.command("diff")

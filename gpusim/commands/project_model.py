@@ -156,7 +156,7 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--engine",
     type=click.Choice([name for name in ENGINES if name]),
-    help="Of --framework vllm: v0, the engine before 0.8; default: the newest, without asynchronous scheduling.",
+    help="Of --framework vllm: v0, the engine before 0.8; of trtllm: 1.0, whose host takes longer; default: the newest (vLLM's without asynchronous scheduling).",
 )
 @click.option(
     "--launch",
@@ -191,6 +191,18 @@ _COUNT = click.IntRange(min=1)
     "--pareto",
     is_flag=True,
     help="Of a sweep only plans that fit and that no other beats in both latency and throughput a GPU.",
+)
+@click.option(
+    "--ttft-ms",
+    type=click.FloatRange(min=0.0, min_open=True),
+    metavar="MOST",
+    help="Of a sweep only plans that fit and whose time to first token is at most this, the most tokens a second and GPU first.",
+)
+@click.option(
+    "--tpot-ms",
+    type=click.FloatRange(min=0.0, min_open=True),
+    metavar="MOST",
+    help="The same of the time per output token.",
 )
 @click.option(
     "--resume",
@@ -236,4 +248,5 @@ def model(**options: object) -> None:
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --power-limit-watts 500 --one-clock
       gpusim project llama3_70b --gpu h100:8 --phase decode --batch 32 --traces step
       gpusim project llama3_8b --gpu h100:1 --sweep batch=1..256 --sweep gpu=a100_80gb,h100 --pareto
+      gpusim project llama3_70b --gpu h100:8 --sweep batch=1..256 --sweep tp=1..8 --sweep dp=1..8 --ttft-ms 1000 --tpot-ms 30
     """

@@ -36,8 +36,8 @@ def model(**options: Any) -> None:
         refuse(options, "with --sweep", "helps", "operators", "what_if", "traces")
         sweep_models(network, options)
         return
-    if options["pareto"] or options["resume"]:
-        raise UsageError("--pareto and --resume go with --sweep")
+    if options["pareto"] or options["resume"] or options["ttft_ms"] or options["tpot_ms"]:
+        raise UsageError("--pareto, --ttft-ms, --tpot-ms and --resume go with --sweep")
     if options["one_clock"] and options["traces"] is not None:
         raise UsageError("--traces writes each operator's own time: leave --one-clock out")
     gpu, count = gpu_and_count(options["gpu"])

@@ -66,7 +66,11 @@ def regress(
     if markdown is not None:
         tables = [("Verdicts", records.short_records(outcomes))]
         tables += [(f"{o.name}: {h}", r) for o in explained for h, r in _tables(o)]
-        write_whole(markdown, markdown_comment(f"gpusim regress {base} {head}", _overall(outcomes), tables).encode())
+        title, said = (
+            f"gpusim regress {base} {head}",
+            [sentence(o) for o in sorted(explained, key=lambda o: o.verdict != Verdict.SLOWER)],
+        )
+        write_whole(markdown, markdown_comment(title, _overall(outcomes), tables, said).encode())
     return _exit_code(outcomes, strict)
 
 

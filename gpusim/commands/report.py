@@ -16,6 +16,8 @@ from gpusim.io.real_path import real_path
 @click.command(context_settings=HELP)
 @click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
+    "-o",
+    "--output",
     "--html",
     "page",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -33,12 +35,12 @@ def report(result: Path, page: Path | None, form: str) -> None:
     \b
     Examples:
       gpusim simulate transpose --why --save transpose.json
-      gpusim report transpose.json --html transpose.html
+      gpusim report transpose.json -o transpose.html
     """
     target = target_of(result, page)
     refuse_no_place(target)
     if real_path(target) == real_path(result):
-        raise UsageError(f"{target} is the result itself; give another --html")
+        raise UsageError(f"{target} is the result itself; give another -o")
 
 
 def target_of(result: Path, page: Path | None) -> Path:

@@ -146,7 +146,7 @@ def run(**options: Any) -> None:
         raise UsageError(f"there is no module {asked.program}")
     make_device(asked.gpu, count=asked.devices or 1)
     if not asked.as_module and not Path(asked.program).exists():
-        raise UsageError(f"there is no script {asked.program}")
+        raise UsageError(f"there is no program {asked.program}")
     if _worker(**options) == "running":
         open_runtimes()
 

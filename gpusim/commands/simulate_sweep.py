@@ -28,6 +28,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
+from gpusim.report.answer import bound_by
 from gpusim.report.roofline import operations
 from gpusim.report.tables import format_records
 from gpusim.trace.record import Trace
@@ -151,6 +152,7 @@ def _rates(result: Result, work: Mapping[str, float]) -> dict[str, Any]:
         "gb_per_s": counted / ns if counted else "",
         "dram_gb_per_s": traffic(result.launches)["dram__bytes.sum"] / ns,
         "gflop_per_s": done / ns if done else "",
+        "bound_by": bound_by(result.bound),
     }
     figures["interval_outside"] = "; ".join(result.interval.outside)
     if result.error_cycles is not None:

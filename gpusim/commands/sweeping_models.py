@@ -33,6 +33,10 @@ from gpusim.report.tables import format_pairs, format_records
 _PAGE, _POINTS = "gpusim.report.sweep_page", "gpusim.report.sweep_points"
 
 
+#: Option -> how it is written, the phases whose rows have a column of its name, and the phase whose step it is.
+_LIMITS = {"ttft_ms": ("--ttft-ms", ("request",), "prefill"), "tpot_ms": ("--tpot-ms", ("request", "serve"), "decode")}
+
+
 @dataclass
 class _Swept:
     """Rows with the plans that they are of: the GPU's name as it was given, and the plan; ``refused``: why others cannot be; ``machines``: GPU's name -> prices, digest of what was described."""
@@ -47,6 +51,7 @@ def sweep_models(network: Decoder, options: Mapping[str, Any]) -> None:
     """All combinations of the options' axes. Raises UsageError before any work, NoDataError where no plan can be."""
     axes = axes_of(options["sweep"])
     refuse_of_others(options)
+    limits = _limits(options)
     refuse_no_place(options["output_file"])
     if options["output_file"] is not None:
         importlib.import_module(_PAGE)  # what it lacks is said before the work
@@ -58,14 +63,45 @@ def sweep_models(network: Decoder, options: Mapping[str, Any]) -> None:
         whole = len(swept.rows) + len(swept.refused)
         click.echo(f"note: {len(swept.refused)} of {whole} plans cannot be, the first: {swept.refused[0]}", err=True)
     rows, least = swept.rows, "tpot_ms" if "tpot_ms" in swept.rows[0] else "step_ms"
-    front = pareto(rows, least, "tokens_per_s_per_gpu", lambda row: bool(row["fits"])) if _wants_front(options) else []
+    within = {id(row) for row in rows if row["fits"] and all(row[name] <= most for name, most in limits.values())}
+    front = pareto(rows, least, "tokens_per_s_per_gpu", lambda row: id(row) in within) if _wants_front(options) else []
+    if limits and not within:
+        raise NoDataError(_nearest(rows, limits))
     if options["output_file"] is not None:
         _write_page(options["output_file"], network, options, axes, swept, front)
     if options["pareto"]:
         if not front:
             raise NoDataError("no plan of the sweep fits into its GPUs' memory")
         rows = front
+    elif limits:
+        kept = [row for row in rows if id(row) in within]
+        rows = sorted(kept, key=lambda row: -row["tokens_per_s_per_gpu"])
     click.echo(_printed(rows, options["form"]))
+
+
+def _limits(options: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
+    """Option -> the column that it limits, and the most that it may be. Raises UsageError for a phase without such a time."""
+    found = {}
+    for option, (name, phases, alone) in _LIMITS.items():
+        most = options[option]
+        if most is None:
+            continue
+        if options["phase"] not in (*phases, alone):
+            raise UsageError(f"{name} is of --phase {', '.join((*phases, alone))}, not of {options['phase']}")
+        found[name] = ("step_ms" if options["phase"] == alone else option, most)
+    return found
+
+
+def _nearest(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, tuple[str, float]]) -> str:
+    """Why no plan is left: what the best that fits has of each time."""
+    fitting = [row for row in rows if row["fits"]]
+    if not fitting:
+        return "no plan of the sweep fits into its GPUs' memory"
+    said = (
+        f"{name} {most:g}: the least is {min(row[column] for row in fitting):.4g}"
+        for name, (column, most) in limits.items()
+    )
+    return f"no plan that fits keeps all limits ({'; '.join(said)})"
 
 
 def _wants_front(options: Mapping[str, Any]) -> bool:
@@ -143,7 +179,7 @@ def _write_page(
     specs = {name: prices.spec for name, (prices, _) in swept.machines.items()}
     text = page.render_sweep(
         axes, points, best, chosen, swept.refused, {spec.name: spec.title for spec in specs.values()},
-        {spec.name: own_claims(name) for name, spec in specs.items()}, _facts(swept.rows),
+        {spec.name: own_claims(name) for name, spec in specs.items()}, _facts(swept.rows) + [(f"{name} at most", f"{most:g} (the front)") for name, (_, most) in _limits(options).items()],
     )  # fmt: skip
     write_whole(path, text.encode())
 

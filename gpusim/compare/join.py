@@ -78,7 +78,7 @@ def _find(row: SiliconRow, launches: Sequence[LaunchFacts]) -> Pair | str:
         if len(fitting) > 1:  # the place in the case decides, if the row says which
             fitting = [lau for lau in fitting if lau.index == row.launch]
         if len(fitting) == 1:
-            return Pair(row, fitting[0], how, _note(row, fitting[0]))
+            return Pair(row, fitting[0], how, _note(row, fitting[0], how))
         if len(fitting) > 1:
             names = ", ".join(sorted(lau.name for lau in fitting)[:3])
             return f"fits {len(fitting)} launches alike ({names}): its shape would tell them apart"
@@ -104,7 +104,9 @@ def _names(text: str, function: str) -> bool:
     return plain.split("::")[-1].split(".")[-1] == function or f"{len(function)}{function}" in text
 
 
-def _note(row: SiliconRow, launch: LaunchFacts) -> str:
+def _note(row: SiliconRow, launch: LaunchFacts, how: str) -> str:
+    if how == "shape" and launch.shape and not row.shape:
+        return f"no shape was recorded: {launch.shape} taken"
     if row.cubin_hash and row.cubin_hash != launch.cubin_hash:
         return f"other machine code was measured ({row.cubin_hash[:12]}) than is simulated ({launch.cubin_hash[:12]})"
     return ""

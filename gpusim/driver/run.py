@@ -78,7 +78,7 @@ def run_program(
     """
     wanted = wanted or Wanted()
     if not as_module and not Path(program).exists():
-        raise UsageError(f"there is no script {program}")
+        raise UsageError(f"there is no program {program}")
     folder = open_folder(record, force) if record is not None else None
     clock = SimulatedClock(device, wanted) if wanted.simulate else None
     ledger = Ledger(wanted, folder, clock, say)

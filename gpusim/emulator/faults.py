@@ -77,6 +77,12 @@ def explain(
             )
         if named == "local":
             limit = f"the thread has {int(state.local_bytes)} bytes of local memory"
+            if address >= 1 << 31:  # the stack grows downwards, and 32 bits wrap
+                limit += (
+                    ": its stack has overflowed (a program raises the limit by cudaDeviceSetLimit(cudaLimitStackSize, bytes)),"
+                    " or an index lies before its array"
+                )
+                address -= 1 << 32
             return AddressError(f"{who}: local address {address} (of {size} bytes) is out of bounds; {limit}; {place}")
         if (peer := peer_fault(state, address, size, space)) is not None:
             return AddressError(f"{who}: address 0x{address:x} ({size} bytes) is {peer}; {place}")

@@ -68,7 +68,10 @@ def simulate(
     and then. Launches that depend programmatically on the one before (``Launch.dependent``) overlap with it (:mod:`gpusim.engine.chain`), without ``samples``
     of them; ``say`` is told why where they do not. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
     """
-    launches = [traces] if isinstance(traces, Trace) else list(traces)
+    launches = [traces] if isinstance(traces, Trace | str | os.PathLike) else list(traces)
+    strange = [each for each in launches if not isinstance(each, Trace)]
+    if strange:
+        raise UsageError(f"simulate() takes traces, not {str(strange[0])[:60]!r}: gpusim.Trace.load(path) opens a file")
     if not launches:
         raise UsageError("simulate() needs at least one trace")
     before = [warm] if isinstance(warm, Trace) else list(warm)

@@ -13,6 +13,7 @@ findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 from collections import Counter
@@ -102,6 +103,7 @@ class Search:
     _outdated: set[str] = field(default_factory=set)
     _refusals: Counter[str] = field(default_factory=Counter)
     _drawn: bool = False
+    _small_work: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._predictor = Predictor(self.gpu)
@@ -243,6 +245,8 @@ class Search:
                 self.refused += 1
                 self.refusal = str(error)
                 return
+            if self._outgrows(kernel, from_launch):
+                return
             prediction = self._predictor.predict_all(kernel, [shape], [from_launch])[0]
             # Hypothesis climbs towards the target from half way on.
             self._pool[key] = Candidate(kernel, shape, from_launch, prediction, targeted=drawn > draws // 2)
@@ -255,6 +259,16 @@ class Search:
                 return
             chosen = self._pool.pop(self._choose(rng))
             self.measure(chosen.kernel, chosen.shape, keep, chosen.prediction)
+
+    def _outgrows(self, kernel: str, found: LaunchPrediction) -> bool:
+        """Whether a launch has more than ``growth`` times the small shape's blocks and bytes of arguments, although its axes have not: an
+        axis may stand for its square (n of an n x n matrix), which no strategy of shapes knows. A refused small shape says nothing."""
+        if kernel not in self._small_work:
+            try:
+                self._small_work[kernel] = self._predictor.from_launch(kernel, find_kernel(kernel).small).work
+            except (UsageError, LaunchError):
+                self._small_work[kernel] = (math.inf, math.inf)
+        return all(now > self.growth * small for now, small in zip(found.work, self._small_work[kernel], strict=True))
 
     def _trim_pool(self, rng: random.Random) -> None:
         """Let go of shapes of kernels of which the pool has too many; those that ``target()`` led to do not push out others."""

@@ -34,6 +34,9 @@ class MemoryKind:
     masked_writes: bool = False
 
 
+#: Rates of a pin outside of which a datasheet's figures are in other units than asked for: HBM2 has 2 Gbit/s (JESD235), GDDR7 at most 48
+#: (JESD239); the margins are guesses, for memories to come.
+LEAST_PIN_GBIT_PER_S, MOST_PIN_GBIT_PER_S = 0.5, 128.0
 _TWO_HBM3 = "between GH200 (0.98) and H200 (0.81)"
 #: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3).
 MEMORY_KINDS: dict[str, MemoryKind] = {
@@ -103,6 +106,12 @@ def _kind_of(sheet: Datasheet) -> tuple[MemoryKind, int]:
     kind = MEMORY_KINDS.get(memory.kind)
     if kind is None:
         raise SpecError(f"{sheet.title}: memory.kind is {memory.kind!r}; known are {', '.join(MEMORY_KINDS)}")
+    gbit_per_s = 8 * memory.gb_per_s / memory.bus_bits
+    if not LEAST_PIN_GBIT_PER_S <= gbit_per_s <= MOST_PIN_GBIT_PER_S:
+        raise SpecError(
+            f"{sheet.title}: memory.gb_per_s {memory.gb_per_s:g} over memory.bus_bits {memory.bus_bits} is {gbit_per_s:.4g} Gbit/s a pin,"
+            f" and no memory has below {LEAST_PIN_GBIT_PER_S:g} or above {MOST_PIN_GBIT_PER_S:g}: GB are bytes, and bits are those of the whole bus"
+        )
     return kind, max(1, round(memory.bus_bits / kind.channel_bits))
 
 

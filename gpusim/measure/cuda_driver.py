@@ -27,7 +27,7 @@ except ImportError:  # optional: nvidia-ml-py
 
 _ATTRIBUTE = cuda.CUdevice_attribute
 _NAME_BYTES = 256
-NO_GPU = "`gpusim doctor` says what is missing; recorded rows need no GPU (gpusim compare --against recorded)"
+NO_GPU = "`gpusim doctor` says what is missing; published curves need no GPU (gpusim compare --against published)"
 
 
 class CudaDriver:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LatentAttention
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation, product, reduced, written_converted
+from gpusim.project.operator import Operator, context_queries, normalisation, product, reduced, written_converted
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
@@ -47,8 +47,9 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
     found.append(Operator(PART, "rotary positions", MemoryOp("rotary", turned, turned)))
     for group in load.groups:
         phase = "generation" if group.queries == 1 else "context"
+        queries = context_queries(plan) if phase == "context" else "bf16"
         op = AttentionOp(
-            phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, "bf16", plan.kv_dtype, window,
+            phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, queries, plan.kv_dtype, window,
             each_head=plan.reads == "each" and phase == "generation", framework=plan.served_by, cold=phase == "generation",
         )  # fmt: skip
         found.append(Operator(PART, "attention", op))

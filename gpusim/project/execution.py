@@ -129,7 +129,8 @@ def collective_node(number: int, name: str, operator: Operator, depends: tuple[i
     """With the kind of its group where a rank's group will stand."""
     op = operator.op
     assert isinstance(op, Collective)
-    kind = "ep" if op.kind == "alltoall" else "dp" if operator.part == "optimizer" else "tp"
+    of_experts = operator.name in ("dispatch", "combine")
+    kind = "ep" if of_experts else "dp" if operator.part == "optimizer" else "tp"
     size = -(-op.message_bytes // op.gpus) if op.kind == "all_gather" else op.message_bytes
     return Node(number, name, "collective", depends, None, f"collectives of {kind}", exchange=op.kind, message_bytes=size, group=kind)  # fmt: skip
 

@@ -31,7 +31,7 @@ def _block(part: str, tokens: int, config: Decoder, width: int, plan: Plan) -> l
 
 
 def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> list[Operator]:
-    """Routing, the experts, what is shared by all tokens. Where replicas share experts out, each token goes to its experts' GPUs and comes back by an all-to-all;
+    """Routing, the experts, what is shared by all tokens. Where replicas share experts out, each token goes to its experts' GPUs and comes back (:func:`_exchanges`);
     within one replica all GPUs have all tokens, and their sum brings the results together."""
     part, tokens, tp, ep = "experts", load.tokens, plan.tensor_parallel, plan.expert_parallel
     found = [
@@ -40,13 +40,9 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         Operator(part, "router", GemmOp(tokens, experts.routed, config.hidden, "bf16")),
     ]
     across = ep > tp
-    if across:
-        # Of the GPU that sends most where loads are even; dispatch has the activations' format, results come back in 16 bits.
-        own = -(-tokens // tp)
-        sent = own * experts.per_token * config.hidden
-        found.append(
-            Operator(part, "dispatch", Collective("alltoall", ep, int(sent * FORMATS[plan.of_experts].a_bytes), "bf16"))
-        )
+    dispatch, combine = _exchanges(config, experts, plan, -(-tokens // tp)) if across else (None, None)
+    if dispatch:
+        found.append(Operator(part, "dispatch", dispatch))
         # All replicas' tokens meet at the experts' GPUs.
         tokens = tokens * plan.data_parallel
     op = MoeOp(
@@ -61,9 +57,24 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         framework=plan.framework,
     )
     found.append(Operator(part, "experts", op))
-    if across:
-        found.append(Operator(part, "combine", Collective("alltoall", ep, int(2 * sent), "bf16")))
+    if combine:
+        found.append(Operator(part, "combine", combine))
     if experts.shared:
         width = -(-experts.shared * experts.hidden // tp)
         found += _block("shared expert", load.tokens, config, width, plan)
     return found + reduced(part, load.tokens, config.hidden, plan)
+
+
+def _exchanges(config: Decoder, experts: Experts, plan: Plan, own: int) -> tuple[Collective, Collective]:
+    """Before and after experts that are shared out over replicas, of whose GPUs each has ``own`` tokens: dispatch in the activations' format, results in 16 bits. An all-to-all, of the GPU that sends most where loads are even; TensorRT-LLM, with no more
+    GPUs than choices of a token, gathers all GPUs' tokens and scatters sums (tensorrt_llm/_torch/modules/fused_moe/fused_moe_cutlass.py, enable_alltoall: moe_ep_size > experts_per_token, and NVLink between hosts, which is not looked at here)."""
+    ep = plan.expert_parallel
+    if plan.framework == "trtllm" and ep <= experts.per_token:
+        gathered = own * ep * config.hidden
+        # Activations with scales for blocks of 128 are converted by the experts' own kernels.
+        size = 2.0 if plan.of_experts == "fp8_block" else FORMATS[plan.of_experts].a_bytes
+        return Collective("all_gather", ep, int(size * gathered)), Collective("reduce_scatter", ep, 2 * gathered)
+    sent = own * experts.per_token * config.hidden
+    return Collective("alltoall", ep, int(sent * FORMATS[plan.of_experts].a_bytes)), Collective(
+        "alltoall", ep, 2 * sent
+    )

@@ -6,7 +6,7 @@ between steps, for the step and for each sequence in it. The host's work runs be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.project.plan import Plan
 
@@ -52,13 +52,19 @@ class Framework:
 
     def host_seconds(self, sequences: int, gpu: str) -> float:
         """Between two steps of so many ``sequences`` on GPUs called so."""
-        slower = _GRACE_SLOWER if any(name in gpu for name in _OF_GRACE) else 1.0
-        return slower * (self.step_seconds + self.sequence_seconds * sequences)
+        return _slower(gpu) * (self.step_seconds + self.sequence_seconds * sequences)
 
-    def step_of(self, device_seconds: float, sequences: int, gpu: str) -> float:
-        """A step with the host's work, beside the GPU's or after it."""
+    def step_of(self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0) -> float:
+        """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels takes where no graph replays them, within ``device_seconds`` if the GPU waits for it."""
         host = self.host_seconds(sequences, gpu)
-        return max(device_seconds, host) if self.overlapped else device_seconds + host
+        if not self.overlapped:
+            return max(device_seconds, launch_seconds) + host
+        return max(device_seconds, host + _slower(gpu) * launch_seconds)
+
+
+def _slower(gpu: str) -> float:
+    """How much longer a host of GPUs called so takes."""
+    return _GRACE_SLOWER if any(name in gpu for name in _OF_GRACE) else 1.0
 
 
 #: Launches. Python's eager mode: a step of one token of Llama 3.1 8B takes 8.4 ms on an H100 SXM, and 5.1 as a CUDA graph (cloudai.pt, CUDA Graphs + torch.compile): 356 kernels; vLLM's is reported three times as
@@ -72,8 +78,9 @@ _EAGER, _ENGINES = 23.6e-6, 21.4e-6
 #: Host. vLLM's V1 engine without asynchronous scheduling: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
 #: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
 #: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside
-#: the GPU. It is not projected what they take: two rows of TensorRT-LLM wait for the host
-#: (Qwen3 30B after prompts of 128 tokens, docs/validation/projections/models.md), which fits 3.2 ms a request on x86 and 5.3 on Grace, but no time a sequence and step. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
+#: the GPU. What version 1.0 of TensorRT-LLM's takes a sequence and step shows where it is longer than the GPU's: 20 us on x86, by the learning half of the published throughputs of Qwen3 30B on B200s, GB200s and RTX PRO 6000
+#: (traces/library/served_models.csv): 15.9 to 9.4 % off. From 1.2 on at most 5 us fit GPT-OSS 20B on a GB200 (8 there), which hardly shows and is not projected (its sampler and its preparation of inputs were made faster: NVIDIA/TensorRT-LLM,
+#: pull requests 5550, 11141 and 11704 measure such times). SGLang's is not projected. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
 #: 2, 4 and 8 RTX PRO 6000 (traces/library/served_models.csv), 23.6 to 4.7 % off: one network on one host, so a guess on others.
 _TABLE = {
     ("trtllm", ""): Framework(
@@ -93,6 +100,9 @@ _TABLE = {
         large=(4096, 16384), large_bytes=160 << 30, overlapped=True,
     ),
 }  # fmt: skip
+
+
+_TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
 
 
 def framework_of(plan: Plan) -> Framework:

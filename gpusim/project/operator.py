@@ -40,6 +40,14 @@ def written_converted(plan: Plan) -> bool:
     return (plan.framework, plan.dtype) == ("trtllm", "fp8")
 
 
+def context_queries(plan: Plan) -> str:
+    """The format of queries over a prompt. TensorRT-LLM multiplies keys of an 8-bit cache with queries of 8 bits wherever attention's result goes into a product of few bits, whose operand it writes (cpp/tensorrt_llm/thop/attentionOp.cpp: mFP8ContextFMHA is set
+    by a result in fp8 or fp4; tensorrt_llm/_torch/modules/attention.py asks for one where the output projection has fp8, fp8 with block scales or NVFP4); its kernels before 2024 (``reads`` "each") do not."""
+    recent = plan.framework == "trtllm" and plan.reads == "shared"
+    narrow = recent and plan.kv_dtype == "fp8" and plan.dtype in ("fp8", "fp8_block", "nvfp4")
+    return "fp8" if narrow else "bf16"
+
+
 def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *, converted: bool = False) -> GemmOp:
     """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). But for TensorRT-LLM's fp8: its
     measured kernels look for the operand's largest element first, while the checkpoints that it serves carry their scales (ModelOpt), so that products take what is followed without a name. ``converted``: whether the first operand comes in

@@ -26,6 +26,7 @@ WEIGHT_BYTES = {
         "int8",
         "nvfp4",
         "mxfp4",
+        "mxfp4_mxfp8",
         "int8_wo",
         "int4_wo",
         "mxfp4_wo",
@@ -37,8 +38,8 @@ OVERLAPS = ("none", "two-batch")
 READS = ("shared", "each")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
-#: Versions of frameworks' engines that differ in their scheduler: the newest, or vLLM's before 0.8.
-ENGINES = ("", "v0")
+#: Versions of frameworks' engines that differ in their scheduler or its host, and whose they are: the newest ("") of any, vLLM's before 0.8, TensorRT-LLM's before 1.2.
+ENGINES = {"": "", "v0": "vllm", "1.0": "trtllm"}
 #: How the host launches a step's kernels: as the framework does of itself, one by one, or as a CUDA graph.
 LAUNCHES = ("default", "eager", "graphs")
 RECOMPUTES = ("none", "selective", "full")
@@ -108,8 +109,10 @@ class Plan:
                 raise UsageError(
                     f"a plan's {name} is {getattr(self, name)!r}: known are {', '.join(filter(None, known))}"
                 )
-        if self.engine and self.served_by != "vllm":
-            raise UsageError(f"{self.served_by} has no engine {self.engine!r}: that is vLLM's; leave out --engine")
+        if self.engine and self.served_by != ENGINES[self.engine]:
+            raise UsageError(
+                f"{self.served_by} has no engine {self.engine!r}: that is {ENGINES[self.engine]}'s; leave out --engine"
+            )
         if self.zero not in (0, 1):
             raise UsageError(f"a plan's zero is {self.zero}: stages 0 and 1 are projected")
         if self.batch % self.data_parallel:

@@ -69,6 +69,7 @@ def server_of(
         limit, budget = _tuned(share * (capacity_bytes - one.weight_bytes) / one.kv_bytes, plan, stages)
     else:
         limit, budget = framework.limits(gpu, capacity_bytes)
+    most = limit
     if plan.batch < as_many_as_fit(plan.data_parallel):
         limit = max(1, plan.batch // (plan.data_parallel * stages))
     chunked = framework.chunked
@@ -92,7 +93,13 @@ def server_of(
     held = max(1, held // stages)
     at_once = min(limit, held)
     whole = replace(one, kv_bytes=at_once * stages * one.kv_bytes, activation_bytes=step.activation_bytes)
-    return Server(at_once, budget, chunked, framework.mixed, framework.graphs, held, whole)
+    return Server(at_once, budget, chunked, framework.mixed, _captured(framework.graphs, most), held, whole)
+
+
+def _captured(graphs: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Of the batches that are asked for those that a server of ``most`` sequences captures: none larger, and ``most`` itself in place of the first that is (tensorrt_llm/_torch/pyexecutor/model_engine.py, _filter_cuda_graph_batch_sizes)."""
+    found = tuple(size for size in graphs if size <= most)
+    return (*found, most) if len(found) < len(graphs) and (not found or found[-1] < most) else found
 
 
 def _tuned(requests: float, plan: Plan, stages: int) -> tuple[int, int]:

@@ -211,7 +211,7 @@ class _Played:
         if turns > 1 and framework.pipeline_sequence_seconds:
             seconds += turns * framework.pipeline_sequence_seconds * sequences
         else:
-            seconds = framework.step_of(seconds, sequences, self.prices.spec.name)
+            seconds = framework.step_of(seconds, sequences, self.prices.spec.name, found.launch_seconds)
         return _Steps(found, seconds, seconds - device_seconds, reads)
 
 

@@ -48,10 +48,15 @@ def _serving(found: ServingProjection) -> list[tuple[str, str]]:
     return [
         ("in progress", f"{server.sequences:,} sequences at once at most{each} ({limits}), {found.batch:.4g} on average; a step reads up to {server.tokens:,} tokens"),
         ("all requests", _time(found.seconds)), ("each token", _time(found.per_token)),
-        ("throughput", f"{rate:.4g} tokens/s generated, {rate / plan.gpus:.4g} a GPU, {rate / plan.output:.3g} requests/s"),
+        ("throughput", f"{_rate(rate)} tokens/s generated, {_rate(rate / plan.gpus)} a GPU, {rate / plan.output:.3g} requests/s"),
         ("prompts", f"{found.prompt_share:.0%} of the time goes to steps that read some"),
         ("scheduler", f"{found.host_share:.0%} of the time GPUs wait for what {plan.served_by}'s host does between steps"),
     ]  # fmt: skip
+
+
+def _rate(tokens_per_s: float) -> str:
+    """Four digits, never with an exponent."""
+    return f"{float(f'{tokens_per_s:.4g}'):.0f}" if tokens_per_s >= 1000 else f"{tokens_per_s:.4g}"
 
 
 def _load(found: Projected) -> str:
@@ -78,7 +83,7 @@ def lines_of(found: Projected) -> list[tuple[str, str]]:
     if isinstance(found, RequestProjection):
         lines += [
             ("first token", _time(found.first.step)), ("each token", _time(found.per_token)), ("whole batch", _time(found.seconds)),
-            ("throughput", f"{found.output_tokens_per_second:.4g} tokens/s generated, {found.output_tokens_per_second / plan.gpus:.4g} a GPU"),
+            ("throughput", f"{_rate(found.output_tokens_per_second)} tokens/s generated, {_rate(found.output_tokens_per_second / plan.gpus)} a GPU"),
         ]  # fmt: skip
         joules, tokens, seconds = found.joules, plan.batch * plan.output, found.seconds.seconds
     elif isinstance(found, ServingProjection):
@@ -86,7 +91,7 @@ def lines_of(found: Projected) -> list[tuple[str, str]]:
         joules, tokens, seconds = found.joules, found.requests * found.plan.output, found.seconds.seconds
     else:
         lines += [
-            (STEP[plan.phase], _time(step.step)), ("throughput", f"{step.tokens_per_second:.4g} tokens/s, {step.tokens_per_second / plan.gpus:.4g} a GPU"),
+            (STEP[plan.phase], _time(step.step)), ("throughput", f"{_rate(step.tokens_per_second)} tokens/s, {_rate(step.tokens_per_second / plan.gpus)} a GPU"),
         ]  # fmt: skip
         joules, tokens, seconds = step.joules, step.tokens, step.step.seconds
     held, shown = step.footprint, step_of(found)

@@ -28,7 +28,7 @@ class ModelProjection:
     """One step of ``plan``: a prefill of the whole batch, one token of each sequence, or one step of training.
 
     ``step``: seconds with interval; ``items``: operators of one micro-batch through all stages, and what comes once a step; ``bubble_seconds``: in which a stage
-    waits for others; ``communication_seconds``: of ``step``, waiting for other GPUs; ``hidden_seconds``: of communication beside computation, of all stages; ``host_seconds``: of ``step``, in which GPUs wait for kernels to be launched; ``tokens``: of all replicas, read or generated; ``model_flops``:
+    waits for others; ``communication_seconds``: of ``step``, waiting for other GPUs; ``hidden_seconds``: of communication beside computation, of all stages; ``host_seconds``: of ``step``, in which GPUs wait for kernels to be launched; ``launch_seconds``: that launching takes where no graph replays them, waited for or not; ``tokens``: of all replicas, read or generated; ``model_flops``:
     operations that the mathematics takes, of all GPUs; ``joules``: of all GPUs; ``energy_validated``: whether their error is known.
     """
 
@@ -41,6 +41,7 @@ class ModelProjection:
     communication_seconds: float
     hidden_seconds: float
     host_seconds: float
+    launch_seconds: float
     tokens: int
     model_flops: float
     peak_flops: float
@@ -101,7 +102,7 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         network=config.name, gpu=prices.spec.name, plan=plan, step=widened(interval_of(shown, seconds), factor), items=shown,
         bubble_seconds=seconds + hidden_seconds - seconds_of(once) - micro * passing / len(stages),
         communication_seconds=waited - hidden_seconds, hidden_seconds=hidden_seconds + micro * hidden_by_turns,
-        host_seconds=sum(waiting) + (micro - 1) * max(waiting), tokens=tokens_of(plan),
+        host_seconds=sum(waiting) + (micro - 1) * max(waiting), launch_seconds=sum(stage.host_seconds for stage in stages), tokens=tokens_of(plan),
         model_flops=_model_flops(config, plan, active), peak_flops=peak_flops(prices.spec, plan.dtype), parameters=everything, active_parameters=active,
         footprint=footprint_of(config, plan, float(prices.spec.dram.total_bytes)), joules=energy.joules, energy_validated=energy.validated,
     )  # fmt: skip

@@ -65,12 +65,14 @@ class InstructionTerm:
 
 @dataclass(frozen=True)
 class LineTerm:
-    """``cycles`` of the difference that go to a source line; ``changed``: instructions of it that are not the same."""
+    """``cycles`` of the difference that go to a source line; ``changed``: instructions of it that are not the same; ``code``: its
+    text as the launches kept it, of the new build where it has the line, else empty."""
 
     file: str
     line: int
     cycles: int
     changed: int
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def attribute(base: SimulatedLaunch, head: SimulatedLaunch) -> Attribution:
     if not base.instructions or not head.instructions:
         return Attribution(tuple(stalls), in_flight, (), ())
     instructions = _by_instruction(align(base.instructions, head.instructions), cost, difference - in_flight)
-    return Attribution(tuple(stalls), in_flight, tuple(instructions), tuple(_by_line(instructions)))
+    return Attribution(tuple(stalls), in_flight, tuple(instructions), tuple(_by_line(instructions, base, head)))
 
 
 def apportion(exact: Mapping[Hashable, float], total: int) -> dict:
@@ -143,7 +145,7 @@ def _place(instruction: Instruction) -> tuple[str, int]:
     return (instruction.file if instruction.line else "", instruction.line)
 
 
-def _by_line(terms: Sequence[InstructionTerm]) -> list[LineTerm]:
+def _by_line(terms: Sequence[InstructionTerm], base: SimulatedLaunch, head: SimulatedLaunch) -> list[LineTerm]:
     """Terms by the line of the new build; removed instructions go by the line that became of theirs, else by their own."""
     became: dict[tuple[str, int], Counter] = {}
     for term in terms:
@@ -160,5 +162,8 @@ def _by_line(terms: Sequence[InstructionTerm]) -> list[LineTerm]:
         entry = sums.setdefault(place, [0, 0])
         entry[0] += term.cycles
         entry[1] += term.pair.change != Change.SAME
-    lines = [LineTerm(file, line, cycles, changed) for (file, line), (cycles, changed) in sums.items()]
+    lines = [
+        LineTerm(*place, cycles, changed, head.source_line(*place) or base.source_line(*place))
+        for place, (cycles, changed) in sums.items()
+    ]
     return sorted((line for line in lines if line.cycles or line.changed), key=lambda line: -abs(line.cycles))

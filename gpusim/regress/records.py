@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpusim.io.source_line import source_text
 from gpusim.regress.align import Change
 from gpusim.regress.explain import sentence
 from gpusim.regress.outcome import Outcome
-from gpusim.report.attribution import source_text
 
 #: A counter that moved by less than this is not shown in tables.
 COUNTER_PERCENT = 1.0
@@ -79,7 +79,7 @@ def line_records(outcome: Outcome, most: int | None = None) -> list[dict[str, An
             "line": term.line,
             "cycles": term.cycles,
             "changed_instructions": term.changed,
-            "code": source_text(term.file, term.line),
+            "code": term.code or source_text(term.file, term.line),
         }
         for term in terms[:most]
     ]

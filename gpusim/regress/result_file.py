@@ -25,16 +25,27 @@ def read_result(path: Path) -> tuple[ComparedLaunch, ...]:
     by_launch: dict[int, list[dict[str, Any]]] = {}
     for row in document["by_instruction"]:
         by_launch.setdefault(row["launch"], []).append(row)
+    lines: dict[int, list[dict[str, Any]]] = {}
+    for row in document["by_line"]:
+        lines.setdefault(row["launch"], []).append(row)
     items = []
     for index, launch in enumerate(launches):
         rows = by_launch.get(index, [])
         number = seen[launch["kernel"]] = seen.get(launch["kernel"], -1) + 1
-        items.append(ComparedLaunch(_launch(document, launch, rows, number, alone=len(launches) == 1)))
+        items.append(
+            ComparedLaunch(_launch(document, launch, rows, lines.get(index, []), number, alone=len(launches) == 1))
+        )
     return tuple(items)
 
 
 def _launch(
-    document: dict[str, Any], launch: dict[str, Any], rows: list[dict[str, Any]], number: int, *, alone: bool
+    document: dict[str, Any],
+    launch: dict[str, Any],
+    rows: list[dict[str, Any]],
+    lines: list[dict[str, Any]],
+    number: int,
+    *,
+    alone: bool,
 ) -> SimulatedLaunch:
     instructions = tuple(_instruction(row) for row in rows)
     stalls: dict[str, int] = {}
@@ -56,6 +67,7 @@ def _launch(
         stalls=stalls,
         counters={name: float(value) for name, value in document["counters"].items()} if alone else {},
         instructions=instructions,
+        source=tuple((row["file"], row["line"], row["code"]) for row in lines if row["code"]),
     )
 
 

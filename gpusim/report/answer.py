@@ -73,7 +73,7 @@ def answer(result: Result) -> Answer:
         arithmetic=tuple(Rate(kind, done / seconds / 1e9, roofs["roofs"][kind]) for kind, done in kinds),
         roof=result.bound.roof,
         roof_percent=result.bound.roof_percent,
-        bound_by=_bound_by(result.bound),
+        bound_by=bound_by(result.bound),
         limiter=result.bound.limiter,
         interval=result.interval,
         error_us=None if error is None else 1e6 * error / result.clock_hz,
@@ -164,7 +164,8 @@ def _remedies(advice: Advice | None) -> list[str]:
     return ["none found" if not advice.tried else f"none of the {advice.tried} tried would save time"]
 
 
-def _bound_by(found: Bound) -> str:
+def bound_by(found: Bound) -> str:
+    """What bounds a run, in the field's terms: launch overhead, latency, or a unit of memory or compute."""
     if found.limiter == Limiter.LAUNCH:
         return f"launch overhead: {rounded(found.percent)} % of the time"
     if found.limiter == Limiter.LATENCY:

@@ -7,13 +7,13 @@ the launch's totals exactly. A wait for data stands at the instruction that need
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpusim.engine.result import LaunchResult
+from gpusim.io.source_line import source_text
 from gpusim.model import counters as count
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 
@@ -93,11 +93,6 @@ def by_line(launches: Iterable[LaunchResult]) -> list[Share]:
         _share(number, None, (file, line), source_text(file, line), stalls, work)
         for (number, file, line), (stalls, work) in sorted(sums.items(), key=lambda item: item[0])
     ]
-
-
-def source_text(file: str, line: int) -> str:
-    """The source line where its file can be read here, else empty."""
-    return linecache.getline(file, line).strip() if file and line > 0 else ""
 
 
 def _share(

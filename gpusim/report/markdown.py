@@ -15,13 +15,21 @@ from gpusim.report.tables import format_records
 
 #: GitHub refuses a comment of more than 65,536 characters.
 MOST_CHARACTERS = 60_000
+#: What is said in words before the tables: the eye takes in no more.
+MOST_SENTENCES, MOST_SENTENCE_CHARACTERS = 8, 2000
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#|~!@])")
 
 
-def markdown_comment(title: str, summary: str, tables: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> str:
-    """``title`` and ``summary`` in words, the first of ``tables`` (heading, records) open, the others folded. What does
-    not fit into a comment is left out, and said to be."""
+def markdown_comment(
+    title: str, summary: str, tables: Sequence[tuple[str, Sequence[dict[str, Any]]]], sentences: Sequence[str] = ()
+) -> str:
+    """``title`` and ``summary`` in words, the first :data:`MOST_SENTENCES` of ``sentences`` as a list, the first of ``tables`` (heading,
+    records) open, the others folded. What does not fit into a comment is left out, and said to be."""
     parts = [f"## {escape(title)}", "", escape(summary), ""]
+    shown = [f"- {escape(each[:MOST_SENTENCE_CHARACTERS])}" for each in sentences[:MOST_SENTENCES]]
+    if len(sentences) > MOST_SENTENCES:
+        shown.append(f"- and {len(sentences) - MOST_SENTENCES} more")
+    parts += ["\n".join(shown), ""] if shown else []
     length = sum(map(len, parts))
     for index, (heading, records) in enumerate(tables):
         if not records:

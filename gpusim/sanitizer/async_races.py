@@ -18,6 +18,7 @@ from gpusim.sanitizer.async_clocks import code_in, mark, tell
 from gpusim.sanitizer.async_tables import (
     BLOCKS,
     CODE_BITS,
+    GUARDED,
     RACE_READ_WRITE,
     RACE_WRITE_WRITE,
     RACES,
@@ -72,7 +73,8 @@ def touch(m, s, agent, code, address, size, reads, writes, known, low, high):
     f, rank, first = m.facts, address >> RANK_SHIFT, (address & _OFFSET) - m.facts[SHARED_BASE]
     if rank < 0 or rank >= f[BLOCKS] or first < 0 or first + size > m.touched.shape[2]:
         return
-    now, atomic, silent = mark(m, s, agent, code), reads and writes, f[RACES] == 0
+    now, silent = mark(m, s, agent, code), f[RACES] == 0
+    atomic = reads and (writes or m.code[code, GUARDED] != 0)
     unwritten = reads and f[UNWRITTEN_READS] != 0
     for place in range(first, first + size):
         b = m.touched[s, rank, place]

@@ -49,7 +49,9 @@ CODE_MASK = (1 << CODE_BITS) - 1
 ) = range(31)  # fmt: skip
 
 # ---- code int64[n, CODE_COLUMNS]: an instruction as the check sees it -------------------------------
-(ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, TELLS, CODE_COLUMNS) = range(12)
+(ROLE, SIZE, READS, WRITES, LEVEL, ROWS, COLUMNS, DEPTH_BYTES, ELEMENT_BYTES, FORM, TELLS, GUARDED, CODE_COLUMNS) = (
+    range(13)
+)
 TELLS_NAMED, TELLS_EACH, TELLS_PAIRS = range(
     3
 )  # whose mbarrier a copy tells: the address's, each receiver's, one of each receiver's pair

@@ -27,6 +27,7 @@ from gpusim.sanitizer.async_events import check_events
 from gpusim.sanitizer.async_words import HAZARD, REGISTERS_SAID, SAID
 from gpusim.sanitizer.findings import MOST_FINDINGS, Finding, block_index, thread_index
 from gpusim.sanitizer.group_registers import UNFENCED, Touch, touches
+from gpusim.sanitizer.guarded_loads import guarded_loads
 from gpusim.trace.record import Launch, MemoryKind, Program
 
 _READS = (
@@ -48,6 +49,7 @@ def _code_of(program: Program, matrix: np.ndarray) -> np.ndarray:
     rows = program.instructions
     code[:, t.SIZE] = rows["access_bytes"]
     code[:, t.READS], code[:, t.WRITES] = np.isin(rows["memory_kind"], _READS), np.isin(rows["memory_kind"], _WRITES)
+    code[:, t.GUARDED] = guarded_loads(program.texts)
     for index, text in enumerate(program.texts):
         words = text.split()
         name = words[1] if words and words[0].startswith("@") else words[0] if words else ""

@@ -50,6 +50,8 @@ LOAD, STORE, ATOMIC, REDUCTION, COPY, MATRIX = (
         MemoryKind.MATRIX_LOAD,
     )
 )  # fmt: skip
+#: In the place of a kind: a load that is a part of an atomic (:mod:`gpusim.sanitizer.guarded_loads`).
+GUARDED_LOAD = -2
 _SCATTERED = int(SCATTERED)
 LANES = 32
 
@@ -105,8 +107,8 @@ def touch_shared(byte, reads, writes, atomic, epoch, thread, pc, block, races, u
 def one_access(chunk, access, code, pc, kind, space, epoch, warp, block, facts, shared, local, found, counts):
     """All lanes of one ACCESS record."""
     stride, mask = np.int64(chunk.stride[access]), np.int64(chunk.mask[access])
-    atomic = kind == ATOMIC or kind == REDUCTION
-    writes = kind == STORE or atomic or kind == COPY
+    atomic = kind == ATOMIC or kind == REDUCTION or kind == GUARDED_LOAD
+    writes = kind == STORE or kind == COPY or (atomic and kind != GUARDED_LOAD)
     reads = kind == LOAD or kind == MATRIX or atomic
     for lane in range(LANES):
         if not (mask >> lane) & 1:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, NotRequired, TypedDict, TypeVar
 
 from sqlalchemy import select
 
@@ -37,6 +37,7 @@ class _Line(TypedDict):
     key: str
     verdict: Verdict
     error_percent: Finite | None
+    simulated: NotRequired[Finite | None]
 
 
 class _Compared(TypedDict):
@@ -47,12 +48,14 @@ class _Compared(TypedDict):
 
 @dataclass(frozen=True)
 class ComparedLine:
-    """One launch or published series of a comparison; ``error_percent``: simulated over measured, NaN where it has none."""
+    """One launch or published series of a comparison; ``error_percent``: simulated over measured, NaN where it has none; of a series
+    (``is_series``) the mean of its points' absolute errors."""
 
     gpu: str
     name: str
     verdict: str
     error_percent: float
+    is_series: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ class ComparedRun:
         """Those of ``gpu``, the largest errors first."""
         own = [line for line in self.found if line["key"].partition(" ")[0] == gpu]
         rows = [ComparedLine(gpu, line["key"].partition(" ")[2], line["verdict"],
-                             math.nan if line["error_percent"] is None else line["error_percent"]) for line in own]  # fmt: skip
+                             math.nan if line["error_percent"] is None else line["error_percent"],
+                             line.get("simulated", 0.0) is None) for line in own]  # fmt: skip
         return sorted(rows, key=lambda row: -abs(row.error_percent) if row.error_percent == row.error_percent else 0.0)
 
 

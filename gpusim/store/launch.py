@@ -7,11 +7,12 @@ GPU, machine code and trace go by hash, so that two results say for certain whet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.source_line import source_text
 from gpusim.model.counters import WORK_NAMES
 from gpusim.model.stall_reasons import STALL_NAMES
 from gpusim.store.hashes import gpu_hash
@@ -42,7 +43,8 @@ class SimulatedLaunch:
     ``kernel``: the suite's name where it is one, else the function's. ``shape``: axes as ``m=64,n=128``, empty where
     unknown. ``launch``: index among the timed launches of that kernel and shape. ``cycles``: SM cycles from start to
     end. ``stalls``: reason -> warp-cycles; they add up to the resident warp-cycles, as do those of
-    ``instructions`` by reason. ``least_cycles``: unit -> lower bound, empty where not computed.
+    ``instructions`` by reason. ``least_cycles``: unit -> lower bound, empty where not computed. ``source``: file,
+    line and text when the launch was simulated, of the lines that instructions name and that could be read.
     """
 
     kernel: str
@@ -63,6 +65,11 @@ class SimulatedLaunch:
     counters: Mapping[str, float] = field(default_factory=dict)
     least_cycles: Mapping[str, float] = field(default_factory=dict)
     instructions: tuple[Instruction, ...] = field(default=(), repr=False)
+    source: tuple[tuple[str, int, str], ...] = field(default=(), repr=False)
+
+    def source_line(self, file: str, line: int) -> str:
+        """The text of a source line as it was then; empty where it was not kept."""
+        return next((text for *place, text in self.source if place == [file, line]), "")
 
     @property
     def time_us(self) -> float:
@@ -87,6 +94,7 @@ def launch_record(
 ) -> SimulatedLaunch:
     """The record of ``result``, a launch simulated on ``spec``. ``kernel`` defaults to the function's name."""
     facts = result.launch
+    instructions = _instructions(result)
     return SimulatedLaunch(
         kernel=kernel or result.kernel,
         gpu=spec.name,
@@ -105,7 +113,8 @@ def launch_record(
         stalls={reason: int(cycles) for reason, cycles in result.stalls.items()},
         counters={name: float(value) for name, value in result.counters.items()},
         least_cycles=dict(least_cycles or {}),
-        instructions=_instructions(result),
+        instructions=instructions,
+        source=_source(instructions),
     )
 
 
@@ -125,6 +134,11 @@ def _instructions(result: LaunchResult) -> tuple[Instruction, ...]:
             *(column.tolist() for column in columns), program.texts, strict=True
         )
     )
+
+
+def _source(instructions: Iterable[Instruction]) -> tuple[tuple[str, int, str], ...]:
+    places = sorted({(each.file, each.line) for each in instructions})
+    return tuple((*place, text) for place in places if (text := source_text(*place)))
 
 
 def _without_zeros(names: tuple[str, ...], values: list[int]) -> dict[str, int]:

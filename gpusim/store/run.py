@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 from gpusim.errors import MeasurementFormatError, StoreFormatError
 from gpusim.io.records import Count, Finite, Positive, PositiveFinite, as_record, nested_beyond, parse_record
@@ -90,6 +90,7 @@ class _Facts(TypedDict):
     block: tuple[Count, Count, Count]
     registers_per_thread: Count
     shared_bytes: Count
+    source: NotRequired[tuple[tuple[str, Count, str], ...]]
 
 
 class _DocumentColumns(TypedDict):
@@ -123,6 +124,7 @@ def write_launch(run_id: int, launch: SimulatedLaunch) -> dict[str, Any]:
         "block": launch.block,
         "registers_per_thread": launch.registers_per_thread,
         "shared_bytes": launch.shared_bytes,
+        "source": launch.source,
     }
     plain = (
         "kernel",

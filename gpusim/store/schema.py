@@ -58,7 +58,9 @@ launches = Table(
     Column("trace_hash", Text, nullable=False),
     Column("cycles", BigInteger, nullable=False),
     Column("clock_hz", Float(53), nullable=False),
-    Column("facts", Text, nullable=False),  # JSON: grid, block, registers_per_thread, shared_bytes
+    Column(
+        "facts", Text, nullable=False
+    ),  # JSON: grid, block, registers_per_thread, shared_bytes, source [[file, line, text]]
     Column("stalls", Text, nullable=False),  # JSON: {reason: warp-cycles}
     Column("counters", Text, nullable=False),  # JSON: {Nsight Compute's name: value}
     Column("least_cycles", Text, nullable=False),  # JSON: {unit: cycles}

@@ -1,7 +1,7 @@
 """Figures of library kernels on a GPU of a generation that no table names: worked out from its description.
 
 Mental model: what a library's kernels cost beside their arithmetic is either a time (a launch, a block's start, an epilogue, adding up parts), which GPUs have alike, a share of a
-described rate, or follows from how the tensor cores are fed: how much a tile's operands take of shared memory's port, how long a warp waits between steps. ``described.toml`` has
+described rate, or follows from how the tensor cores are fed: how much of shared memory's port the operands of warps take, how long a warp waits between steps. ``described.toml`` has
 the few constants and what they were set from; the tiles are those of the newest generation whose tensor cores are fed alike (``library.toml``).
 """
 
@@ -25,17 +25,13 @@ _DTYPES = ("bf16", "fp16")
 SHARED_BYTES_PER_CYCLE = 128
 #: Results of a warp of mma.sync (64 x 64), and of warps that a block has at least.
 _WARP_OUTPUTS, _LEAST_WARPS = 4096, 4
-#: Rows of a product of a warp group (wgmma).
-_GROUP_ROWS = 64
-#: Rows of a product on tensor memory.
-_MEMORY_ROWS = 128
 
 
 @dataclass(frozen=True)
 class Constants:
     """Of ``described.toml``; units in the names, shares are of 1. ``fill_share``: of the described rate at which an SM takes lines from L2 by loads;
     ``step_cycles``, ``epilogue_elements_per_cycle`` and ``shared_loads``: of kernels whose operands the tensor cores read from shared memory themselves;
-    ``warps_l2_rate_share``, ``warps_epilogue_elements_per_cycle``: of kernels of warps, whose lanes load and store themselves."""
+    ``warps_l2_rate_share``, ``warps_dram_share``, ``warps_epilogue_elements_per_cycle``: of kernels of warps, whose lanes load and store themselves."""
 
     launch_ns: float
     block_start_ns: float
@@ -50,6 +46,7 @@ class Constants:
     epilogue_elements_per_cycle: float
     shared_loads: float
     warps_l2_rate_share: float
+    warps_dram_share: float
     warps_epilogue_elements_per_cycle: float
 
 
@@ -89,7 +86,8 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
         tiles = tuple(replace(tile, step_cycles=float(waited)) for tile in tiles)
     rates = {}
     for name, (least, beyond) in RATES.items():
-        found = [_fed_share(spec, tile, flops_per_cycle, of_warps) for tile in tiles if least <= tile.outputs < beyond]
+        # Tensor cores that read shared memory themselves are not held back by its port on the GPUs that were measured.
+        found = [_fed_share(tile, flops_per_cycle) for tile in tiles if of_warps and least <= tile.outputs < beyond]
         rates[name] = min(used.rate, sum(found) / len(found)) if found else used.rate
     return replace(
         feed,
@@ -99,7 +97,8 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
         block_start_cycles=used.block_start_ns * ghz,
         epilogue_cycles=used.epilogue_ns * ghz,
         split_k_cycles=used.split_k_ns * ghz,
-        dram_share=used.dram_share,
+        dram_share=used.warps_dram_share if of_warps else used.dram_share,
+        dram_share_per_doubling=0.0,
         l2_rate_share=used.warps_l2_rate_share if of_warps else used.l2_rate_share,
         l2_share=used.l2_share,
         fill_bytes_per_cycle=used.fill_share * spec.l1.fill_bytes_per_cycle,
@@ -113,24 +112,12 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
     )
 
 
-def _fed_share(spec: GpuSpec, tile: Tile, flops_per_cycle: float, of_warps: bool) -> float:
-    """Of the tensor cores' peak, what a tile's inner loop can reach: shared memory's port writes each operand once, and reads it for each warp of the same rows or columns, or for each
-    warp group's product; products on tensor memory read their operands beside it, and have 128 rows whatever the tile's."""
-    # Results of few rows are worked out with operands exchanged.
-    long, short = (tile.columns, tile.rows) if tile.rows < _GROUP_ROWS else (tile.rows, tile.columns)
+def _fed_share(tile: Tile, flops_per_cycle: float) -> float:
+    """Of the tensor cores' peak, what the inner loop of a tile of warps can reach: shared memory's port writes each operand once, and reads it for each warp of the same rows or columns."""
     row_bytes = tile.depth * _ELEMENT_BYTES
     work_cycles = 2.0 * tile.outputs * tile.depth / flops_per_cycle
-    if spec.tensor_memory.columns_per_cycle:
-        products = -(-long // _MEMORY_ROWS)
-        operand_cycles = (
-            products * (min(long, _MEMORY_ROWS) + short) * row_bytes / spec.tensor_memory.shared_bytes_per_cycle
-        )
-        return min(1.0, work_cycles / max(operand_cycles, work_cycles * products * _MEMORY_ROWS / long))
-    if of_warps:
-        warps = max(_LEAST_WARPS, tile.outputs // _WARP_OUTPUTS)
-        down = min(warps, max(1, round((warps * tile.rows / tile.columns) ** 0.5)))
-        read = tile.rows * (warps // down) + tile.columns * down
-    else:
-        read = long + short * max(1, long // _GROUP_ROWS)
+    warps = max(_LEAST_WARPS, tile.outputs // _WARP_OUTPUTS)
+    down = min(warps, max(1, round((warps * tile.rows / tile.columns) ** 0.5)))
+    read = tile.rows * (warps // down) + tile.columns * down
     moved_cycles = (read + tile.rows + tile.columns) * row_bytes / SHARED_BYTES_PER_CYCLE
     return min(1.0, work_cycles / moved_cycles)

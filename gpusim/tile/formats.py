@@ -28,6 +28,11 @@ class Format:
         """Whether activations keep their 16 bits and weights have fewer."""
         return self.a_bytes == 2.0 > self.b_bytes
 
+    @property
+    def tensor_scaled(self) -> bool:
+        """Whether the tensor cores take the scales of blocks, which then lie in tiles of 128 rows (PTX ISA, tcgen05, block scaling)."""
+        return not self.weight_only and self.operands in ("mxfp8", "fp4") and self.a_bytes > OPERANDS[self.operands][0]
+
 
 _BLOCK = 128
 FORMATS: dict[str, Format] = {
@@ -40,6 +45,8 @@ FORMATS: dict[str, Format] = {
         Format("mxfp8", "mxfp8", 1 + 1 / 32, 1 + 1 / 32, "fp8"),
         Format("nvfp4", "fp4", 0.5 + 1 / 16, 0.5 + 1 / 16, "nvfp4"),
         Format("mxfp4", "fp4", 0.5 + 1 / 32, 0.5 + 1 / 32, "nvfp4"),
+        # Weights of MXFP4 beside activations of MXFP8: tensor cores multiply both at the rate of 8 bits (PTX ISA, tcgen05.mma, kind::mxf8f6f4).
+        Format("mxfp4_mxfp8", "mxfp8", 1 + 1 / 32, 0.5 + 1 / 32, "fp8"),
         # Of weights alone: products in 16 bits, of the kind that every tensor core has. A scale for each column: less than a thousandth of the weights.
         Format("int8_wo", "fp16", 2.0, 1.0, "int8_wo"),
         # GPTQ and AWQ: 16 bits of scale for 128 elements of a column (Frantar et al. (2022), section 4; Lin et al. (2023), section 5).

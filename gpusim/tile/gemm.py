@@ -21,7 +21,7 @@ from gpusim.tile.described import library_on
 from gpusim.tile.fewest_waves import MULTICAST_ROWS, fewest_waves
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
 from gpusim.tile.library import SCALE_DEPTH, SCALE_ROWS, Library, Tile
-from gpusim.tile.machine import OPERANDS, TileMachine, tile_machine
+from gpusim.tile.machine import MOST_DRAM_SHARE, OPERANDS, TileMachine, tile_machine
 
 #: Parts that the depth may be split into.
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
@@ -32,6 +32,8 @@ _MANY_PRODUCTS, _SIMULATED_OF_MANY = 8, 2
 #: Waves of blocks that are simulated of a grid of many: its middle, whose bands of rows take equal times, is left out, and two shorter grids tell what
 #: a period of so many waves takes, as nearly whole waves as bands make.
 _MOST_WAVES, _LEAST_PERIOD_WAVES, _MOST_PERIOD_WAVES = 24, 8, 32
+#: Waves that the parts of a split depth fill at most: of a deep product whose last wave of whole tiles would be nearly empty, parts make many waves, of which the last costs little.
+_MOST_PART_WAVES = 8
 #: Steps a part of the depth has at least.
 _LEAST_STEPS = 4
 _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
@@ -39,6 +41,8 @@ _SHARED_OUTPUTS = 16384
 #: Of the tensor cores' peak that an inner loop reaches.
 _MOST_SHARE = 0.995
 _WIDE_BYTES = 2.0
+#: L2-fuls of operands from which on a launch reaches more of DRAM's rate, the longer it lasts.
+_LONG_L2S = 4.0
 _LARGEST = 1 << 31
 
 
@@ -159,7 +163,7 @@ def project_gemm(
 
 
 def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterator[_Choice]:
-    """Each tile with each split that fills the GPU no more than twice, and what it takes at least."""
+    """Each tile with each split whose parts fill no more than so many waves, and what it takes at least."""
     (a_bytes, b_bytes), deeper = shape.operand_bytes, _deeper(shape)
     products = max(1, len(shape.group_rows))
     moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
@@ -171,7 +175,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
         for splits in SPLITS:
             if splits > 1 and (
                 library.is_ruled(shape.rows, shape.columns, shape.depth)
-                or tiles * splits > 2 * machine.sm_count * tile.blocks
+                or tiles * splits > _MOST_PART_WAVES * machine.sm_count * tile.blocks
                 or shape.depth // splits < _LEAST_STEPS * tile_depth
             ):
                 break
@@ -182,7 +186,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             sharing = min(tile.blocks, -(-tiles * splits // machine.sm_count))
             waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
             tile_cycles = steps * max(work + library.cycles_a_step(tile), work * sharing)
-            tile_cycles += library.epilogue_cycles + tile.outputs / library.epilogue_elements_per_cycle
+            tile_cycles += library.cycles_to_store(tile) + tile.outputs / library.epilogue_elements_per_cycle
             joining = _joining_cycles(machine, library, shape, splits)
             arithmetic = waves * tile_cycles + joining
             loaded = (
@@ -218,7 +222,14 @@ def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, til
 def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmShape) -> float:
     """What the loads of all SMs reach of DRAM. Products of 8 bits and less keep the library's share: rows of them on GPUs with little of DRAM's rate for each SM do not show another."""
     fed = library.dram_fed_bytes_per_ns if OPERANDS[shape.dtype][0] >= _WIDE_BYTES else 0.0
-    return machine.dram_bytes_per_cycle * machine.dram_share(library.dram_share, fed)
+    share = machine.dram_share(library.dram_share, fed)
+    a_bytes, b_bytes = shape.operand_bytes
+    # Products in one launch and operands of fewer bits have shares of their own rows, which set no other figure.
+    if library.dram_share_per_doubling and not shape.group_rows and min(a_bytes, b_bytes) >= _WIDE_BYTES:
+        moved = (a_bytes * shape.rows + b_bytes * shape.columns) * shape.depth
+        doublings = max(0.0, math.log2(moved / (_LONG_L2S * machine.l2_bytes)))
+        share = max(share, min(MOST_DRAM_SHARE, share * (1.0 + library.dram_share_per_doubling * doublings)))
+    return machine.dram_bytes_per_cycle * share
 
 
 def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
@@ -285,7 +296,7 @@ def grid_arguments(
         machine.l2_bytes_per_cycle * library.l2_rate_share,
         _dram_bytes_per_cycle(machine, library, shape), machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, cold_a, cold_b,
-        library.cycles_a_step(tile), library.block_start_cycles, library.epilogue_cycles,
+        library.cycles_a_step(tile), library.block_start_cycles, library.cycles_to_store(tile),
         library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, tile.box_rows or tile.rows,
         tile.cluster_rows, max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

@@ -64,7 +64,7 @@ SCALE_DEPTH = 128
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "ragged_ns", "outside_loads", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns",
+    "ragged_ns", "outside_loads", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling",
 )  # fmt: skip
 #: Share of the peak -> the least outputs of the tiles that it is of, and one beyond the most.
 RATES = {
@@ -78,7 +78,7 @@ RATES = {
 @dataclass(frozen=True)
 class Tile:
     """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
-    ``blocks`` of them an SM. ``step_cycles``: what a step costs beside its arithmetic, where that is not the library's (0). ``one_wave``: taken only where
+    ``blocks`` of them an SM. ``step_cycles``, ``epilogue_cycles``: what a step costs beside its arithmetic and a block between its sums and its first store, where that is not the library's (0). ``one_wave``: taken only where
     all of its blocks run at once. ``one_wave_step_cycles``: of a library that counts waves, what a step costs there (0: as elsewhere), ``one_wave_full``:
     only where the last row of tiles is filled. ``box_rows``: rows of its first
     operand that one load has, where blocks of a cluster load a part each (0: all); ``cluster_rows``: tiles below one another that a cluster has, which are launched even where rows are missing."""
@@ -89,6 +89,7 @@ class Tile:
     stages: int
     blocks: int
     step_cycles: float = 0.0
+    epilogue_cycles: float = 0.0
     one_wave: bool = False
     one_wave_step_cycles: float = 0.0
     one_wave_full: bool = False
@@ -124,7 +125,7 @@ class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
     that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside. ``convert_start_cycles``,
-    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``counts_waves``: whether it takes
+    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``counts_waves``: whether it takes
     the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other. Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
@@ -151,6 +152,7 @@ class Library:
     convert_start_cycles: float = 0.0
     convert_blocks: float = 0.0
     dram_fed_bytes_per_ns: float = 0.0
+    dram_share_per_doubling: float = 0.0
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
 
@@ -165,6 +167,10 @@ class Library:
     def cycles_a_step(self, tile: Tile) -> float:
         """What a step of ``tile`` costs a block beside its arithmetic."""
         return float(tile.step_cycles or self.step_cycles * tile.depth / 64)
+
+    def cycles_to_store(self, tile: Tile) -> float:
+        """From a block's sums of ``tile`` to its first store."""
+        return float(tile.epilogue_cycles or self.epilogue_cycles)
 
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""

@@ -27,7 +27,7 @@ _FIRST_CAPABILITY = {"bf16": (8, 0), "tf32": (8, 0), "int8": (7, 2), "int4": (7,
 RESULT_BYTES = {"fp32": 4, "tf32": 4}
 _WARP_LANES = 32
 #: Of DRAM's described rate that loads reach where no SM's part of it bounds them: what an H100's products do (library.toml).
-_MOST_DRAM_SHARE = 0.92
+MOST_DRAM_SHARE = 0.92
 #: Of a product on tensor memory: rows, and bytes of a row of A that a column takes (TensorMemorySpec).
 _TENSOR_ROWS = 128
 _TENSOR_ROW_BYTES = 32
@@ -59,7 +59,7 @@ class TileMachine:
         of_an_sm = self.dram_bytes_per_cycle / self.sm_count * self.clock_hz / 1e9
         if of_an_sm >= fed_bytes_per_ns:
             return share
-        return max(share, min(_MOST_DRAM_SHARE, share * fed_bytes_per_ns / of_an_sm))
+        return max(share, min(MOST_DRAM_SHARE, share * fed_bytes_per_ns / of_an_sm))
 
     def cycles_of(self, cycles: float, clock_mhz: float) -> float:
         """What ``cycles`` of a clock of ``clock_mhz`` are here, where they keep their time."""

@@ -95,7 +95,13 @@ def project_memory(
     footprint_bytes = op.read_bytes + op.written_bytes
     missed = min(1.0, max(0.0, footprint_bytes / found_bytes - 1.0)) if footprint_bytes else 0.0
     # What is written and fits stays in L2 for the next; all that is read more than once is found there the second time.
-    dram_bytes = op.read_bytes * (1.0 if op.cold else missed) + op.written_bytes * (1.0 if op.dirty else missed)
+    dram_bytes = op.read_bytes * (1.0 if op.cold else missed)
+    if op.dirty and footprint_bytes:
+        # What is read takes the places of dirty lines too, until those that L2 was full of are gone; then lines of this kernel are displaced, of which those that it wrote are dirty.
+        full_bytes = min(footprint_bytes, found_bytes)
+        dram_bytes += full_bytes + (footprint_bytes - full_bytes) * op.written_bytes / footprint_bytes
+    else:
+        dram_bytes += op.written_bytes * missed
     # An SM's blocks share its port to L2.
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
     port_rate = min(used.block_bytes_per_cycle, spec.l1.fill_bytes_per_cycle / sharing)

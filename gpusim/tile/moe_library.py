@@ -26,7 +26,7 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 #: Figures of moe.toml that are not the products'.
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
-    "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share",
+    "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share", "scaled_choice_ns", "scale_row_ns",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
 _SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded", "waves")
@@ -36,6 +36,8 @@ _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")
 #: Of L2: a step that takes less of each row of the weights leaves part of the line for the next step.
 _LINE_BYTES, _WIDE_BYTES = 128, 2
 _MOST_SHARE = 0.995
+#: Of a tile of scales that tensor cores take (PTX ISA, tcgen05.mma, block scaling: 128 x 4).
+SCALE_ROWS = 128
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class MoeLibrary:
     the rule. ``widened``: 1 where weights of few bits lie in memory as 16. ``shared_out_ns``: more kernels where other GPUs have some of the experts. ``expanded``: 1 where a kernel of its own writes each token's
     row once for every choice before the first product; otherwise products gather rows. ``waves``: 1 where the tile fills the fewest waves (:mod:`gpusim.tile.moe_waves`). ``convert_cycles``: that a warp waits
     for each 128 elements of rows that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move.
+    ``scaled_choice_ns``: the same where those kernels write scales that the tensor cores take, which lie in tiles of :data:`SCALE_ROWS` rows; ``scale_row_ns``: of each row of the tiles of all of this GPU's experts, which they go over to clear what no choice fills.
     ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of the weights."""
 
     kind: str
@@ -93,6 +96,8 @@ class MoeLibrary:
     convert_cycles: float = 0.0
     choice_ns: float = 0.0
     half_line_share: float = 1.0
+    scaled_choice_ns: float = 0.0
+    scale_row_ns: float = 0.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -104,6 +109,12 @@ class MoeLibrary:
         # What feeds warps is alike where the newer units beside them are not.
         changed["fed_bytes_per_cycle"] = self.product.fed_bytes_per_cycle if share == 1.0 else 1.0
         return replace(self, product=replace(self.product, **changed), clock_mhz=0.0, of_warps=0, **own)
+
+    def rows_ns(self, choices: int, experts: int, tensor_scaled: bool) -> float:
+        """Of kernels with a block for each of ``choices`` of this GPU's ``experts``, beside what they move."""
+        if not tensor_scaled:
+            return self.choice_ns * choices
+        return max(self.choice_ns, self.scaled_choice_ns) * choices + self.scale_row_ns * SCALE_ROWS * experts
 
     def product_for(self, spec: GpuSpec, tokens: int, experts: int, inside: int, top_k: int = 1) -> Library:
         """The products' kernels, with the one tile that a search or the rule names."""

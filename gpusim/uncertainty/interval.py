@@ -77,7 +77,7 @@ def _outside(
     if capability not in known["architectures"]:
         yield f"nothing was measured on compute capability {capability}"
     elif capability in known["missed"]:
-        yield f"too few measurements on compute capability {capability} lie within what all others' errors say"
+        yield f"on compute capability {capability} fewer than four of five measurements lay within such intervals"
     changed = [key for key in _SETTING.findall(spec.name) if key not in _VALIDATED_SETTINGS]
     if changed:
         yield f"{', '.join(changed)} of the description changed"

@@ -95,13 +95,13 @@ def _simulated(task: Mapping[str, Any]) -> dict[str, Any]:
 
 def _in_checkout(record: SimulatedLaunch, tree: Path) -> SimulatedLaunch:
     """``record`` with source files named as they stand in the commit: its checkout goes when its cells are done."""
-    lines = [
-        dataclasses.replace(each, file=str(Path(each.file).relative_to(tree)))
-        if each.file and Path(each.file).is_relative_to(tree)
-        else each
-        for each in record.instructions
-    ]
-    return dataclasses.replace(record, instructions=tuple(lines))
+
+    def named(file: str) -> str:
+        return str(Path(file).relative_to(tree)) if file and Path(file).is_relative_to(tree) else file
+
+    lines = tuple(dataclasses.replace(each, file=named(each.file)) for each in record.instructions)
+    source = tuple((named(file), line, text) for file, line, text in record.source)
+    return dataclasses.replace(record, instructions=lines, source=source)
 
 
 def _measured(task: Mapping[str, Any], driver: Callable[[], Driver]) -> dict[str, Any]:

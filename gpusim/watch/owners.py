@@ -1,7 +1,8 @@
 """Whose a kernel is: rules as in a CODEOWNERS file, by path and by kernel's name; the last one that fits says it.
 
 Mental model: a rule names a pattern and its owners. A pattern of a path is what GitHub's CODEOWNERS takes (``*`` within a folder,
-``**`` over folders, a folder's name for all within, ``/`` in front for the top); one of a kernel is a shell's (``softmax*``).
+``**`` over folders, a folder's name for all within, ``/`` in front for the top); one of a kernel is a shell's (``softmax*``), of a case
+in a file of one's own (``ops.py:softmax``) it may leave the file out.
 A CODEOWNERS file is a list of rules of paths; negated and bracketed patterns, which GitHub refuses as well, are refused.
 """
 
@@ -33,7 +34,12 @@ class OwnerRule:
         if not self.path and not self.kernel and not self.cause:
             return False
         by_path = not self.path or bool(path) and _path_pattern(self.path).fullmatch(path) is not None
-        return by_path and (not self.kernel or fnmatchcase(kernel, self.kernel))
+        return by_path and (not self.kernel or fits_kernel(self.kernel, kernel))
+
+
+def fits_kernel(pattern: str, kernel: str) -> bool:
+    """Whether a shell's ``pattern`` names ``kernel``, with its file or, as ``softmax`` for ``ops.py:softmax``, without."""
+    return any(fnmatchcase(name, pattern) for name in (kernel, kernel.rpartition(":")[2]))
 
 
 def owners_of(rules: Iterable[OwnerRule], path: str, kernel: str, cause: str = "") -> tuple[str, ...]:

@@ -29,7 +29,7 @@ least_percent = 0.1         # no smaller change opens an alert
 
 # Whose a kernel is; the last rule that fits says it.
 # [[owners]]
-# kernel = "softmax*"
+# kernel = "softmax*"       # of FILE.py:softmax as well
 # owners = ["@attention-team"]
 # [[owners]]
 # cause = "toolchain"         # of changes of the compiler, which are no kernel's

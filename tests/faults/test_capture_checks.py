@@ -6,6 +6,7 @@ import enum
 import inspect
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,6 +153,27 @@ def test_atomics_are_no_hazard_but_need_a_first_value():
     assert finding.tool == "initcheck" and "ATOMS" in finding.where
 
 
+SUMMED = """extern "C" __global__ void summed(const float *x, float *out) {
+  __shared__ float sum;
+  if (threadIdx.x == 63) sum = 0;
+  START;
+  atomicAdd(&sum, x[threadIdx.x]);
+  __syncthreads();
+  if (threadIdx.x == 0) *out = sum;
+}"""
+
+
+@pytest.mark.by_day(2)
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_75"])
+@pytest.mark.parametrize("start", ["__syncthreads()", 'asm volatile("bar.sync 1, 64;" ::: "memory")', ""])
+def test_an_atomic_that_is_a_loop_is_one(gpu, start):
+    """Shared memory adds no floats: the compiler loads one and has it replaced if it is still there."""
+    out, kernel = np.zeros(1, np.float32), gpusim.cuda_cpp(SUMMED.replace("START", start), "summed")
+    found = findings(kernel, np.ones(64, np.float32), out, gpu=gpu)
+    assert out[0] == 64 or not start
+    assert any(f.tool == "racecheck" for f in found) == (not start)
+
+
 def test_shared_memory_that_nobody_wrote_is_named_with_its_byte():
     (finding,) = findings_in_shared(Part.HALF_FILLED)
     assert finding.tool == "initcheck" and finding.count == 32
@@ -296,3 +318,12 @@ def test_a_warp_keeps_what_it_has_loaded_when_the_next_one_reads_elsewhere():
     (found,) = findings(gpusim.cuda_cpp(MATRICES, "matrices"), wrong, np.uint32(100_000), check=("memory",))
     assert found.thread == (32, 0, 0) and "LDSM" in found.where
     assert wrong[:128].tolist() == right[:128].tolist() and right[:128].any()
+
+
+def test_a_wrong_result_does_not_hide_that_the_checks_found_nothing(capsys, tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(
+        "import numpy as np\nfrom numba import cuda\n\n\n@cuda.jit\ndef fill(x):\n    x[cuda.grid(1)] = 1\n\n\n"
+        "def case():\n    x = np.zeros(32, np.int32)\n    return fill, 1, 32, (x,), lambda: bool((x == 2).all())\n"
+    )
+    assert cli.run(["capture", f"{tmp_path}/wrong.py:case", "--check", "memory"]) == 6
+    assert "no findings" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from trace_examples import example_trace
 
-from gpusim import cli
+from gpusim import __version__, cli
 from gpusim.cases.suite import complete_shape
 from gpusim.errors import GpusimError, UnknownRunError, UsageError
 from gpusim.gpus.load import load_gpu
@@ -219,12 +219,17 @@ def test_every_error_class_has_an_exit_code_of_the_contract() -> None:
     assert {c.exit_code for c in family(GpusimError)} <= {2, 3, 5, 6, 70}
 
 
+def test_the_package_is_run_as_the_command_is() -> None:
+    said = subprocess.run([sys.executable, "-m", "gpusim", "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout == f"gpusim, version {__version__}\n"
+
+
 def test_help_and_mistakes_load_no_heavy_package() -> None:
     """Of every command, in one process: what each of them takes to load is paid by whoever only wants to know."""
     script = """
 import sys
 import click
-from gpusim import cli
+from gpusim import __version__, cli
 
 def every(path, command):
     yield path
@@ -313,3 +318,7 @@ def test_every_value_of_a_gpu_is_shown_with_its_source(capsys) -> None:
     assert {"key", "value", "kind", "source", "stated_by"} == set(rows[0])
     assert all(row["source"] for row in rows)
     assert any(row["key"] == "l2.total_bytes" for row in rows)
+    code, out, _ = gpusim(capsys, "gpus", "show", "h200", "l2.slices", "dram", "--format", "json")
+    assert [row for row in rows if row["key"] == "l2.slices" or row["key"].startswith("dram.")] == json.loads(out)
+    code, _, err = gpusim(capsys, "gpus", "show", "h200", "l2.hit")
+    assert code == 2 and "did you mean l2.hit_latency_ns?" in err

@@ -388,3 +388,15 @@ def test_what_a_plan_stands_at_is_as_new_as_its_points(store: Store) -> None:
     assert after == read_state(store, "nightly") and len(after.newest) == len(before)
     moved = {each.key.id: each.value for each in after.newest if each.value != before[each.key.id]}
     assert moved == {2: 7.0, 5: (before[5] + 9.0) / 2}
+
+
+def test_a_series_error_is_a_mean_and_a_launch_s_has_a_sign(store: Store) -> None:
+    with store.new_run("launches", command="compare") as run:
+        line = {"key": "b200 saxpy n=64", "verdict": "FASTER", "error_percent": -12.5, "simulated": 900.0}
+        run.add_document("comparison", {"lines": [line]})
+    page = client(store).get("/accuracy").text
+    assert (
+        ">3.8 % in the mean<" in page
+        and "-12.5 %" in page.replace("\N{MINUS SIGN}", "-")
+        and "1 line of run launches" in page
+    )

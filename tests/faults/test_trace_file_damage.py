@@ -26,7 +26,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trace_examples import assert_same_trace, example_trace
 
-from gpusim.errors import TraceFormatError
+import gpusim
+from gpusim.errors import TraceFormatError, UsageError
 from gpusim.io.whole_file import replacing
 from gpusim.trace import coding, file
 from gpusim.trace.record import Chunk, Trace
@@ -372,3 +373,9 @@ def test_a_signal_while_a_member_begins_leaves_nothing_that_completes_the_file_l
         gc.collect()
     assert reports == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["saxpy.trace", Path("saxpy.trace"), [Path("saxpy.trace")], [None]])
+def test_what_is_no_trace_is_refused_with_what_opens_one(given) -> None:
+    with pytest.raises(UsageError, match=r"takes traces, not .*Trace\.load"):
+        gpusim.simulate(given, gpu="h200")

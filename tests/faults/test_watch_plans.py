@@ -142,6 +142,7 @@ def test_owners_are_those_of_the_last_rule_that_fits(tmp_path: Path) -> None:
              ("a.py", "kernels/b.py", "kernels/c.cu", "kernels/d/e.cu", "x/attention/f/g.py", "docs/h", "docs/i/j")}  # fmt: skip
     assert list(found.values()) == [("@all",), ("@k",), ("@cu",), ("@k",), ("@a",), ("@d",), ("@all",)]
     assert owners_of(rules, "a.py", "softmax_row") == ("@soft",) and owners_of((), "a.py", "x") == ()
+    assert owners_of(rules, "a.py", "a.py:softmax_row") == ("@soft",)  # a case in a file of one's own
     path.write_text("!a @b\n")
     with pytest.raises(PlanError, match="CODEOWNERS:1"):
         read_owners(path)

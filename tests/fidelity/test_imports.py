@@ -288,6 +288,7 @@ def test_a_report_file_through_the_program(tmp_path: Path, monkeypatch) -> None:
     [
         ("x.csv", "a,b\n1,2\n", "x.csv, line 1: no column 'kernel'"),
         ("x.csv", "kernel,time_us,colour\ns,1,red\n", "line 1: unknown column 'colour'"),
+        ("x.csv", "kernel,n,time_us\ns,100,1\ns,200,2\n", "line 3: only n = 200 tells this row from one with n = 100, and n is the number of samples"),
         ("x.csv", "kernel,time_us\ns,fast\n", "line 2: time_us is 'fast', not a number"),
         ("x.csv", "kernel,time_us\ns,1\nt\n", "line 3: 1 cells, the header has 2"),
         ("x.csv", "kernel,time_us\ns,\n", "line 2: neither cycles nor time_us"),

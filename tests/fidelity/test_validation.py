@@ -190,6 +190,11 @@ def test_figures_by_hand() -> None:
     assert (found.worst_row, found.worst_percent, found.noise_percent) == ("b", -50, 2)
     assert found.regret_percent == pytest.approx(60)  # b is predicted best, and takes 16 where a takes 10
     assert found.rank == pytest.approx(0.8)
+    assert found.regret_of_five_percent is None  # of four rows five are no choice
+    # The one predicted best takes three times the best one's time, the fastest of five twice, and the sixth would be it.
+    measured = [30.0, 25.0, 20.0, 40.0, 50.0, 10.0, *[60.0] * 14]
+    many = figures([""] * 20, list(range(1, 21)), measured, [None] * 20, True)
+    assert (many.regret_percent, many.regret_of_five_percent) == (pytest.approx(200), pytest.approx(100))
     few = figures(["a", "b"], [1.0, 2.0], [2.0, 1.0], [None, None], True)
     assert (few.rank, few.regret_percent, few.noise_percent) == (None, None, None)
 

@@ -109,6 +109,17 @@ def test_the_library_s_headers_are_found() -> None:
     assert total[0] == numbers.sum()
 
 
+def test_128_bit_integers_are_there_as_with_nvcc() -> None:
+    source = """extern "C" __global__ void upper(unsigned long long *x) {
+      x[threadIdx.x] = (unsigned __int128)x[threadIdx.x] * x[threadIdx.x] >> 64;
+    }"""
+    x = np.random.default_rng(0).integers(0, 2**64, 32, np.uint64)
+    expected = [int(each) ** 2 >> 64 for each in x]
+    gpusim.capture(gpusim.cuda_cpp(source, "upper", ["--device-int128"]), 1, 32, (x.copy(),))  # said once more
+    gpusim.capture(gpusim.cuda_cpp(source, "upper"), 1, 32, (x,))
+    assert x.tolist() == expected
+
+
 def test_device_code_of_another_file_is_linked(tmp_path: Path) -> None:
     (tmp_path / "twice.cu").write_text(DEVICE)
     x = np.arange(32, dtype=np.float32)

@@ -136,6 +136,16 @@ def test_without_nvcc_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         gpusim.capture(gpusim.cuda_cpp(source, "k"), 1, 1, ())
 
 
+def test_a_header_of_a_package_that_is_not_installed_is_told_with_the_package() -> None:
+    """What both compilers say of a missing header; not where it is installed."""
+    for log in (
+        'a.cu(1): catastrophic error: cannot open source file "curand_kernel.h"',
+        "a.cu:1:10: fatal error: curand_kernel.h: No such file or directory",
+    ):
+        assert cpp._where_from(log) == "pip install nvidia-curand"
+    assert "--include" in cpp._where_from("a.cu:1:10: fatal error: cute/tensor.hpp: No such file or directory")
+
+
 def test_a_header_that_nobody_knows_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it would have defined may change the device code."""
     monkeypatch.setattr(nvcc, "program", lambda: "")

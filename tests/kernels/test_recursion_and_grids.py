@@ -8,6 +8,7 @@ import pytest
 
 import gpusim
 from gpusim.emulator.block_scheduler import Slot
+from gpusim.errors import AddressError
 from gpusim.frontend.registry import compile_kernel
 from gpusim.isa.binary.cubin import DEFAULT_STACK_BYTES
 from gpusim.isa.target import make_target
@@ -62,6 +63,12 @@ def test_a_thread_takes_stack_as_it_runs(architecture: str) -> None:
         expected.append(total)
     assert x.tolist() == expected
     assert trace.launch.local_bytes == DEFAULT_STACK_BYTES
+
+
+def test_a_stack_that_overflows_is_told_with_what_raises_its_limit() -> None:
+    deep = "__device__ __noinline__ int f(int n) { return n ? f(n - 1) * 3 + n : 0; }\n__global__ void k(int *x) { *x = f(*x); }"
+    with pytest.raises(AddressError, match=r"local address -\d+ .*stack has overflowed .*cudaLimitStackSize"):
+        gpusim.capture(gpusim.cuda_cpp(deep, "k"), 1, 1, (np.full(1, 5000, np.int32),), gpu="sm_90")
 
 
 @pytest.mark.parametrize(

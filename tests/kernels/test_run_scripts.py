@@ -470,9 +470,14 @@ def test_failures_say_in_one_line_what_is_wrong(run, text, code, says) -> None:
     assert ("the program launched no kernel on h200" in process.stderr) != launched
 
 
+def test_the_command_is_there_as_a_module() -> None:
+    said = subprocess.run([sys.executable, "-m", "gpusim", "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("gpusim, version ")
+
+
 def test_what_cannot_be_run_is_refused_before_it_starts(run, tmp_path) -> None:
     missing = gpusim("nowhere.py", cwd=tmp_path)
-    assert missing.returncode == 2 and missing.stderr == "error: there is no script nowhere.py\n"
+    assert missing.returncode == 2 and missing.stderr == "error: there is no program nowhere.py\n"
     unknown = run("print('ran')", options=["--gpu", "h900"])
     assert unknown.returncode == 5 and not unknown.stdout and "h900" in unknown.stderr
     simulator = run("print('ran')", NUMBA_ENABLE_CUDASIM="1")

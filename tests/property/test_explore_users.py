@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from forked_commands import gpusim as forked
@@ -17,6 +18,9 @@ from gpusim.errors import UsageError
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.coverage_holes import kernel_of
 from gpusim.explore.network_shapes import shapes_around
+from gpusim.explore.property import Property
+from gpusim.explore.search import Search
+from gpusim.gpus.load import load_gpu
 from gpusim.io.sibling import load_sibling
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
@@ -51,6 +55,10 @@ def slower_above_500(n=1 << 20, block=256):
     return scale, -(-n // block), block, (np.ones(n * stride, np.float32), stride)
 
 
+def square(n=64):
+    return scale, (-(-n // 8), -(-n // 8)), 64, (np.ones((n, n), np.float32), 1)
+
+
 def needs(n):
     return None
 '''
@@ -60,6 +68,16 @@ def needs(n):
 def mine(tmp_path: Path) -> str:
     (tmp_path / "mine.py").write_text(FILE)
     return str(tmp_path / "mine.py")
+
+
+def test_an_axis_that_counts_for_its_square_keeps_within_the_work_too(mine: str) -> None:
+    """An n x n matrix with n 16 times as large is 256 times the work: found at the launch, which axes do not tell."""
+    name = f"{mine}:square"
+    search = Search([name], cast("Property", None), shapes=cast("Any", None), gpu=load_gpu("h200"), growth=16.0)
+    sizes = {n: search._outgrows(name, search._predictor.from_launch(name, {"n": n})) for n in (8, 64, 256, 264, 1024)}
+    assert sizes == {8: False, 64: False, 256: False, 264: True, 1024: True}
+    tall = search._predictor.from_launch(f"{mine}:plain", {"n": 16_000, "block": 32})
+    assert not search._outgrows(f"{mine}:plain", tall)  # more blocks alone are a matter of their size
 
 
 def test_a_function_s_parameters_are_its_axes(mine: str) -> None:

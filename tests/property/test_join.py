@@ -81,6 +81,8 @@ def test_a_row_without_a_shape_joins_where_only_one_launch_fits() -> None:
     assert [p.launch for p in join([bare], [one]).pairs] == [one]
     ((_, reason),) = join([bare], [one, two]).unmatched
     assert "fits 2 launches" in reason
+    (pair,) = join([SiliconRow("saxpy")], [one]).pairs
+    assert pair.note == "no shape was recorded: n=1 taken"
 
 
 def test_cold_and_warm_rows_share_a_launch() -> None:

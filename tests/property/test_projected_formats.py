@@ -47,6 +47,8 @@ def test_scales_of_each_format_are_those_of_its_definition():
     assert FORMATS["mxfp4"].b_bytes == 17 / 32
     assert FORMATS["nvfp4"].b_bytes == 9 / 16  # a byte for 16 of half a byte
     assert FORMATS["fp8_block"].a_bytes == 1 + 4 / 128 and FORMATS["fp8_block"].b_bytes == 1 + 4 / 16384
+    both = FORMATS["mxfp4_mxfp8"]
+    assert (both.a_bytes, both.b_bytes) == (FORMATS["mxfp8"].a_bytes, FORMATS["mxfp4"].b_bytes)
     assert {name for name, each in FORMATS.items() if each.weight_only} == {"int8_wo", "int4_wo", "mxfp4_wo"}
     assert format_of("fp4", block_scaled=True) is FORMATS["nvfp4"]
     with pytest.raises(SpecError, match="no block scales"):

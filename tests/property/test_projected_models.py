@@ -476,3 +476,17 @@ def test_what_is_replayed_as_a_graph_is_the_frameworks_own_unless_the_plan_says(
     assert launched_one_by_one(replace(decode, launch="eager"), 4)
     with pytest.raises(UsageError, match="launch is 'lazy': known are default, eager, graphs"):
         Plan("decode", launch="lazy")
+
+
+def test_a_sweep_with_limits_leaves_the_plans_that_keep_them_and_says_how_far_the_others_are(
+    gpusim: Callable[..., Said],
+) -> None:
+    words = ["llama3_8b", "--gpu", "h100:1", "--sequence", "512", "--output", "64", "--sweep", "batch=1..64"]
+    whole = json.loads(gpusim("project", *words, "--format", "json").stdout)
+    most = sorted(row["ttft_ms"] for row in whole)[3]
+    kept = json.loads(gpusim("project", *words, "--ttft-ms", str(most), "--tpot-ms", "1000", "--format", "json").stdout)
+    wanted = sorted((row for row in whole if row["ttft_ms"] <= most), key=lambda row: -row["tokens_per_s_per_gpu"])
+    assert kept == wanted and len(kept) == 4
+    none = gpusim("project", *words, "--tpot-ms", "0.001")
+    assert none.exit_code == 3 and f"the least is {min(row['tpot_ms'] for row in whole):.4g}" in none.stderr
+    assert gpusim("project", *words, "--phase", "train", "--tpot-ms", "1").exit_code == 2

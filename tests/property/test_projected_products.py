@@ -42,6 +42,30 @@ def test_a_product_of_twice_the_depth_takes_longer(gpu):
         assert once < twice < 2.2 * once
 
 
+def test_a_deep_product_whose_last_wave_would_be_nearly_empty_is_split_into_parts_that_fill_many():
+    spec = load_gpu("a100_80gb")
+    shape = GemmShape(1024, 4096, 51200)
+    found = project_gemm(spec, shape, limit_watts=math.inf)
+    tiles = shape.tiles(found.tile.rows) * -(-shape.columns // found.tile.columns)
+    assert found.splits > 1 and tiles * found.splits > 2 * spec.sm_count * found.tile.blocks
+    whole = replace(library_of("ampere"), split_k_cycles=1e12)
+    assert project_gemm(spec, shape, whole, limit_watts=math.inf).seconds > 1.05 * found.seconds
+
+
+def test_few_rows_by_large_weights_reach_more_of_dram_the_larger_they_are_up_to_a_bound():
+    spec = load_gpu("a100_80gb")
+    library = library_of("ampere")
+
+    def share(columns, of=library):
+        found = project_gemm(spec, GemmShape(8, columns, 16384), of)
+        return found.dram_bytes / found.seconds / 1e9 / (spec.dram.peak_bytes_per_ns * spec.dram.efficiency)
+
+    flat = replace(library, dram_share_per_doubling=0.0)
+    assert share(4096) == share(4096, flat)  # 3.2 L2-fuls
+    assert share(32768) > 1.1 * share(32768, flat)
+    assert share(1 << 20) < 0.92 < 1.1 * share(1 << 20)
+
+
 def test_a_limit_of_power_slows_long_products_and_spares_short_ones():
     spec = load_gpu("h100")
     long = project_gemm(spec, GemmShape(16384, 16384, 16384))

@@ -15,6 +15,8 @@ from gpusim.cli import run
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.frameworks import framework_of
+from gpusim.project.layers import kinds_of, layer_operators
+from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -83,6 +85,10 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     assert beside.step_of(0.01, 10, "h100") == 0.01
     slow = replace(after, overlapped=True)
     assert slow.step_of(0.01, 4000, "b200") == slow.host_seconds(4000, "b200") < slow.step_of(0.01, 4000, "gb200")
+    before = framework_of(replace(HELD, engine="1.0"))
+    assert before.step_of(0.01, 1000, "b200") == before.host_seconds(1000, "b200") > 0.01
+    assert before.step_of(0.05, 1000, "gb200", 0.03) > before.step_of(0.05, 1000, "b200", 0.03) == 0.05
+    assert beside.step_of(0.01, 1000, "b200", 0.02) == 0.02 < beside.step_of(0.01, 1000, "gb200", 0.02)
     assert old.host_seconds(1, "h100") > after.host_seconds(1, "h100")
     with pytest.raises(UsageError, match="leave out --engine"):
         replace(HELD, framework="sglang", engine="v0")
@@ -108,6 +114,9 @@ def test_one_request_alone_takes_what_a_request_takes(prices: Prices) -> None:
 def test_a_batch_is_padded_to_the_graph_that_runs_it(prices: Prices) -> None:
     server = server_of(NETWORK, HELD, "h100", 85e9)
     assert [server.padded(batch) for batch in (1, 3, 256, 257, 385)] == [1, 4, 256, 384, 512]
+    # The largest graph is of as many sequences as the server takes, though a larger one was asked for.
+    long = server_of(NETWORK, replace(HELD, sequence=4096, output=4096), "h100", 85e9)
+    assert long.sequences <= long.graphs[-1] < 128 and long.graphs[-1] % 32 == 0
     # Sequences that fill a graph up have no keys to read.
     whole = project_serving(prices, NETWORK, replace(HELD, batch=384, output=200), requests=384)
     padded = project_serving(prices, NETWORK, replace(HELD, batch=260, output=200), requests=260)
@@ -193,3 +202,33 @@ def test_not_one_sequence_fits() -> None:
         server_of(decoder_of("llama3_70b"), HELD, "h100", 85e9)
     with pytest.raises(UsageError, match="cannot read a prompt"):
         server_of(NETWORK, HELD, "h100", 85e9, tokens=10)
+
+
+def _launched(plan: Plan, name: str) -> dict[str, Any]:
+    loads = steps_of(plan)
+    config = decoder_of(name)
+    return {each.name: each.op for each in layer_operators(config, plan, loads[0], kinds_of(config)[-1])}
+
+
+def test_tensorrt_llm_multiplies_prompts_in_8_bits_where_attention_writes_few() -> None:
+    plan = Plan("prefill", batch=1, sequence=512, dtype="fp8", kv_dtype="fp8", framework="trtllm")
+    assert _launched(plan, "llama3_8b")["attention"].dtype == "fp8"
+    for change in (
+        {"framework": "vllm"},
+        {"reads": "each"},
+        {"dtype": "bf16"},
+        {"kv_dtype": "bf16"},
+        {"phase": "decode"},
+    ):
+        assert _launched(replace(plan, **change), "llama3_8b")["attention"].dtype == "bf16"
+
+
+def test_tensorrt_llm_gathers_tokens_unless_experts_are_on_more_gpus_than_a_token_chooses() -> None:
+    plan = Plan("decode", batch=256, sequence=512, data_parallel=4, expert_parallel=4, framework="trtllm")
+    near, far, other = (
+        _launched(each, "qwen3_30b_a3b")
+        for each in (plan, replace(plan, data_parallel=16, expert_parallel=16), replace(plan, framework="vllm"))
+    )
+    assert (near["dispatch"].kind, near["combine"].kind) == ("all_gather", "reduce_scatter")
+    assert near["combine"].message_bytes == 2 * 256 * decoder_of("qwen3_30b_a3b").hidden
+    assert {far["dispatch"].kind, far["combine"].kind, other["dispatch"].kind, other["combine"].kind} == {"alltoall"}

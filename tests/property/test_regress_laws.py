@@ -22,6 +22,7 @@ from gpusim.regress.comparand import Comparand, ComparedLaunch
 from gpusim.regress.explain import sentence
 from gpusim.regress.gpu_changes import differing, with_figures
 from gpusim.regress.judge import judge, pair_launches
+from gpusim.regress.records import line_records
 from gpusim.regress.thresholds import Thresholds
 from gpusim.report.junit import JunitCase, junit_xml
 from gpusim.report.markdown import markdown_comment
@@ -240,6 +241,8 @@ def test_a_comment_escapes_what_comes_from_outside_and_stays_short():
     assert "<script>" not in text
     read_as_markdown = [line for line in text.splitlines() if not line.startswith("<details>")]  # that is HTML
     assert not re.search(r"(?<!\\)(!\[|\|b)", "\n".join(read_as_markdown))
+    said = markdown_comment("t", "s", [("Verdicts", [{"a": 1}])], [evil] * 10)
+    assert "<script>" not in said and said.count("\n- a") == 9 and "\n- and 2 more\n" in said
     many = [(f"table {i}", [{"code": "x" * 1000}]) for i in range(1000)]
     assert len(markdown_comment("t", "s", many)) < 65_536 and "do not fit" in markdown_comment("t", "s", many)
 
@@ -256,3 +259,21 @@ def test_removed_instructions_go_by_the_line_that_theirs_became():
     new = side("new.py", 8, ("LDG R0, [R2]", "FADD R3, R1, R1", "EXIT"))
     (line,) = attribute(old, new).lines
     assert (line.file, line.line, line.cycles, line.changed) == ("new.py", 8, -10, 1)
+
+
+def test_a_line_shows_the_code_that_was_simulated_whatever_its_file_says_now(tmp_path):
+    """The file has been edited since, or lies in a checkout that is gone."""
+    file = tmp_path / "k.py"
+    file.write_text("something else\n")
+
+    def side(line: int, text: str, source: str) -> SimulatedLaunch:
+        code = (Instruction(0, str(file), line, text, {"selected": 10}, {}),)
+        return SimulatedLaunch(
+            "k", "h200", 10, 1e9, stalls={"selected": 10}, instructions=code, source=((str(file), line, source),)
+        )
+
+    old, new = side(1, "FADD", "s += x"), side(1, "FFMA", "s += x * x")
+    item = tuple(ComparedLaunch(each) for each in (old, new))
+    (outcome,) = judge(Comparand("old", item[:1]), Comparand("new", item[1:]), Thresholds())
+    assert [row["code"] for row in line_records(outcome)] == ["s += x * x"]
+    assert [line.code for line in attribute(old, replace(new, source=())).lines] == ["s += x"]

@@ -63,6 +63,7 @@ def test_each_point_is_what_it_is_alone(gpusim):
     # saxpy reads two values and writes one of four bytes, and does two operations, an element.
     assert row["gb_per_s"] == pytest.approx(12 * 10000 / row["time_us"] / 1e3)
     assert row["gflop_per_s"] == pytest.approx(2 * 10000 / row["time_us"] / 1e3)
+    assert row["bound_by"] == alone["answer"]["bound_by"]
     moved = alone["traffic"]["dram__bytes.sum"]
     assert row["dram_gb_per_s"] == pytest.approx(moved / row["time_us"] / 1e3)
 

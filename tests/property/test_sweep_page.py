@@ -82,7 +82,9 @@ def test_the_page_of_a_sweep_has_the_front_all_plans_and_what_limits(
     first = front[0]
     assert f"{first['step_ms']:.3g} ({first['step_ms_low']:.3g} to {first['step_ms_high']:.3g})" in tables[0][4]
     assert tables[0][3] == str(first["batch"]) and tables[0][-1] == first["limiter"]
-    assert "6 combinations: 6 can be" in text and "What limits, what would help" in text and "DRAM bandwidth" in text
+    assert (
+        "6 combinations: 6 are possible" in text and "What limits, what would help" in text and "DRAM bandwidth" in text
+    )
     # The page says the same of the rows of a file.
     assert run([*WORDS, "--resume", str(kept), "-o", str(tmp_path / "again.html")]) == 0
     assert (tmp_path / "again.html").read_text() == text

@@ -289,10 +289,11 @@ def test_packing_scales_rounds_to_a_power_of_two(limit, suffix, mode, a, b, c):
 
 @pytest.mark.parametrize("text,f,place", [("E2M1", E2M1, 4), ("E2M3", E2M3, 8), ("E3M2", E3M2, 8)])
 @pytest.mark.parametrize("relu", [False, True])
-@given(codes(F32), codes(F32))
+@given(codes(F32), codes(F32), codes(F32))
 @quick
-def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b):
-    """PTX ISA, cvt: always to nearest and to finite; a NaN becomes the largest number, .relu makes negatives +0."""
+def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b, c):
+    """PTX ISA, cvt: always to nearest and to finite; a NaN becomes the largest number, .relu makes negatives +0. A pair goes
+    below what was there: of four pairs of 4 bits, or two of 6, the compiler makes a word so."""
 
     def one(code):
         if F32.is_nan(code):
@@ -307,13 +308,16 @@ def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b)
         return 0 if relu and code & f.sign else F16.round(f.value(code), "RN", f.is_negative(code))
 
     option = ".RELU" if relu else ""
-    packed = [one(x) << place | one(y) for x, y in zip(a, b)]
-    assert (
-        execute(f"F2FP.SATFINITE{option}.{text}.F32.PACK_AB_MERGE_C R0, R1, R2, RZ", {"R1": a, "R2": b}).word == packed
-    )
+    packed = [(z << 2 * place | one(x) << place | one(y)) & M32 for x, y, z in zip(a, b, c)]
+    name = f"F2FP.SATFINITE{option}.{text}.F32.PACK_AB_MERGE_C"
+    assert execute(f"{name} R0, R1, R2, R3", {"R1": a, "R2": b, "R3": c}).word == packed
     every = [(i * 2 + 1) % (2 * f.sign) << place | (i * 2) % (2 * f.sign) for i in range(32)]
     expected = [half(v >> place) << 16 | half(v & (1 << place) - 1) for v in every]
     assert execute(f"F2FP{option}.F16.{text}.UNPACK_B R0, R1", {"R1": every}).word == expected
+    if not relu:
+        again = [(z << 2 * place | v) & M32 for v, z in zip(every, c)]
+        name = f"F2FP.SATFINITE.{text}.F16.UNPACK_B_MERGE_C"
+        assert execute(f"{name} R0, R1, R3", {"R1": expected, "R3": c}).word == again
 
 
 def stochastic(f, code, random, bits, relu, finite):

@@ -12,6 +12,7 @@ from numba import cuda, float32, float64, int32, uint8
 from shared_launches import for_each
 
 from gpusim.capturing import capture
+from gpusim.frontend.native.kernels import cuda_cpp
 from gpusim.isa.architectures import GENERATIONS
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED, MemoryKind, Space
@@ -290,3 +291,20 @@ def test_spaces_of_the_trace_are_those_of_the_instructions():
             opcode = text.split()[1] if text.startswith("@") else text.split()[0]
             found.add((opcode.rstrip(";").split(".")[0], Space(int(row["space"]))))
     assert found == set(opcodes.items())
+
+
+REDUCED = """extern "C" __global__ void reduced(unsigned *count, unsigned long long *sum, int *low, long long n) {
+  if (threadIdx.x % 32 < 5)  // operands that the warp has in common, of some lanes
+    asm volatile("red.async.release.global.gpu.add.u32 [%0], %1;" :: "l"(count), "r"(3) : "memory");
+  asm volatile("red.async.release.global.sys.add.u64 [%0], %1;" :: "l"(sum + threadIdx.x % 7), "l"(n + threadIdx.x) : "memory");
+  asm volatile("red.async.release.global.gpu.add.s32 [%0], %1;" :: "l"(low), "r"(-(int)threadIdx.x) : "memory");
+}"""
+
+
+def test_a_warp_s_asynchronous_reduction_counts_each_lane_once():
+    """UREDGR works once a warp: lanes are elected one after another."""
+    count, sums, low = np.zeros(1, np.uint32), np.zeros(7, np.uint64), np.zeros(1, np.int32)
+    capture(cuda_cpp(REDUCED, "reduced"), 2, 64, (count, sums, low, np.int64(2**40)), gpu="sm_100")
+    thread = np.arange(64)
+    assert count[0] == 2 * 2 * 5 * 3 and low[0] == -2 * thread.sum()
+    assert sums.tolist() == [2 * sum(2**40 + int(t) for t in thread[thread % 7 == i]) for i in range(7)]

@@ -46,6 +46,7 @@ ELSEWHERE = {
         "../support/bulk_kernels.py",
     ),
     "UTMACCTL": "../support/bulk_kernels.py",
+    "UREDGR": "test_memory_instructions.py",
     **dict.fromkeys(("TEX", "TXD", "TLD", "TLD4", "SULD", "SUST"), "../kernels/test_textures.py"),
     **dict.fromkeys(
         ("UCGABAR_ARV", "UCGABAR_WAIT", "STAS", "REDAS", "USETMAXREG", "UGETNEXTWORKID"),
@@ -64,7 +65,7 @@ PTX_NAMES = {
     "UCGABAR_ARV": "cluster.arrive",
     "UCGABAR_WAIT": "cluster.wait",
     "STAS": "st.async",
-    "REDAS": "red.async",
+    **dict.fromkeys(("REDAS", "UREDGR"), "red.async"),
     "USETMAXREG": "setmaxnreg",
     "UGETNEXTWORKID": "try_cancel",
     **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA"), "wgmma"),

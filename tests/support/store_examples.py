@@ -44,6 +44,7 @@ def example_launch(index: int = 0, cycles: int = 1000, text: str = "LDG.E R2, [R
         counters={"sm__cycles_elapsed.max": float(cycles), "dram__bytes_read.sum": 0.5},
         least_cycles={"issue": 2.5},
         instructions=instructions,
+        source=(("k.py", 7, "y[i] = x[i]  # né"),),
     )
 
 

@@ -10,9 +10,10 @@ import pytest
 from gpusim.cli import run
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
+from gpusim.tile.formats import FORMATS
 from gpusim.tile.machine import tile_machine, warps_share
 from gpusim.tile.moe import MoeOp, project_moe
-from gpusim.tile.moe_library import framework_of, kind_of, moe_library_of
+from gpusim.tile.moe_library import SCALE_ROWS, framework_of, kind_of, moe_library_of
 from gpusim.tile.routing import all_expert_rows, dispatched_tokens
 
 H100, B200, L40S, A100 = (load_gpu(name) for name in ("h100", "b200", "l40s", "a100_80gb"))
@@ -48,8 +49,19 @@ def test_a_newer_gpu_is_faster_by_no_more_than_its_rates(dtype, tokens):
 
 @pytest.mark.parametrize("tokens", [1, 32, 512, 8192])
 def test_four_bits_take_no_longer_than_eight_on_tensor_cores_that_multiply_them(tokens):
-    eight, four = (project_moe(B200, MoeOp(tokens, **LAYER, dtype=name)).seconds for name in ("fp8", "nvfp4"))
+    # Kernels that expand and activate rows write scales beside four bits, and clear the tiles in which these lie.
+    ours = moe_library_of("hopper", "fp8")
+    plain = replace(ours, scaled_choice_ns=0.0, scale_row_ns=0.0)
+    eight, four = (project_moe(B200, MoeOp(tokens, **LAYER, dtype=name), plain).seconds for name in ("fp8", "nvfp4"))
     assert four <= eight * 1.01
+    assert project_moe(B200, MoeOp(tokens, **LAYER, dtype="nvfp4"), ours).seconds > four
+
+
+def test_kernels_that_write_scales_for_tensor_cores_take_longer_by_choice_and_by_expert():
+    ours = moe_library_of("hopper", "fp8")
+    assert ours.rows_ns(100, 8, tensor_scaled=False) == 100 * ours.choice_ns
+    assert ours.rows_ns(100, 8, tensor_scaled=True) == 100 * ours.scaled_choice_ns + 8 * SCALE_ROWS * ours.scale_row_ns
+    assert [name for name, each in FORMATS.items() if each.tensor_scaled] == ["mxfp8", "nvfp4", "mxfp4", "mxfp4_mxfp8"]
 
 
 def test_kernels_of_warps_gain_nothing_from_newer_units():

@@ -50,8 +50,8 @@ def test_half_the_bytes_halve_a_product_of_few_rows_and_their_conversion_is_a_la
 def test_a_gpu_with_less_of_drams_rate_for_each_sm_reaches_more_of_it_with_16_bits():
     def share(gpu, dtype):
         spec = load_gpu(gpu) if isinstance(gpu, str) else gpu
-        seconds = [project_gemm(spec, GemmShape(8, columns, 8192, dtype)).seconds for columns in (32768, 65536)]
-        weight_bytes = 32768 * 8192 * (2 if dtype == "bf16" else 1)
+        seconds = [project_gemm(spec, GemmShape(8, columns, 8192, dtype)).seconds for columns in (5120, 10240)]
+        weight_bytes = 5120 * 8192 * (2 if dtype == "bf16" else 1)
         return weight_bytes / (seconds[1] - seconds[0]) / (1e9 * spec.dram.peak_bytes_per_ns * spec.dram.efficiency)
 
     # Set on an A100, whose own share it leaves; up to an H100's where an SM has less than 0.79 of an A100's, and between them in between.
@@ -75,6 +75,16 @@ def test_a_rule_names_the_tile_of_a_product_and_leaves_its_depth_whole():
     assert few.tile.rows == 4 and few.seconds < more.seconds / 2
     assert more.tile in library_of("ampere", "int8").tiles and more.splits == 1
     assert project_gemm(H100, GemmShape(256, 256, 65536)).splits > 1
+
+
+def test_a_tile_with_a_way_of_its_own_to_its_first_store_keeps_it_where_the_others_have_the_librarys():
+    library = library_of("ampere", "int8")
+    own = library.rule[0].tile.epilogue_cycles
+    assert 0 < library.cycles_to_store(library.rule[0].tile) == own < library.cycles_to_store(library.tiles[0])
+    slower = replace(library, epilogue_cycles=library.epilogue_cycles + 5000)
+    for rows, longer_us in ((4, 0.0), (5, 5000 / A100.clock_hz * 1e6)):
+        times = [project_gemm(A100, GemmShape(rows, 512, 512, "int8"), each).seconds for each in (library, slower)]
+        assert 1e6 * (times[1] - times[0]) == pytest.approx(longer_us, abs=0.01)
 
 
 def test_a_conversion_whose_blocks_wait_takes_the_same_time_a_row_however_short_it_is():
@@ -257,6 +267,19 @@ def test_small_kernels_are_bound_by_their_launch_and_large_ones_by_their_bytes()
     assert small.limiter in ("launch", "latency")
     assert small.seconds < 6e-6
     assert large.seconds > 8e9 / 3.35e12
+
+
+def test_what_is_read_displaces_dirty_lines_until_those_that_were_there_are_gone():
+    def written_back(size):
+        clean, dirty = (
+            project_memory_op(A100, MemoryOp("copy", size, size, cold=True, dirty=each)).dram_bytes for each in (False, True)
+        )  # fmt: skip
+        return dirty - clean
+
+    assert written_back(1e6) == pytest.approx(2e6)
+    # Of large ones what is written comes to DRAM anyway, and half of the places of what L2 keeps are taken by what is read.
+    assert written_back(4e9) == pytest.approx(written_back(8e9), rel=1e-6)
+    assert 0 < written_back(4e9) < A100.l2.total_bytes / 2
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ _HOST_ERRORS = (
     "is not a template",
 )
 _MISSING = "open source file"
+#: Headers of CUDA that a package of its own brings, by the beginning of their names.
+_PACKAGES = {"curand": "pip install nvidia-curand"}
+_HEADER = re.compile(r"""open source file ["']([^"']+)["']|([^\s:]+): No such file""")
 _ASSEMBLER = "ptxas"
 
 
@@ -105,10 +108,18 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
             # What both find is the user's; it stands as the one that was asked first has it.
             missing = any(_MISSING in each for each in errors_of(error.log)[:1]) or "No such file" in error.log
             refused = error
-    remedies = ["name its folder in headers= (--include)"] * missing
+    remedies = [_where_from(refused.log)] * missing
     if not nvcc.program():
         remedies.append(f"a file with host code is nvcc's: {nvcc.lacking()}")
     raise refusal("; ".join([str(refused), *remedies]), refused.log, no_kernel=refused.no_kernel) from None
+
+
+def _where_from(log: str) -> str:
+    """What brings the first header that a compiler's ``log`` misses."""
+    found = _HEADER.search(log)
+    name = (found[1] or found[2]) if found else ""
+    packages = (package for start, package in _PACKAGES.items() if name.rpartition("/")[2].startswith(start))
+    return next(packages, "name its folder in headers= (--include)")
 
 
 def _instantiated(unit: CppUnit, entry: str, target: str, relocatable: bool, lines: bool) -> CppBuild | None:

@@ -26,7 +26,7 @@ _HOST_COMPILERS = ("g++", "c++", "clang++")
 _PROBE = "gpusim_kernel_name"
 #: NVRTC's own, which nvcc does not know.
 _NVRTC_ONLY = re.compile(
-    r"^--?(default-device|device-as-default-execution-space|builtin-|no-source-include|pch|time=|minimal|no-cache)"
+    r"^--?(default-device|device-as-default-execution-space|builtin-|no-source-include|pch|time=|minimal|no-cache|device-int128)"
 )
 _NAMED = re.compile(rf"\b{_PROBE} = (?:generic\()?([\w$%]+)")
 _PROBE_LINE = re.compile(rf"^.*\b{_PROBE} = .*$", re.MULTILINE)

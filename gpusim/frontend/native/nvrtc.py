@@ -32,6 +32,8 @@ _NVCC_ONLY = re.compile(
 )
 #: Names of header directories in cuda.pathfinder that are searched for includes, those of CCCL first.
 _HEADERS = ("cccl", "cudart", "curand")
+#: What nvcc has on Linux unasked: a source that it compiles may use ``__int128``.
+_AS_NVCC = ("--device-int128",)
 #: A process that finds what this one does.
 _CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpusim.frontend.native.nvrtc_child import main; main()"
 
@@ -133,6 +135,7 @@ def compile_here(request: Request) -> CppBuild:
         flags = [flag for flag in request.options if not _NVCC_ONLY.match(flag)]
         if not request.says_architecture:
             flags.append(f"-arch={request.target}")
+        flags += [flag for flag in _AS_NVCC if flag not in flags]
         flags += ["-lineinfo"] * request.lines + ["-rdc=true"] * request.relocatable
         included = [b"-I" + folder for folder in (*request.folders, *map(os.fsencode, include_folders()))]
         given = [*(flag.encode() for flag in flags), *included]

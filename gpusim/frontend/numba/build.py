@@ -9,6 +9,7 @@ with line information, which leaves the code as it is; the reader of both compar
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 import weakref
@@ -30,6 +31,8 @@ from gpusim.frontend.toolchain_versions import toolchain
 from gpusim.isa.architectures import nearest
 from gpusim.launch.binary import KernelBinary
 
+#: Numba's messages are for a terminal.
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
 INSTALL_HINT = 'pip install "numba-cuda[cu13]" nvidia-cuda-nvdisasm'
 
 _lock = threading.RLock()
@@ -302,8 +305,8 @@ def _compile(
 
 
 def _one_line(error: BaseException) -> str:
-    """The telling lines of a compiler's message, joined: no traceback, no banner, at most 300 characters."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    """The telling lines of a compiler's message, joined: no traceback, no banner, no colours, at most 300 characters."""
+    lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines()]
     lines = [line for line in lines if line and not line.startswith(("Failed in", "During:", "raised from", "- "))]
     text = "; ".join(lines) or type(error).__name__
     return text if len(text) <= 300 else text[:297] + "..."

@@ -57,9 +57,10 @@ def _limited(value, how):
 @inner
 def _pack(style, mode, how, form, xi, yi, zi, wi):
     """Two numbers into a pair of a narrow format; ``how`` bit 0 saturates to finite, bit 1 is RELU.
-    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision; 4: bfloat16), below y's
-    lower half, which stays above them; 3: FP32 y alone, below z's lower half."""
+    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision; 4: bfloat16), below y, which stays
+    above them; 3: FP32 y alone, below z's lower half."""
     width = 16 if style == ops.F16 or style == ops.BF16 else 4 if style == ops.E2M1 else 8
+    rest = 8 if style == ops.E2M1 else 16  # what was there moves up by a pair: so the compiler makes a word of four
     for l in range(LANES):
         codes = np.int64(0)
         for i in range(1 if form == 3 else 2):
@@ -71,9 +72,9 @@ def _pack(style, mode, how, form, xi, yi, zi, wi):
             code = encode_small(_limited(value, how), np.float64(0.0), style, mode, how & 1 != 0)
             codes |= code << (width * i)
         if form == 1 or form == 3:
-            codes |= np.int64(zi[0, l]) << 16
+            codes |= np.int64(zi[0, l]) << rest
         elif form == 2 or form == 4:
-            codes |= np.int64(yi[0, l]) << 16
+            codes |= np.int64(yi[0, l]) << rest
         wi[0, l] = np.int32(codes)
 
 

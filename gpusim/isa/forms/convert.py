@@ -10,7 +10,7 @@ from gpusim.isa import float_ops as ops
 from gpusim.isa.bodies import pack
 from gpusim.isa.bodies.convert import convert
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source, float_source
-from gpusim.isa.lowering import Modifiers, Roles, bare, is_zero, micro, split
+from gpusim.isa.lowering import Modifiers, Roles, bare, micro, split
 from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
@@ -265,16 +265,15 @@ def _lower_repack(
 def _lower_tiny(
     instruction: Instruction, modifiers: Modifiers, roles: Roles, style: int, mode: int, how: int
 ) -> MicroOp | None:
-    """F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C above nothing, F2FP.SATFINITE.E2M1.F16.UNPACK_B_MERGE_C."""
+    """F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C R0, R7, R0, R6: a pair below R6; F2FP.SATFINITE.E2M1.F16.UNPACK_B_MERGE_C.
+    Of bytes that PTX packs with mov.b32 {a, b, c, d} the compiler makes four of these, d first and above RZ."""
     if mode or any(o.modifiers for o in roles.sources):
         return None
     if modifiers.take("UNPACK_B_MERGE_C"):
-        if len(roles.sources) != 2 or not is_zero(roles.sources[1]):
-            return None
         return _lower_repack(instruction, modifiers, roles, style, mode, how)
     if not modifiers.take("F32") or not modifiers.take("PACK_AB_MERGE_C") or modifiers.left or not how & 1:
         return None
-    if len(roles.sources) != 3 or not is_zero(roles.sources[2]):
+    if len(roles.sources) != 3 or roles.sources[2].negated or roles.sources[2].absolute:
         return None
     sources = (*map(float_source, roles.sources[:2]), bare(roles.sources[2]))
     return micro(pack.pack_floats, instruction, roles, sources, flags=(style, mode, how, 1))

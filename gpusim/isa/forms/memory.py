@@ -10,6 +10,7 @@ Constant loads with a fixed offset become moves, since constants are rows of the
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from gpusim.isa import system_ops as ops
@@ -303,6 +304,15 @@ def _atomic_flags(space: Space, modifiers: tuple[str, ...]) -> int:
     return int(Flag.COUNTS_LANES) if "POPC" in modifiers else 0
 
 
+def lower_uniform_reduction(instruction: Instruction) -> MicroOp | None:
+    """``UREDGR.E.ADD.NA.STRONG.GPU [UR4], UR6`` (sm_100; PTX red.async.release.global): one reduction a warp. Lanes whose operands
+    differ take turns, which the code elects, so that one lane is what each is done for."""
+    micro = lower_atomic(Space.GLOBAL, instruction)
+    if micro is None or any(source is not None and source.operand.kind != Kind.UNIFORM for source in micro.sources):
+        return None
+    return replace(micro, uniform=True)
+
+
 def lower_arrival(instruction: Instruction) -> MicroOp | None:
     """``ATOMS.ARRIVE.64 Rd, [address]`` (Ampere): one thread arrives at the mbarrier; its state before goes to Rd."""
     if set(instruction.modifiers) != {"ARRIVE", "64"} or len(instruction.operands) != 2:
@@ -430,6 +440,11 @@ OPCODES = (
         space=Space.GLOBAL, bytes_moved=(4, 8, 16),
     ),
     *_accesses("RED", ("G", "S"), "reduction", lower_atomic, (ops.ATOMIC,), (4, 8, 16)),
+    # That it takes the LSU's way to L2, as other reductions do, is a guess: nobody has measured it.
+    Opcode(
+        mnemonic="UREDGR", summary="reduction of a warp", lowering=lower_uniform_reduction, bodies=(ops.ATOMIC,),
+        pipe=PipeClass.LSU, coverage="reduction", flops=NO_FLOPS, space=Space.GLOBAL, bytes_moved=(4, 8),
+    ),
     Opcode(
         mnemonic="LDGSTS", summary="asynchronous copy to shared memory", lowering=lower_async_copy,
         bodies=(ops.ASYNC_COPY, ops.ASYNC_FILL), pipe=PipeClass.LSU, coverage="async copy", flops=NO_FLOPS,

@@ -6,7 +6,7 @@ and ``time_us`` are needed. Separated by comma, semicolon or tab; decimal comma 
 | column | holds |
 |---|---|
 | kernel, shape, cubin_hash, gpu, device_name, driver, toolchain, date | text; shape as ``m=64,n=128`` |
-| launch, n | whole numbers |
+| launch, n | whole numbers; n: how many samples, no axis of the shape |
 | grid, block | one to three whole numbers: ``128``, ``16x8``, ``16x8x1`` |
 | sm_clock_mhz, memory_clock_mhz | numbers |
 | cache | ``cold``, ``warm`` or empty |
@@ -83,13 +83,37 @@ def parse(text: str, source: str) -> list[SiliconRow]:
         mark = decimal_mark(row[name] for _, row in table for name in numeric)
     except MeasurementFormatError as error:
         raise MeasurementFormatError(f"{source}: {error}") from None
-    rows = []
+    rows: list[SiliconRow] = []
+    counts: dict[tuple, int] = {}
     for line, row in table:
         try:
             rows.append(_row({name: cell.strip() for name, cell in row.items()}, mark, source))
+            _refuse_axis(rows[-1], counts)
         except MeasurementFormatError as error:
             raise MeasurementFormatError(f"{source}, line {line}: {error}") from None
     return rows
+
+
+def _refuse_axis(row: SiliconRow, counts: dict[tuple, int]) -> None:
+    """Refuse rows of one launch that n alone tells apart: it was meant as an axis, and both would be taken for the default shape."""
+    if row.shape or row.samples_us or row.cubin_hash:
+        return
+    launch = (
+        row.kernel,
+        row.launch,
+        row.grid,
+        row.block,
+        row.gpu,
+        row.device_name,
+        row.driver,
+        row.toolchain,
+        row.cache,
+    )
+    if counts.setdefault(launch, row.n) != row.n:
+        raise MeasurementFormatError(
+            f"only n = {row.n} tells this row from one with n = {counts[launch]}, and n is the number of samples: an axis n of the"
+            f" shape goes into the column shape, as n={row.n}"
+        )
 
 
 def _check_header(header: list[str], source: str) -> None:
@@ -101,7 +125,9 @@ def _check_header(header: list[str], source: str) -> None:
     unknown = [name for name in header if name not in COLUMNS and ("__" not in name or not name.isprintable())]
     if unknown or len(set(header)) != len(header):
         what = f"unknown column {unknown[0]!r}" if unknown else "a column stands twice"
-        raise MeasurementFormatError(f"{source}, line 1: {what}: known are {', '.join(COLUMNS)} and counters by name")
+        raise MeasurementFormatError(
+            f"{source}, line 1: {what}: known are {', '.join(COLUMNS)} and counters by name; an axis goes into shape, as m=64,n=128"
+        )
 
 
 def _row(row: dict[str, str], mark: str, source: str) -> SiliconRow:

@@ -32,11 +32,12 @@ EXECUTED = "smsp__inst_executed.sum"
 
 @dataclass(frozen=True)
 class Place:
-    """``share`` of a difference, from 0 to 1, that a stall reason has at a source line."""
+    """``share`` of a difference, from 0 to 1, that a stall reason has at a source line; ``code``: its text as the launches kept it."""
 
     file: str
     line: int
     share: float
+    code: str = ""
 
 
 def compare_launches(store: Store, before_id: int, after_id: int) -> Outcome | None:
@@ -98,4 +99,4 @@ def leading_place(outcome: Outcome, stall: str) -> Place | None:
     best = max(cycles, key=lambda place: sign * cycles[place], default=None)
     if best is None or sign * cycles[best] <= 0:
         return None
-    return Place(*best, cycles[best] / difference)
+    return Place(*best, cycles[best] / difference, new.source_line(*best) or old.source_line(*best))

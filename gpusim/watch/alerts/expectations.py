@@ -20,6 +20,7 @@ from typing import Any
 
 from gpusim.errors import ExpectationError
 from gpusim.io.records import NotNegative, as_record
+from gpusim.watch.owners import fits_kernel
 
 FILE = "expect.toml"
 MOST_BYTES = 1 << 20
@@ -41,7 +42,7 @@ class Expectation:
     def fits(self, kernel: str, gpu: str, commit: str, percent: float) -> bool:
         """Whether it speaks of a series that ``commit`` made so much slower."""
         low, high = self.percent
-        named = fnmatchcase(kernel, self.kernel) and fnmatchcase(gpu, self.gpu) and commit.startswith(self.commit)
+        named = fits_kernel(self.kernel, kernel) and fnmatchcase(gpu, self.gpu) and commit.startswith(self.commit)
         return named and low <= percent <= high
 
     def ended(self, today: date) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from gpusim.regress.attribution import IN_FLIGHT
 from gpusim.regress.outcome import Outcome
-from gpusim.report.attribution import source_text
 from gpusim.watch.alerts.attribution import EXECUTED, launches_of, leading_place
 from gpusim.watch.alerts.record import BACK, SLOWER, VERIFIED, Alert, AlertSeries
 from gpusim.watch.change import COMMIT, DRIFT, UNRECORDED
@@ -137,7 +136,7 @@ def _where(outcome: Outcome) -> str:
         if place.share >= 0.5 * share
         else "the largest part of them "
     )
-    code = source_text(place.file, place.line)
+    code = place.code
     return f"{text}, {most}at {place.file.rsplit('/', 1)[-1]}:{place.line}" + (f" `{code}`" if code else "")
 
 
