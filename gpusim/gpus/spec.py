@@ -180,7 +180,8 @@ class L1Spec:
     ``cluster_shared_spread_cycles``. ``cluster_shared_bytes_per_cycle``: what an SM's port to that network carries, each way: data that its loads bring, and what it
     writes there. ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
     ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
-    ``fill_pass_bytes``: what one pass over the data banks writes of lines that come from L2 (32, 64 or 128; sectors of any lines share
+    ``return_bytes_per_cycle``: of the way between the data banks and the registers. A pass takes it for 128 bytes; those that bank conflicts
+    add take it too where lines of global memory conflict, of shared memory not. ``fill_pass_bytes``: what one pass over the data banks writes of lines that come from L2 (32, 64 or 128; sectors of any lines share
     a pass); accesses of the LSU wait for these passes, but for those that bank conflicts add. ``store_slot_bytes``: a store takes the output port for each line that it writes as
     long as so many bytes of it at least (128: as long as a whole line; 32: as long as its sectors).
     """
@@ -216,6 +217,7 @@ class L1Spec:
     write_back_bytes_per_cycle: int = 64
     tag_lead_cycles: int = 2
     fill_pass_bytes: int = 64
+    return_bytes_per_cycle: int = 128
     store_slot_bytes: int = 128
 
 

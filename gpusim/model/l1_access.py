@@ -80,6 +80,7 @@ from gpusim.model.timing import (
     L1_WAYS,
     OPERAND_READ,
     READ_LIMIT,
+    RETURN_CYCLES,
     SHARED_LATENCY,
     SHUFFLE_LATENCY,
     STORE_SLOT_SECTORS,
@@ -137,7 +138,7 @@ def enter(state, tables, sm, now):
     if reader != NO_BARRIER:
         resolve(board, warp, reader, max(now, issued + timing[OPERAND_READ]), SHORT_SCOREBOARD)
     least = max(1, program[pc, op.BYTES] // 4)
-    sms[sm, DATA_SPARE] = max(0, lsu[sm, LSU_DATA_CYCLES] - least)
+    sms[sm, DATA_SPARE] = max(0, lsu[sm, LSU_DATA_CYCLES] - least * timing[RETURN_CYCLES])
     row[count.DATA_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
     row[count.TAG_WAVEFRONTS] += lsu[sm, LSU_TAG_CYCLES]
     reason = LONG_SCOREBOARD

@@ -16,7 +16,7 @@ from gpusim.trace.record import SCATTERED
 MEMO_TABLE = Table(__name__, "memo", "a pattern, under a mask and a width", "Passes over the banks that it takes.")
 M_PATTERN = MEMO_TABLE.column("index", "the pattern: PATTERN, or an affine one's bytes from lane to lane")
 M_REST = MEMO_TABLE.column("packed", "mask, width, the base's place in its word and whether pairs merge, see rest_of()")
-M_CYCLES = MEMO_TABLE.column("cycles", "in the data stage; 0: nothing is known")
+M_CYCLES = MEMO_TABLE.column("packed", "passes over the banks, above them those without conflicts; 0: nothing is known")
 M_SPARE = MEMO_TABLE.column("count", "nothing: a row is half a cache line of the host's")
 #: Rows of the memo, a power of two.
 MEMO_ROWS = 256

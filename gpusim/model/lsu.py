@@ -25,7 +25,7 @@ from gpusim.model.lane_patterns import M_CYCLES, M_PATTERN, M_REST, memo_row, pa
 from gpusim.model.messages import NEVER
 from gpusim.model.residency import BLOCK, CLUSTER_BLOCKS, LOCAL_BASE, RANK
 from gpusim.model.scheduler import FREE
-from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts
+from gpusim.model.shared_memory import atomic_wavefronts, data_wavefronts, returns_of
 from gpusim.model.sm_tables import (
     ADDRESS_FREE,
     BLOCKED,
@@ -39,6 +39,7 @@ from gpusim.model.sm_tables import (
     LSU_PC,
     LSU_REMOTE,
     LSU_REMOTE_SECTORS,
+    LSU_RETURNS,
     LSU_SIGNAL,
     LSU_SPACE,
     LSU_TAG_CYCLES,
@@ -66,6 +67,7 @@ from gpusim.model.timing import (
     LOCAL_WINDOW,
     ONE_LOOKUP,
     QUEUE_ENTRIES,
+    RETURN_CYCLES,
     SHARED_WINDOW,
     SUB_CORES,
     TAG_BANKS,
@@ -82,6 +84,7 @@ CLUSTER = int(Space.CLUSTER)
 PASS_A_WORD = int(Flag.PHASE_LOOK) | int(Flag.COUNTS_LANES)
 WINDOW_SHIFT = 24  # generic windows are 16 MiB
 ALL_LANES = 0xFFFFFFFF
+RETURNS_SHIFT, PASSES = 16, (1 << 16) - 1
 
 
 @inner
@@ -163,7 +166,7 @@ def resolve_space(space, addresses, mask, timing):
 
 @inner
 def _known_passes(memo, accesses, access, scattered, mask, width, merges):
-    """Passes over the banks of an access whose pattern the LSU has met not long ago, else 0."""
+    """What ``_passes`` gave for an access whose pattern the LSU has met not long ago, else 0."""
     pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width, merges)
     row = memo_row(memo, pattern, rest)
     known = memo[row, M_PATTERN] == pattern and memo[row, M_REST] == rest
@@ -172,11 +175,13 @@ def _known_passes(memo, accesses, access, scattered, mask, width, merges):
 
 @inner
 def _passes(memo, tables, access, mask, width, merges, banks, scratch):
-    """Passes over the banks of an access whose lanes' addresses stand in ``scratch[0]``."""
+    """Passes over the banks of an access whose lanes' addresses stand in ``scratch[0]``, and above ``RETURNS_SHIFT`` those that it would
+    take without conflicts."""
     accesses, scattered = tables.accesses, tables.scattered
     cycles = _known_passes(memo, accesses, access, scattered, mask, width, merges)
     if cycles == 0:
         cycles = data_wavefronts(scratch[0], mask, width, merges, banks, scratch[1], scratch[3], scratch[2])
+        cycles |= returns_of(scratch[0], mask, width, merges) << RETURNS_SHIFT
         pattern, rest = pattern_of(accesses, access, scattered), rest_of(accesses, access, mask, width, merges)
         row = memo_row(memo, pattern, rest)
         memo[row, M_PATTERN] = pattern
@@ -210,10 +215,15 @@ def _sectors(addresses, mask, width, lines, sm):
 def take_instruction(state, tables, sm):
     """Work out space, lines, tag cycles and data cycles of the LSU's instruction (see ``_work_out``)."""
     program, lsu, timing = state.program, state.lsu, state.timing
+    lsu[sm, LSU_RETURNS] = 0
     _work_out(state, tables, sm)
+    if lsu[sm, LSU_RETURNS] == 0:  # each pass over lines of global or local memory returns data
+        lsu[sm, LSU_RETURNS] = lsu[sm, LSU_DATA_CYCLES]
     if timing[CONFLICT_FREE]:
         least = max(1, program[lsu[sm, LSU_PC], op.BYTES] // 4)
         lsu[sm, LSU_DATA_CYCLES] = min(lsu[sm, LSU_DATA_CYCLES], least)
+        lsu[sm, LSU_RETURNS] = min(lsu[sm, LSU_RETURNS], least)
+    lsu[sm, LSU_DATA_CYCLES] = max(lsu[sm, LSU_DATA_CYCLES], lsu[sm, LSU_RETURNS] * timing[RETURN_CYCLES])
     if timing[ONE_LOOKUP]:
         lsu[sm, LSU_TAG_CYCLES] = min(lsu[sm, LSU_TAG_CYCLES], 1)
 
@@ -259,7 +269,8 @@ def _work_out(state, tables, sm):
     if space == SHARED and (kind == LOAD or kind == STORE):
         known = _known_passes(state.memo, accesses, access, scattered, mask, width, int(kind == LOAD))
         if known:
-            lsu[sm, LSU_DATA_CYCLES] = known
+            lsu[sm, LSU_DATA_CYCLES] = known & PASSES
+            lsu[sm, LSU_RETURNS] = known >> RETURNS_SHIFT
             return
     lane_addresses(accesses, access, scattered, ALL_LANES, addresses)
     named = space
@@ -275,16 +286,19 @@ def _work_out(state, tables, sm):
                 lsu[sm, LSU_REMOTE_SECTORS] = _sectors(addresses, mask, width, lines, sm)
         if (kind == ATOMIC or kind == REDUCTION) and not program[pc, op.FLAGS] & PASS_A_WORD:
             lsu[sm, LSU_DATA_CYCLES] = atomic_wavefronts(addresses, mask, width, banks, scratch[3])
+            lsu[sm, LSU_RETURNS] = max(1, width // 4)
         else:
             merges = int(kind == LOAD)
-            lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, merges, banks, scratch)
+            passes = _passes(state.memo, tables, access, mask, width, merges, banks, scratch)
+            lsu[sm, LSU_DATA_CYCLES] = passes & PASSES
+            lsu[sm, LSU_RETURNS] = passes >> RETURNS_SHIFT
         return
     n = 0
     if space == LOCAL:
         n = _local_lines(addresses, mask, width, state.resident.warps[warp, LOCAL_BASE], lines, lsu, sm, banks, scratch)
     else:
         n = coalesce_lanes(addresses, mask, width, lines, sm, 0)
-        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, 0, banks, scratch)
+        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, 0, banks, scratch) & PASSES
         if kind == ATOMIC or kind == REDUCTION:
             count_operations(addresses, mask, lines, sm, n)
     lsu[sm, LSU_LINES] = n
@@ -292,7 +306,7 @@ def _work_out(state, tables, sm):
     if kind == ASYNC_COPY and records > 1:
         mask = accesses[access + 1, A_MASK] & mask
         lane_addresses(accesses, access + 1, scattered, ALL_LANES, addresses)
-        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access + 1, mask, width, 0, banks, scratch)
+        lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access + 1, mask, width, 0, banks, scratch) & PASSES
 
 
 @inner
@@ -332,7 +346,7 @@ def occupy_stages(sms, lsu, timing, sm, now):
     if data_cycles:
         data_start = max(tag_start, sms[sm, DATA_FREE])
         sms[sm, DATA_FREE] = data_start + data_cycles
-        data_end = data_start + data_cycles - 1
+        data_end = data_start + data_cycles - timing[RETURN_CYCLES]  # latencies hold the first pass
     sms[sm, QUEUE_FREE] = max(
         now + timing[ACCEPT_INTERVAL], max(sms[sm, TAG_FREE], sms[sm, DATA_FREE] - timing[TAG_LEAD])
     )

@@ -25,9 +25,7 @@ def data_wavefronts(addresses, mask, width, merges, banks, words, first_of_bank,
     if mask == 0:
         return 0
     words_per_lane = max(1, width // 4)
-    lanes_per_pass = LANES // words_per_lane
-    if merges and words_per_lane > 1 and (_are_pairs(addresses, mask, 1) or _are_pairs(addresses, mask, 2)):
-        lanes_per_pass *= 2
+    lanes_per_pass = lanes_of_pass(addresses, mask, width, merges)
     total = 0
     start = 0
     while start < LANES:
@@ -38,6 +36,26 @@ def data_wavefronts(addresses, mask, width, merges, banks, words, first_of_bank,
             )
         start += lanes_per_pass
     return total
+
+
+@inner
+def lanes_of_pass(addresses, mask, width, merges):
+    """How many neighbouring lanes a pass serves where no bank conflicts; arguments as of :func:`data_wavefronts`."""
+    words_per_lane = max(1, width // 4)
+    if merges and words_per_lane > 1 and (_are_pairs(addresses, mask, 1) or _are_pairs(addresses, mask, 2)):
+        return 2 * LANES // words_per_lane
+    return LANES // words_per_lane
+
+
+@inner
+def returns_of(addresses, mask, width, merges):
+    """Passes without conflicts, each of which fills the way to the registers; arguments as of :func:`data_wavefronts`."""
+    lanes = lanes_of_pass(addresses, mask, width, merges)
+    returns = 0
+    for start in range(0, LANES, lanes):
+        if mask >> start & ((1 << lanes) - 1):
+            returns += 1
+    return returns
 
 
 @inner

@@ -67,6 +67,9 @@ LSU_MASK = LSU_TABLE.column("mask", "lanes that access memory")
 LSU_LINES = LSU_TABLE.column("count", "lines in ``lines``")
 LSU_TAG_CYCLES = LSU_TABLE.column("cycles", "that it takes in the tag stage")
 LSU_DATA_CYCLES = LSU_TABLE.column("cycles", "that it takes in the data stage")
+LSU_RETURNS = LSU_TABLE.column(
+    "count", "of passes over the data banks that take the way to the registers, or from them"
+)
 LSU_SPACE = LSU_TABLE.column("code", "memory space, resolved: GENERIC never stands here")
 LSU_ACCESS = LSU_TABLE.column("index", "its first access record")
 LSU_SIGNAL = LSU_TABLE.column("index", "1 + first row of ``tables.signals`` of its access; 0: none")

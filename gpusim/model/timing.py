@@ -89,6 +89,9 @@ PRODUCT_QUEUE = TIMING_TABLE.column("count", "products (wgmma) of a warp that a 
 CHAINED = TIMING_TABLE.column("flag", "the launch is a chain of grids, which let those begin that depend on them")
 STORE_SLOT_SECTORS = TIMING_TABLE.column("sectors", "of the output port's time that a line of a store takes at least")
 FILL_PASS_SECTORS = TIMING_TABLE.column("sectors", "of a line from L2 that one pass over the data banks writes")
+RETURN_CYCLES = TIMING_TABLE.column(
+    "cycles", "that a pass without conflicts takes the way between data banks and registers"
+)
 TAG_LEAD = TIMING_TABLE.column("cycles", "of passes over the banks that may wait between tag and data stage")
 
 #: Products of a warp that a tensor core may keep at most.
@@ -173,6 +176,7 @@ def sm_timing(spec: GpuSpec) -> np.ndarray:
     timing[ADDRESS_LATENCY] = max(1, min(l1.address_latency_cycles, shortest - 1))
     timing[ADDRESS_INTERVAL] = l1.address_interval_cycles
     timing[WRITE_BACK_CYCLES] = math.ceil(l1.line_bytes / l1.write_back_bytes_per_cycle)
+    timing[RETURN_CYCLES] = math.ceil(l1.line_bytes / l1.return_bytes_per_cycle)
     timing[TAG_LEAD] = l1.tag_lead_cycles
     timing[STORE_SLOT_SECTORS] = l1.store_slot_bytes // l1.sector_bytes
     timing[FILL_PASS_SECTORS] = l1.fill_pass_bytes // l1.sector_bytes

@@ -25,7 +25,7 @@ from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.trace.record import PipeClass
 
 _BAND = EnergyBand(2.0, False, "not validated: no measured power of an exact launch; a factor of two is a guess")
-_SECTOR_BYTES, _WAVEFRONT_BYTES = 32, 128
+_SECTOR_BYTES, _MOST_BYTES_A_CYCLE = 32, 128
 #: Operands of products by the opcode's text, the first that matches; half precision where none does.
 _TENSOR = (
     ("fp64", re.compile(r"\bDMMA")),
@@ -42,20 +42,20 @@ def launch_energy(launch: LaunchResult, spec: GpuSpec, limit_watts: float | None
     generation of which no energy is known."""
     figures = figures_for(spec)
     seconds = float(launch.cycles / spec.clock_hz)
-    dynamic = tuple((unit, joules) for unit, joules in _dynamic(launch, figures, seconds).items())
+    dynamic = tuple((unit, joules) for unit, joules in _dynamic(launch, figures, spec, seconds).items())
     return energy_within(spec, seconds, dynamic, lambda _: _BAND, limit_watts)
 
 
 def launch_work(launch: LaunchResult, spec: GpuSpec, seconds: float | None = None) -> Work:
     """A simulated launch as a part of launches that share a clock. ``spec``: with the described clock, at whose voltage its events are counted. ``seconds``: what it takes at
     any clock, as simulated at one; if None, its cycles at whichever."""
-    units = _dynamic(launch, figures_for(spec), 0.0)
+    units = _dynamic(launch, figures_for(spec), spec, 0.0)
     own = float(launch.cycles / spec.clock_hz)
     clocked = sum(units.values()) - units["DRAM"]
     return Work((lambda share: own / share) if seconds is None else (lambda _: seconds), clocked, units["DRAM"])
 
 
-def _dynamic(launch: LaunchResult, figures: EnergyFigures, seconds: float) -> dict[str, float]:
+def _dynamic(launch: LaunchResult, figures: EnergyFigures, spec: GpuSpec, seconds: float) -> dict[str, float]:
     """Joules by unit at the described clock."""
     code, counted = launch.program.instructions, launch.counters
     lanes = launch.work_by_instruction[:, count.THREAD_INSTRUCTIONS].astype(np.float64)
@@ -78,13 +78,14 @@ def _dynamic(launch: LaunchResult, figures: EnergyFigures, seconds: float) -> di
             arithmetic += lanes[index] * figures.lane_integer_pj
     sectors = sum(counted[f"lts__t_sectors_op_{kind}.sum"] for kind in ("read", "write", "atom", "red"))
     shared = counted["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"]
+    data_bytes = min(_MOST_BYTES_A_CYCLE, spec.l1.return_bytes_per_cycle)  # of a cycle in the data stage
     picojoules = {
         "issue": figures.issue_pj * float(issues.sum()),
         "registers": figures.lane_register_pj * float(lanes.sum()),
         "tensor cores": tensor,
         "other arithmetic": arithmetic,
-        "shared memory": figures.shared_byte_pj * _WAVEFRONT_BYTES * shared,
-        "L1": figures.l1_byte_pj * _WAVEFRONT_BYTES * max(0.0, counted["l1tex__data_pipe_lsu_wavefronts.sum"] - shared),
+        "shared memory": figures.shared_byte_pj * data_bytes * shared,
+        "L1": figures.l1_byte_pj * data_bytes * max(0.0, counted["l1tex__data_pipe_lsu_wavefronts.sum"] - shared),
         "L2": figures.l2_byte_pj * _SECTOR_BYTES * sectors,
         "DRAM": figures.dram_byte_pj * (counted["dram__bytes_read.sum"] + counted["dram__bytes_write.sum"]),
     }

@@ -110,3 +110,33 @@ def test_a_line_of_a_store_takes_its_slot_of_the_output_port(width, sectors, slo
 def test_a_reduction_takes_its_sectors_of_the_output_port():
     (by_line, padding), (by_sectors, _) = (port_cycles(4, slot, MemoryKind.REDUCTION) for slot in (128, 32))
     assert by_line == by_sectors and padding == 0
+
+
+@pytest.mark.parametrize(
+    ("space", "width", "stride", "wide", "narrow"),
+    [
+        (Space.SHARED, 4, 4, 1, 2),  # a pass without conflicts takes the way to the registers twice as long
+        (Space.SHARED, 16, 16, 4, 8),
+        (Space.SHARED, 16, 0, 2, 4),  # what a pass returns to equal lanes is packed
+        (Space.SHARED, 4, 8, 2, 2),  # what conflicts add needs no more of that way
+        (Space.SHARED, 4, 128, 32, 32),
+        (Space.GLOBAL, 4, 4, 1, 2),
+        (Space.GLOBAL, 4, 8, 2, 4),  # each pass over lines of the L1 returns data
+    ],
+)
+def test_a_way_to_the_registers_of_half_the_width_takes_twice_as_long(space, width, stride, wide, narrow):
+    def run(return_bytes: int) -> float:
+        asm = Asm()
+        for _ in range(1000):
+            asm.memory(
+                MemoryKind.LOAD, space, width, lambda block, warp: (BASE if space == Space.GLOBAL else 0, stride)
+            )
+        spec = small_gpu(sm_count=1, l1__return_bytes_per_cycle=return_bytes)
+        result = simulate(build(asm.exit(), shared_bytes=4096), spec)
+        assert result.counters["l1tex__data_pipe_lsu_wavefronts.sum"] == 1000 * (
+            wide if return_bytes == 128 else narrow
+        )
+        return run_cycles(result)
+
+    more = max(0, narrow - 1) - max(0, wide - 1)  # an instruction takes a cycle at least
+    assert run(64) - run(128) == pytest.approx(1000 * more, rel=0.02, abs=4)
