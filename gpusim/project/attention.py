@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LatentAttention
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, context_queries, normalisation, product, reduced, written_converted
+from gpusim.project.operator import (
+    Operator,
+    context_queries,
+    normalisation,
+    product,
+    quantised,
+    reduced,
+    written_converted,
+)
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
@@ -22,6 +30,8 @@ def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[O
         inner = heads * config.head_dim
     # A gate comes between attention and the product, in 16 bits.
     converted = written_converted(plan) and not config.gates_heads
+    if not converted:
+        found += quantised(PART, load.tokens, inner, plan)
     found.append(Operator(PART, "output", product(load.tokens, config.hidden, inner, plan, converted=converted)))
     return found + reduced(PART, load.tokens, config.hidden, plan)
 
@@ -35,6 +45,7 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
     kv_heads, dim, tokens = kv_heads_of(config, plan.tensor_parallel), config.head_dim, load.tokens
     found = [
         normalisation(PART, tokens, config.hidden),
+        *quantised(PART, tokens, config.hidden, plan),
         Operator(
             PART,
             "queries, keys, values",
@@ -66,8 +77,10 @@ def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, he
     key_dim = latent.plain_dim + latent.rotary_dim
     found = [
         normalisation(PART, tokens, config.hidden),
+        *quantised(PART, tokens, config.hidden, plan),
         Operator(PART, "latents of queries and keys", product(tokens, latent.query_rank + latent.key_rank + latent.rotary_dim, config.hidden, plan)),
         normalisation(PART, tokens, latent.query_rank + latent.key_rank, residual=False),
+        *quantised(PART, tokens, latent.query_rank, plan),
         Operator(PART, "queries", product(tokens, heads * key_dim, latent.query_rank, plan)),
     ]  # fmt: skip
     turned = 2.0 * tokens * (heads + 1) * latent.rotary_dim
@@ -90,10 +103,13 @@ def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, he
             ]
             continue
         made = group.sequences * group.keys
+        # TensorRT-LLM multiplies in the format of an 8-bit cache (cpp/tensorrt_llm/thop/attentionOp.cpp, mFP8ContextMLA); others read prompts in 16 bits.
+        kept = plan.kv_dtype if plan.framework == "trtllm" else ""
         op = AttentionOp(
-            "context", group.sequences, group.queries, group.keys, heads, heads, key_dim, "bf16", kind="mla"
+            "context", group.sequences, group.queries, group.keys, heads, heads, key_dim, "bf16", kept, kind="mla"
         )
         found += [
+            *quantised(PART, made, latent.key_rank, plan),
             Operator(
                 PART,
                 "keys and values",

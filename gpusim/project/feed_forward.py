@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpusim.collective.shape import Collective
 from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation, product, reduced, written_converted
+from gpusim.project.operator import Operator, normalisation, product, quantised, reduced, written_converted
 from gpusim.project.plan import Plan
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
@@ -24,6 +24,7 @@ def _block(part: str, tokens: int, config: Decoder, width: int, plan: Plan) -> l
     written = tokens * width * FORMATS[plan.dtype].a_bytes if converted else moved
     up, activation = ("gate and up", "gated activation") if config.gated else ("up", "activation")
     return [
+        *quantised(part, tokens, config.hidden, plan),
         Operator(part, up, product(tokens, config.ways_up * width, config.hidden, plan)),
         Operator(part, activation, MemoryOp("activation", config.ways_up * moved, written)),
         Operator(part, "down", product(tokens, config.hidden, width, plan, converted=converted)),

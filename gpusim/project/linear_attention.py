@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LinearAttention
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation, product, reduced
+from gpusim.project.operator import Operator, normalisation, product, quantised, reduced
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import GemmOp, MemoryOp, RecurrentOp
 
@@ -18,6 +18,7 @@ def linear_attention_of(config: Decoder, linear: LinearAttention, plan: Plan, lo
     values = value_heads * linear.value_dim
     found = [
         normalisation(PART, tokens, config.hidden),
+        *quantised(PART, tokens, config.hidden, plan),
         Operator(PART, "queries, keys, values, gates", product(tokens, (linear.channels + linear.values) // tp, config.hidden, plan)),
         # What decays and what is written, a number a head each, stay in 16 bits.
         Operator(PART, "decay and rate", GemmOp(tokens, 2 * value_heads, config.hidden, "bf16")),
@@ -32,6 +33,7 @@ def linear_attention_of(config: Decoder, linear: LinearAttention, plan: Plan, lo
         found += [Operator(PART, "convolution", conv), Operator(PART, "gated delta rule", rule)]
     found += [
         Operator(PART, "gated normalisation", MemoryOp("norm", 4.0 * tokens * values, 2.0 * tokens * values)),
+        *quantised(PART, tokens, values, plan),
         Operator(PART, "output", product(tokens, config.hidden, values, plan)),
     ]
     return found + reduced(PART, tokens, config.hidden, plan)

@@ -48,15 +48,31 @@ def context_queries(plan: Plan) -> str:
     return "fp8" if narrow else "bf16"
 
 
+def _static_fp8(plan: Plan) -> bool:
+    """Whether products of fp8 are those of TensorRT-LLM's PyTorch backend: operands brought to fp8 by the checkpoint's scales (ModelOpt), multiplied by cuBLAS (tensorrt_llm/_torch/modules/linear.py, FP8QDQLinearMethod:
+    static_quantize_e4m3_per_tensor, cublas_scaled_mm). Engines before 2024 (``reads`` "each") chose kernels of their own."""
+    return (plan.framework, plan.dtype, plan.reads) == ("trtllm", "fp8", "shared")
+
+
 def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *, converted: bool = False) -> GemmOp:
-    """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). But for TensorRT-LLM's fp8: its
-    measured kernels look for the operand's largest element first, while the checkpoints that it serves carry their scales (ModelOpt), so that products take what is followed without a name. ``converted``: whether the first operand comes in
-    the format (:func:`written_converted`)."""
+    """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). ``converted``: whether the first operand comes in
+    the format (:func:`written_converted`), as TensorRT-LLM's of fp8 always does (:func:`quantised`): its measured kernels look for the operand's largest element first, which checkpoints that carry scales spare. Of its older
+    engines what is followed without a name."""
     dtype = dtype or plan.dtype
-    own = dtype in CONVERTED and (plan.framework, dtype) != ("trtllm", "fp8")
+    static = dtype == "fp8" and _static_fp8(plan)
+    own = dtype in CONVERTED and (static or (plan.framework, dtype) != ("trtllm", "fp8"))
     return GemmOp(
-        rows, columns, depth, dtype, framework=plan.framework if own else "", input_dtype=dtype if converted else "bf16"
-    )
+        rows, columns, depth, dtype, framework=plan.framework if own else "",
+        input_dtype=dtype if converted or static else "bf16",
+    )  # fmt: skip
+
+
+def quantised(part: str, rows: int, depth: int, plan: Plan) -> list[Operator]:
+    """The kernel that brings 16-bit rows to the format of the product behind it by a scale that is known before, where the product has no conversion of its own."""
+    if not _static_fp8(plan):
+        return []
+    elements = float(rows) * depth
+    return [Operator(part, "quantisation", MemoryOp("quantize", 2.0 * elements, elements))]
 
 
 def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) -> Operator:

@@ -251,6 +251,15 @@ def test_tensorrt_llm_multiplies_prompts_in_8_bits_where_attention_writes_few() 
         assert _launched(replace(plan, **change), "llama3_8b")["attention"].dtype == "bf16"
 
 
+def test_tensorrt_llm_reads_prompts_of_latents_in_the_format_of_their_cache() -> None:
+    plan = Plan("prefill", batch=1, sequence=512, kv_dtype="fp8", framework="trtllm")
+    held = [
+        _launched(replace(plan, framework=framework), "deepseek_v3")["attention"].kv_dtype
+        for framework in ("trtllm", "vllm")
+    ]
+    assert held == ["fp8", ""]
+
+
 def test_tensorrt_llm_gathers_tokens_unless_experts_are_on_more_gpus_than_a_token_chooses() -> None:
     plan = Plan("decode", batch=256, sequence=512, data_parallel=4, expert_parallel=4, framework="trtllm")
     near, far, other = (

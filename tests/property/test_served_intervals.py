@@ -101,7 +101,18 @@ def test_attention_and_activations_hand_on_what_checkpoints_with_scales_are_mult
         key: {item.operator.name for item in step.items if isinstance(item.operator.op, GemmOp) and item.operator.op.input_dtype == "fp8"}
         for key, step in steps.items()
     }  # fmt: skip
-    assert converted == {("trtllm", "fp8"): {"output", "down"}, ("vllm", "fp8"): set(), ("trtllm", "bf16"): set()}
+    assert converted == {
+        ("trtllm", "fp8"): {"queries, keys, values", "output", "gate and up", "down"}, ("vllm", "fp8"): set(), ("trtllm", "bf16"): set(),
+    }  # fmt: skip
+    quantised = [
+        (item.operator.part, item.operator.count)
+        for item in steps["trtllm", "fp8"].items
+        if item.operator.name == "quantisation"
+    ]
+    assert quantised == [
+        ("attention", config.layers),
+        ("feed-forward", config.layers),
+    ]  # where a norm comes before the product
     written = {
         key: [item.operator.op.written_bytes for item in step.items if isinstance(item.operator.op, MemoryOp) and item.operator.op.kind == "activation"]
         for key, step in steps.items()

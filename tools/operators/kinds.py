@@ -192,7 +192,7 @@ KINDS = {
     ),
     "gemm_fp8_trtllm": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "trtllm"}, _rows, _gemm("fp8", False, framework="trtllm"),
-        _around("fp8", "trtllm"), _GEMM,
+        lambda generation: library_of(generation, "fp8_trtllm"), _GEMM,
     ),
     "gemm_fp8_vllm": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("fp8",), "suspect": (0,)}, {"h100": "vllm"}, _rows, _gemm("fp8", False, framework="vllm", copied_on=("hopper",)),
