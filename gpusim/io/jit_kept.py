@@ -123,7 +123,7 @@ class _Compiling:
     def end(self, key: Any) -> None:
         with self._lock:
             if key in self._wanted:
-                del self._wanted[self._wanted.index(key) :]  # with what was compiled within in vain
+                del self._wanted[self._wanted.index(key) :]  # with calls within of which nothing came
                 if not self._wanted:
                     self._shown.close()
 
