@@ -102,7 +102,7 @@ def power_over_time(launch: LaunchResult, spec: GpuSpec) -> dict[str, np.ndarray
     else of the SMs by the instructions that were issued. No limit is applied."""
     assert launch.samples is not None
     figures = figures_for(spec)
-    units = _dynamic(launch, figures, launch.cycles / spec.clock_hz)
+    units = _dynamic(launch, figures, spec, launch.cycles / spec.clock_hz)
     by_issue = sum(joules for unit, joules in units.items() if unit not in ("busy SMs", "L2", "DRAM"))
     table = np.concatenate(
         [np.zeros((1, len(COLUMNS))), launch.samples.astype(np.float64)]
