@@ -93,6 +93,14 @@ PEAKS_TFLOPS = {
     "l40s": (91.6, 1.43),
     "rtx_pro_6000": (125.0, 1.97),
     "gb200": (80.0, 40.0),
+    "rtx2080ti": (13.4, 0.42),
+    "titan_rtx": (16.3, 0.51),
+    "titan_v": (14.9, 7.45),  # at its boost clock; the product page says 13.8 and 6.9, those of 1,350 MHz
+    "rtx3080": (29.8, 0.465),
+    "rtx3070": (20.3, 0.317),
+    "rtx4060ti": (22.06, 0.345),
+    "rtx4070": (29.15, 0.455),
+    "rtx4070ti_super": (44.1, 0.689),
     "b300": (75.0, 1.17),  # the datasheet says 1.2 and 1.25
 }
 

@@ -15,7 +15,10 @@ from gpusim.gpus.load import list_gpus, load_gpu
 #: Pattern of the whole name, without "NVIDIA " and in lower case -> name of the description.
 _PATTERNS = (
     (r"(tesla )?v100-sxm2-32gb", "v100"),
+    (r"titan v", "titan_v"),
     (r"(tesla )?t4", "t4"),
+    (r"(geforce )?rtx 2080 ti", "rtx2080ti"),
+    (r"titan rtx", "titan_rtx"),
     (r"a100-sxm4-40gb", "a100_40gb"),
     (r"a100-pcie-40gb", "a100_pcie_40gb"),
     (r"a100-sxm4-80gb|a100-sxm-80gb", "a100_80gb"),
@@ -24,10 +27,14 @@ _PATTERNS = (
     (r"a40", "a40"),
     (r"rtx a4000", "rtx_a4000"),
     (r"rtx a6000", "rtx_a6000"),
+    # No "rtx 3080" and no "rtx 4070": boards with other SMs or another memory bear the same names.
+    (r"(geforce )?rtx 3070", "rtx3070"),
     (r"(geforce )?rtx 3090", "rtx3090"),
     (r"l4", "l4"),
     (r"l40", "l40"),
     (r"l40s", "l40s"),
+    (r"(geforce )?rtx 4060 ti", "rtx4060ti"),  # of 8 and 16 GB, which are as fast
+    (r"(geforce )?rtx 4070 ti super", "rtx4070ti_super"),
     (r"(geforce )?rtx 4090", "rtx4090"),
     (r"h100( sxm5)?( 80gb hbm3)?", "h100"),
     (r"h100 pcie", "h100_pcie"),
