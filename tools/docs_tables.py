@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from validation.coverage import LEFT_OUT, Held, Judged, by_part, cell_of, held, judged_by, left_out
-from validation.intervals import calibration, rows_at, set_of
+from validation.coverage import LEFT_OUT, Held, Judged, by_part, cell_of, held, judged_by, left_out, settled_rule
+from validation.intervals import calibration, set_of
 from validation.residuals import load_residuals
 from validation.sets import FINAL
 from validation.sheet_errors import sheet_errors
@@ -25,6 +25,7 @@ from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.tile.bands import OPERATOR_REGIONS
 from gpusim.tile.library import FRAMEWORKS
 from gpusim.uncertainty.limiters import CLASSES
+from gpusim.uncertainty.table import table as interval_table
 
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 EXTERNAL = Path(__file__).parents[1] / "traces" / "external"
@@ -128,10 +129,10 @@ def intervals() -> str:
     """The factors by kind of description and limiter, with whose errors they are."""
     rows = [
         [
-            row["kind"], row["limiter"], f"{row['factor']:.2f}", row["basis"] + (" (too few sets)" if row["coarser"] else ""),
+            row["kind"], row["limiter"], f"{row['factor']:.2f}", row["basis"] + (" (not validated)" if row["coarser"] else ""),
             row["sets"], row["kernels"], row["series"], row["points"],
         ]
-        for row in rows_at(calibration(load_residuals()))
+        for row in interval_table()["rows"]
     ]  # fmt: skip
     return table(
         ["description", "bound by", "factor", "from the errors of", "sets", "kernels", "series", "points"],
@@ -142,7 +143,7 @@ def intervals() -> str:
 
 @cache
 def _left_out(name: str) -> list[Judged]:
-    return left_out(calibration(load_residuals()), *LEFT_OUT[name][0])
+    return left_out(calibration(load_residuals()), *LEFT_OUT[name][0], rule=settled_rule(interval_table()["rows"]))
 
 
 def interval_coverage() -> str:
@@ -173,7 +174,7 @@ def how_sure() -> str:
     """A line a limiter and kind of description: what an interval allows, and how often it held with set and GPU left out."""
     held_rows = {(each.kind, each.limiter): each for each in held(_left_out("set and GPU"), cell_of)}
     rows = []
-    for row in rows_at(calibration(load_residuals())):
+    for row in interval_table()["rows"]:
         found = held_rows.get((row["kind"], row["limiter"]))
         rows.append(
             [
@@ -229,7 +230,7 @@ def _by_part(name: str) -> str:
 def interval_halves() -> str:
     """How often the table's intervals hold for what set nothing of them: final halves of external sets, and curves that set the descriptions."""
     residuals = load_residuals()
-    made = rows_at(calibration(residuals))
+    made = interval_table()["rows"]
     groups = {
         "final halves of external sets": [row for row in residuals if row.half == FINAL],
         "curves that the descriptions were set from": [row for row in residuals if not row.held_out],

@@ -20,7 +20,7 @@ import click
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from validation.coverage import LEFT_OUT, by_part, held, left_out, rule_of, share_percent
+from validation.coverage import LEFT_OUT, by_part, held, left_out, rule_of, settled_rule, share_percent, unsure
 from validation.intervals import LEAST_SETS, LEVEL, calibration, rows_at, set_of
 from validation.residuals import Residual, load_residuals
 
@@ -45,15 +45,16 @@ def document(residuals: list[Residual]) -> dict:
     for row in known:
         if row.tensor:
             tensor.setdefault(capability_of[row.gpu], set()).update(row.tensor.split("+"))
+    beyond = missed(known, capability_of)
     return {
         "about": "Written by tools/write_intervals.py from traces/residuals/residuals.csv; see docs/validation/intervals.md.",
         "level_percent": 100 * LEVEL,
         "least_sets": LEAST_SETS,
         "fitted_gpus": fitted,
         "architectures": sorted(set(capability_of.values())),
-        "missed": missed(known, capability_of),
+        "missed": beyond,
         "tensor": {capability: sorted(formats) for capability, formats in sorted(tensor.items())},
-        "rows": rows_at(known),
+        "rows": rows_at(known, unsure=unsure(known, beyond, capability_of)),
     }
 
 
@@ -103,7 +104,7 @@ def main(check: bool, rules_it: bool, form: str) -> None:
     known = calibration(residuals)
     tables = [format_records([dict(row) for row in made["rows"]], form)]
     for name, (parts, part) in LEFT_OUT.items():
-        judged = left_out(known, *parts)
+        judged = left_out(known, *parts, rule=settled_rule(made["rows"]))
         tables.append(format_records([{"left_out": name, **asdict(each)} for each in by_part(judged, part)], form))
         tables.append(format_records([{"left_out": name, **asdict(each)} for each in held(judged, part)], form))
     click.echo("\n\n".join(tables))

@@ -86,7 +86,7 @@ def _outside(
         yield f"no measured kernel used tensor cores for {' and '.join(new)} on compute capability {capability}"
     if row["coarser"]:
         of = "few kernels on tensor cores" if formats else f"few {row['limiter']}-bound launches"
-        yield f"too {of} were measured"
+        yield f"too {of} were measured, or too many lay outside of what the others say"
     if devices > 1:
         yield "no measured run used several GPUs"
     if chained:

@@ -19,7 +19,7 @@ FITTED, DATASHEET = "fitted", "datasheet"
 
 class Row(TypedDict):
     """``factor``: at least 1; an interval is from time / factor to time x factor. ``basis``: whose errors it is from, in words: so many
-    ``sets`` (what one program or author measured), ``kernels``, ``series`` (a kernel on a GPU) and ``points``; ``coarser``: too few sets for it to count as validated."""
+    ``sets`` (what one program or author measured), ``kernels``, ``series`` (a kernel on a GPU) and ``points``; ``coarser``: too few sets for it to count as validated, or too many of their rows outside of what the others say."""
 
     kind: str
     limiter: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,9 +96,22 @@ def share_percent(judged: Iterable[Judged], part: Part) -> float:
     return _mean_of_parts(judged, part, lambda each: each.inside)
 
 
+def unsure(known: Sequence[Residual], missed: Collection[str], capability_of: Mapping[str, str]) -> set[str]:
+    """Classes whose rows, each set as one, lie within the intervals that the other sets' rows make less often than at the level; without the capabilities ``missed``, of which none is promised."""
+    judged = [each for each in left_out(known, set_of) if capability_of[each.row.gpu] not in missed]
+    of_each = {name: [each for each in judged if class_of(each.row) == name] for name in CLASSES}
+    return {name for name, own in of_each.items() if own and share_percent(own, set_of) < 100 * LEVEL}
+
+
 def rule_of(pool_sets: float) -> Rule:
     """The table's rule with another weight of all launches."""
     return lambda known: rows_at(known, pool_sets)
+
+
+def settled_rule(rows: Sequence[Row]) -> Rule:
+    """The table's rule, of which the classes that ``rows`` of the whole table do not validate are not validated."""
+    beyond = {row["limiter"] for row in rows if row["coarser"]}
+    return lambda known: rows_at(known, unsure=beyond)
 
 
 #: What is left out -> the parts, and what counts as one.

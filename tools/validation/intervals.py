@@ -4,13 +4,14 @@ Mental model: who asks for a time asks it of a kernel that validation has not se
 is the *set*: rows that one program or one author measured, however many kernels, GPUs and points it has, whose common error is a random effect. In a class (a kind of
 description; a limiter, or tensor cores) the next set's mean square error is estimated by that of its sets, one weight each, and of all launches of the kind, with the weight of POOL_SETS
 more: a class known from many sets speaks for itself, one known from two leans on the rest. A scale known from so few sets is not sure itself: the factor is that of Student's t, with as many degrees of
-freedom as sets. A class with fewer than LEAST_SETS sets is not called validated: it is told the widest factor, and no less than its own rows need.
+freedom as sets. A class with fewer than LEAST_SETS sets, or whose sets lie outside of what the others say too often (``unsure``, :mod:`validation.coverage`), is not called validated: it is told the
+widest factor, and no less than its own rows need.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from scipy import stats
@@ -92,11 +93,15 @@ def is_validated(own: Sequence[Residual]) -> bool:
     return bool(own) and weights_of(own).sum() >= LEAST_SETS - 1e-9
 
 
-def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS) -> list[Row]:
-    """The table's rows, of calibration rows. A GPU known from its datasheet is nowhere surer than a fitted one."""
+def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS, unsure: Collection[str] = ()) -> list[Row]:
+    """The table's rows, of calibration rows; classes of ``unsure`` are not validated. A GPU known from its datasheet is nowhere surer than a fitted one."""
     if not known:
         return []
-    found = {(kind, name): _validated_row(kind, name, known, pool_sets) for kind in (FITTED, DATASHEET) for name in CLASSES}  # fmt: skip
+    found = {
+        (kind, name): None if name in unsure else _validated_row(kind, name, known, pool_sets)
+        for kind in (FITTED, DATASHEET)
+        for name in CLASSES
+    }
     for name in CLASSES:
         sheet, surer = found[DATASHEET, name], found[FITTED, name]
         if sheet and surer and surer["factor"] > sheet["factor"]:
