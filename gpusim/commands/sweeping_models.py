@@ -202,7 +202,7 @@ def _write_page(
     specs = {name: prices.spec for name, (prices, _) in swept.machines.items()}
     text = page.render_sweep(
         axes, points, best, chosen, swept.refused, {spec.name: spec.title for spec in specs.values()},
-        {spec.name: own_claims(name) for name, spec in specs.items()}, _facts(swept.rows) + [(f"{name} at most", f"{most:g} (the front)") for name, (_, most) in _limits(options).items()],
+        {spec.name: own_claims(name) for name, spec in specs.items()}, _facts(swept.rows), [f"{name} {most:g}" for name, (_, most) in _limits(options).items()],
     )  # fmt: skip
     write_whole(path, text.encode())
 

@@ -49,9 +49,10 @@ class Chosen:
 def render_sweep(
     axes: Mapping[str, Sequence[Any]], points: Sequence[Point], front: Sequence[Point], chosen: Sequence[Chosen],
     refused: Sequence[str], titles: Mapping[str, str], assumed: Mapping[str, Mapping[str, Claim]], facts: Sequence[tuple[str, str]],
+    limits: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """The page. ``axes``: what was combined; ``points``: all plans that can be; ``front``: of those that fit, by latency; ``chosen``: of the front; ``refused``: why the others cannot be; ``titles``: GPU's name -> what its
-    description calls it; ``assumed``: GPU's name -> what its file states otherwise than the built-in GPU below it; ``facts``: what all plans have alike."""
+    description calls it; ``assumed``: GPU's name -> what its file states otherwise than the built-in GPU below it; ``facts``: what all plans have alike; ``limits``: of times, that plans of the front keep."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"span": span, "short": short}
     template = environment.from_string(files("gpusim.report").joinpath("sweep.html").read_text("utf-8"))
@@ -62,7 +63,7 @@ def render_sweep(
     latency_name = STEP["decode"] if per_user else STEP.get(phase, "step")
     ordered = sorted(fitting, key=lambda point: -point.rate.middle) + [point for point in points if not point.fits]
     return template.render(
-        version=__version__, name=dict(facts).get("model", ""), facts=facts, axes=[(name, _values(values)) for name, values in axes.items()], names=_telling(axes, points), lengths=[name for name in _WORK if name in axes and len(axes[name]) > 1],
+        version=__version__, limits=" and ".join(limits), name=dict(facts).get("model", ""), facts=facts, axes=[(name, _values(values)) for name, values in axes.items()], names=_telling(axes, points), lengths=[name for name in _WORK if name in axes and len(axes[name]) > 1],
         counts={"combined": len(points) + len(refused), "can": len(points), "fit": len(fitting), "front": len(front), "unvalidated": sum(not point.validated for point in front)},
         latency_name=latency_name, per_user=per_user, firsts=any(point.first_ms for point in points),
         chart=front_chart(fitting, front, numbered, latency_name) if fitting else "", front=front, numbered=numbered, rows=ordered[:MOST_ROWS], left_out=max(0, len(ordered) - MOST_ROWS),
