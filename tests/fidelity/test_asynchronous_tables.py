@@ -22,5 +22,5 @@ def test_a_table_is_met(name: str, every: int, limit: float) -> None:
         errors = [100 * abs(simulated / measured - 1) for _, measured, simulated in TABLES[name](every)]
     except ToolchainError as error:  # the compiler that made the measured code
         pytest.skip(str(error))
-    assert len(errors) >= 4
+    assert len(errors) >= 2  # the network of clusters has two rows
     assert np.mean(errors) < limit
