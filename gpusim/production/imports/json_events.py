@@ -60,7 +60,8 @@ class JsonList(Generic[T]):
         self.path, self.about, self.count = path, {}, 0
         self._key, self._alone = key, alone
         self._list = re.compile(rb'"%s"\s*:\s*\[' % key.encode())
-        self._decoder: msgspec.json.Decoder[list[T]] = msgspec.json.Decoder(list[kind])
+        listed: Any = list.__class_getitem__(kind)  # a type that is known at run time alone
+        self._decoder: msgspec.json.Decoder[list[T]] = msgspec.json.Decoder(listed)
         self._file: BinaryIO = path.open("rb")
         self._stream: BinaryIO = self._file
         if self._file.read(2) == GZIP:

@@ -199,8 +199,9 @@ class _Reader:
         self.assembly.work(launch, begin, end, told.correlation, device, stream, moved if 0 <= moved < 1 << 48 else 0)
 
     def _args(self, event: Event, decoder: msgspec.json.Decoder) -> Any:
+        empty: Any = decoder.type
         try:
-            return decoder.decode(event.args) if event.args else decoder.type()
+            return decoder.decode(event.args) if event.args else empty()
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             place = f"{self._place}, about event {self.events.count}, {event.cat} {event.name[:60]!r}"
             raise ProductionError(f"{place}: damaged args ({error})") from None
