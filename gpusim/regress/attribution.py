@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpusim.io.source_line import source_text
 from gpusim.regress.align import Change, Pair, align
 from gpusim.store.launch import Instruction, SimulatedLaunch
 
@@ -73,6 +74,11 @@ class LineTerm:
     cycles: int
     changed: int
     code: str = ""
+
+    @property
+    def text(self) -> str:
+        """``code``, or what stands at the line now where no launch kept it."""
+        return self.code or source_text(self.file, self.line)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from gpusim.errors import GpusimError
 from gpusim.io.percent import signed_percent
-from gpusim.io.source_line import source_text
 from gpusim.regress.attribution import IN_FLIGHT, InstructionTerm, LineTerm, StallTerm
 from gpusim.regress.gpu_changes import Step, cycles_on, steps
 from gpusim.regress.outcome import Outcome
@@ -89,7 +88,7 @@ def _stall(term: StallTerm) -> str:
 def _line(term: LineTerm) -> str:
     if not term.line:
         return f"{term.cycles:+d} in code without a line"
-    code = term.code or source_text(term.file, term.line)
+    code = term.text
     return f"{term.cycles:+d} at {term.file.rsplit('/', 1)[-1]}:{term.line}" + (f" `{code}`" if code else "")
 
 

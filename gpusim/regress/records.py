@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpusim.io.source_line import source_text
 from gpusim.regress.align import Change
 from gpusim.regress.explain import sentence
 from gpusim.regress.outcome import Outcome
@@ -79,7 +78,7 @@ def line_records(outcome: Outcome, most: int | None = None) -> list[dict[str, An
             "line": term.line,
             "cycles": term.cycles,
             "changed_instructions": term.changed,
-            "code": term.code or source_text(term.file, term.line),
+            "code": term.text,
         }
         for term in terms[:most]
     ]

@@ -73,14 +73,13 @@ def instruction_records(runs: Iterable[StoredRun]) -> list[dict[str, Any]]:
     for run in runs:
         for row in run.launches:
             where = {**_of(run), "kernel": row.kernel, "shape": row.shape, "launch": row.launch, "gpu": row.gpu}
-            code = {(file, line): text for file, line, text in row.source}
             records += [
                 {
                     **where,
                     "address": instruction.address,
                     "file": instruction.file,
                     "line": instruction.line,
-                    "source": code.get((instruction.file, instruction.line), ""),
+                    "source": row.source_line(instruction.file, instruction.line),
                     "sass": instruction.text,
                     "warp_cycles": instruction.warp_cycles,
                     **{f"stall.{name}": value for name, value in instruction.stalls.items()},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpusim.engine.result import LaunchResult
 from gpusim.gpus.spec import GpuSpec
@@ -69,7 +70,11 @@ class SimulatedLaunch:
 
     def source_line(self, file: str, line: int) -> str:
         """The text of a source line as it was then; empty where it was not kept."""
-        return next((text for *place, text in self.source if place == [file, line]), "")
+        return self._source_lines.get((file, line), "")
+
+    @cached_property
+    def _source_lines(self) -> dict[tuple[str, int], str]:
+        return {(file, line): text for file, line, text in self.source}
 
     @property
     def time_us(self) -> float:
