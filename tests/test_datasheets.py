@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from gpusim.gpus.make import GENERATIONS, make_gpu
 from gpusim.gpus.make_memory import DRAM_OWN_NS, MEMORY_KINDS, MEMORY_OF
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.architectures import architecture
+from gpusim.tile.machine import tile_machine
 
 SHEETS = sorted((Path(datasheets.__file__).parent / "datasheets").glob("*.toml"))
 A40 = Datasheet(
@@ -198,8 +200,46 @@ def test_the_command_writes_once_and_says_what_next(tmp_path: Path, capsys) -> N
     assert cli.run(arguments) == 0 and capsys.readouterr().out == out.read_text()
 
 
+@pytest.mark.parametrize(
+    ("like", "sm_count", "f16", "unit", "rate", "of_warps"),
+    [
+        (
+            "h200",
+            78,
+            148.0,
+            "tensor.warpgroup_f16_macs_per_cycle",
+            128.0,
+            128.0,
+        ),  # warps are no faster than warp groups
+        (
+            "h200",
+            132,
+            989.0,
+            "tensor.warpgroup_f16_macs_per_cycle",
+            512.0,
+            309.0,
+        ),  # and stay as measured where they are slower
+        ("b200", 148, 1125.0, "tensor_memory.columns_per_cycle", 1.0, 309.0),
+        ("a40", 84, 74.8, "tensor.f16_macs_per_cycle", 64.0, 64.0),
+    ],
+)
+def test_a_datasheet_rates_the_newest_unit_of_the_tensor_cores(
+    like: str, sm_count: int, f16: float, unit: str, rate: float, of_warps: float
+) -> None:
+    sheet = changed(
+        capability=None, generation=None, sm_count=sm_count, boost_clock_mhz=load_gpu(like).clock_hz / 1e6, dense_tflops=Rates(f16=f16)
+    )  # fmt: skip
+    made = make_gpu("mine", sheet, like).spec
+    assert attrgetter(unit)(made) == rate
+    assert made.tensor.f16_macs_per_cycle == of_warps
+    assert tile_machine(made, "fp16").flops_per_cycle * made.clock_hz * sm_count == pytest.approx(f16 * 1e12, rel=0.09)
+
+
 def test_the_gpus_that_users_ask_for_are_built_in() -> None:
-    asked = {"rtx_a6000", "rtx_a4000", "a10", "a30", "a100_pcie_40gb", "h800", "l40s", "rtx_pro_6000", "gb200", "b300"}
+    asked = {
+        "rtx_a6000", "rtx_a4000", "a10", "a30", "a100_pcie_40gb", "h800", "l40s", "rtx_pro_6000", "gb200", "b300", "a10g", "h20",
+        "h100_nvl", "l20", "rtx_6000_ada", "gb300", "rtx3060", "rtx4080", "rtx5080",
+    }  # fmt: skip
     assert asked <= set(list_gpus())
 
 

@@ -102,6 +102,20 @@ PEAKS_TFLOPS = {
     "rtx4070": (29.15, 0.455),
     "rtx4070ti_super": (44.1, 0.689),
     "b300": (75.0, 1.17),  # the datasheet says 1.2 and 1.25
+    "gb300": (80.0, 1.25),
+    "a10g": (35.0, 0.547),
+    "rtx3060": (12.7, 0.199),
+    "rtx3080ti": (34.1, 0.533),
+    "l20": (59.8, 0.927),
+    "rtx_6000_ada": (91.1, 1.42),
+    "rtx4070_super": (35.5, 0.554),
+    "rtx4080": (48.7, 0.762),
+    "h20": (39.5, 1.0),  # by its SMs at 1,980 MHz; its datasheet says 44 for FP32
+    "h100_nvl": (60.3, 30.2),
+    "rtx5060ti": (23.7, 0.37),
+    "rtx5070": (30.9, 0.482),
+    "rtx5070ti": (43.9, 0.687),
+    "rtx5080": (56.3, 0.879),
 }
 
 
@@ -293,7 +307,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         load_gpu(path)
 
 
-@pytest.mark.parametrize("name", ["h20", "H201 ", "", "x" * 5000])
+@pytest.mark.parametrize("name", ["h20x", "H201 ", "", "x" * 5000])
 def test_an_unknown_gpu_is_named_with_its_neighbours(name):
     with pytest.raises(UnknownGpuError) as caught:
         load_gpu(name)

@@ -25,6 +25,7 @@ _COHERENT = frozenset({"gh200"})
 #: GeForce cards, and the TITAN RTX like the RTX 2080 Ti, between which NVIDIA's driver offers no peer access over PCIe, as owners report it (a guess: no page of NVIDIA's at hand).
 _WITHOUT_PEERS = frozenset({
     "rtx2080ti", "titan_rtx", "rtx3070", "rtx3080", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070ti_super", "rtx4090", "rtx5090",
+    "rtx3060", "rtx3080ti", "rtx4070_super", "rtx4080", "rtx5060ti", "rtx5070", "rtx5070ti", "rtx5080",
 })  # fmt: skip
 MOST_DEVICES = 16  # of one node: an HGX-2 has so many
 FIRST_BUS = 1

@@ -16,6 +16,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
 _FOLDER = Path(__file__).parent
+_LANES = 32  # of a warp
 KINDS = ("measured", "fitted", "published", "guess")
 #: Generations without a file -> whose figures they take.
 LIKE = {"ada": "hopper", "turing": "ampere", "volta": "ampere"}
@@ -59,10 +60,17 @@ class EnergyFigures:
 
     def tensor_flop_pj(self, dtype: str) -> float:
         """Of an operation of a product with operands of ``dtype`` ("bf16", "nvfp4"), on tensor cores but for "fp32". Raises SpecError for one that is not known."""
+        if dtype == "fp32":
+            return self.fma_flop_pj
         name = DTYPES.get(dtype)
         if name is None:
             raise SpecError(f"no energy is known for products of {dtype!r}: known are {', '.join(DTYPES)}")
         return getattr(self, f"{name}_flop_pj")
+
+    @property
+    def fma_flop_pj(self) -> float:
+        """Of an operation of a product on FMA pipes, an FFMA of a lane being two: its share of the issue, its registers and its arithmetic, as an exact launch is charged."""
+        return (self.issue_pj / _LANES + self.lane_register_pj + self.lane_fp32_pj) / 2
 
     def leakage_watts_at(self, celsius: float | None = None) -> float:
         """Leakage of a die of that temperature; None: of the one that the figure belongs to."""
@@ -75,7 +83,7 @@ class EnergyFigures:
 
 #: What operands are called -> whose figure they take.
 DTYPES = {
-    "fp64": "tensor_fp64", "tf32": "tensor_tf32", "fp32": "vector", "bf16": "tensor_bf16", "fp16": "tensor_fp16", "fp8": "tensor_fp8",
+    "fp64": "tensor_fp64", "tf32": "tensor_tf32", "bf16": "tensor_bf16", "fp16": "tensor_fp16", "fp8": "tensor_fp8",
     "mxfp8": "tensor_fp8", "fp8_block": "tensor_fp8", "int8": "tensor_int8", "fp4": "tensor_fp4", "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4",
     "int4": "tensor_fp4",
 }  # fmt: skip

@@ -17,6 +17,7 @@ Rules, with their reasons:
 - L2 has a slice for each 64 bits of an HBM bus (16 a stack: GA100, GH100 and GB100 alike) and for each 8 of GDDR (TU104, GA102, AD102 and GB202 alike).
 - How many warps, blocks and bytes an SM holds is what the programming guide says of the capability.
 - Two FP64 units an SM have a latency that the related GPU's full-rate units do not show: 64 cycles, as published for two generations.
+- What a datasheet rates are the products of the newest unit: tensor memory's, warp groups' or warps' (:mod:`gpusim.gpus.make_tensor`).
 - NVLink and PCIe as the datasheet rates them; what NCCL makes of them as on the described GPUs (:mod:`gpusim.gpus.make_links`).
 - A DRAM channel is as wide as its standard has it; the reachable share of the pin rate is that of the related GPU for the same
   kind of memory, else what the curves of this kind gave.
@@ -37,6 +38,7 @@ from gpusim.gpus.datasheet import Datasheet
 from gpusim.gpus.load import Claim, build, claims_of, locate
 from gpusim.gpus.make_links import link_claims
 from gpusim.gpus.make_memory import MEMORY_OF, memory_claims, network_claims
+from gpusim.gpus.make_tensor import even, tensor_claims
 from gpusim.gpus.spec import GpuSpec
 
 #: Words for a generation -> the GPU of it that is described best.
@@ -44,10 +46,6 @@ GENERATIONS = {
     "volta": "v100", "turing": "t4", "ampere": "a100_80gb", "ga100": "a100_80gb", "ga10x": "a40", "ada": "l40", "hopper": "h200",
     "blackwell": "b200", "gb20x": "rtx5090",
 }  # fmt: skip
-#: Multiply-adds of an m16n8k16, by which the tensor pipe's row of a GPU file is stated.
-_M16N8K16 = 16 * 8 * 16
-#: A datasheet rounds: a rate this near to a power of two is taken to be it.
-_ROUNDING = 0.08
 #: Issue to dependent issue where two FP64 units serve an SM. Sources: accel-sim, config SM86_RTX3070 (64); arXiv 2507.10789, RTX 5080 (63.57).
 _FEW_FP64_LATENCY_CYCLES = 64
 
@@ -109,7 +107,7 @@ def _claims(sheet: Datasheet, base: GpuSpec, like: str, memory: str) -> Iterator
             if getattr(getattr(base, section), field) != (tuple(value) if isinstance(value, list) else value):
                 guide = "CUDA C++ Programming Guide, capability {}.{}".format(*capability)
                 yield key, Claim(value, "datasheet", guide, "")
-    yield from _pipes(sheet, base, clock_hz, stated)
+    yield from _pipes(sheet, base, clock_hz, stated, ruled)
     faster = clock_hz / base.clock_hz
     yield from network_claims(sheet, base, like, ruled)
     for key in ("start_cycles", "end_cycles", "block_turnaround_cycles"):
@@ -128,7 +126,7 @@ def _claims(sheet: Datasheet, base: GpuSpec, like: str, memory: str) -> Iterator
     yield from link_claims(sheet, base, stated, ruled)
 
 
-def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated) -> Iterator[tuple[str, Claim]]:
+def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated, ruled) -> Iterator[tuple[str, Claim]]:
     """Rates of the cores and of the tensor cores, as cycles and as multiply-adds a cycle."""
     sub_cores = sheet.sm_count * base.sm.sub_cores
     rates = sheet.dense_tflops
@@ -143,7 +141,7 @@ def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated) -> Iterator
         yield stated("pipes.fma.latency_cycles", base.pipes["fma"].latency_cycles, "latency as of the related GPU")
     if rates.fp64 is not None:
         few = macs(rates.fp64) < 4  # fewer lanes than a warp's eighth: one unit serves the SM
-        lanes = _even(macs(rates.fp64) * (base.sm.sub_cores if few else 1))
+        lanes = even(macs(rates.fp64) * (base.sm.sub_cores if few else 1))
         pipe = base.pipes["fp64"]
         yield stated("pipes.fp64.interval_cycles", max(1, round(32 / lanes)), f"{rates.fp64:g} TFLOPS FP64")
         latency = _FEW_FP64_LATENCY_CYCLES if few and not pipe.shared_by_sm else pipe.latency_cycles
@@ -155,23 +153,7 @@ def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated) -> Iterator
         interval = 1 << max(0, round(math.log2(32 / lanes)))
         yield stated("pipes.mufu.interval_cycles", interval, f"{rates.exponentials:g} tera exponentials a second")
         yield stated("pipes.mufu.latency_cycles", base.pipes["mufu"].latency_cycles, "latency as of the related GPU")
-    fastest = max(filter(None, (rates.f16, rates.f16_f16)), default=None)
-    if fastest is not None:
-        pipe = base.pipes["tensor"]
-        yield stated(
-            "pipes.tensor.interval_cycles", max(1, round(_M16N8K16 / macs(fastest))), f"{fastest:g} TFLOPS FP16"
-        )
-        yield stated("pipes.tensor.latency_cycles", pipe.latency_cycles, "latency as of the related GPU")
-    for kind in ("f16", "f16_f16", "tf32", "f64", "int8", "int4", "fp8", "fp8_f16"):
-        rate = getattr(rates, kind)
-        if rate is not None:
-            yield stated(f"tensor.{kind}_macs_per_cycle", _even(macs(rate)), f"{rate:g} TFLOPS or TOPS, dense")
-
-
-def _even(rate: float) -> float:
-    """``rate``, or the power of two of which it is the rounding."""
-    power = 2.0 ** round(math.log2(rate))
-    return power if abs(rate / power - 1) <= _ROUNDING else float(f"{rate:.3g}")
+    yield from tensor_claims(sheet, base, macs, stated, ruled)
 
 
 def _text(sheet: Datasheet, like: str, claims: dict[str, Claim]) -> str:

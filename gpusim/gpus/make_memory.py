@@ -60,6 +60,9 @@ MEMORY_OF = {
     "b200": "HBM3e", "b300": "HBM3e", "gb200": "HBM3e", "rtx5090": "GDDR7", "rtx_pro_6000": "GDDR7",
     "rtx2080ti": "GDDR6", "titan_rtx": "GDDR6", "titan_v": "HBM2", "rtx3080": "GDDR6X", "rtx3070": "GDDR6",
     "rtx4060ti": "GDDR6", "rtx4070": "GDDR6X", "rtx4070ti_super": "GDDR6X",
+    "a10g": "GDDR6", "rtx3060": "GDDR6", "rtx3080ti": "GDDR6X", "l20": "GDDR6", "rtx_6000_ada": "GDDR6",
+    "rtx4070_super": "GDDR6X", "rtx4080": "GDDR6X", "h20": "HBM3", "h100_nvl": "HBM3", "gb300": "HBM3e", "rtx5060ti": "GDDR7",
+    "rtx5070": "GDDR7", "rtx5070ti": "GDDR7", "rtx5080": "GDDR7",
 }  # fmt: skip
 #: Of the time that DRAM adds to an L2 hit, what no clock of the chip changes: least squares of "this plus cycles" over A100, H100 PCIe, GH200, A40 and L40 (191.5, 169, 150.5, 160
 #: and 140.3 ns at 1.41, 1.755, 1.98, 1.74 and 2.49 GHz) give 69, without any one of them 50 to 82. DRAM itself takes about 30 of it (JEDEC: tRCD, tCL and a burst).

@@ -23,25 +23,37 @@ _PATTERNS = (
     (r"a100-pcie-40gb", "a100_pcie_40gb"),
     (r"a100-sxm4-80gb|a100-sxm-80gb", "a100_80gb"),
     (r"a10", "a10"),
+    (r"a10g", "a10g"),
     (r"a30", "a30"),
     (r"a40", "a40"),
     (r"rtx a4000", "rtx_a4000"),
     (r"rtx a6000", "rtx_a6000"),
-    # No "rtx 3080" and no "rtx 4070": boards with other SMs or another memory bear the same names.
+    (r"rtx 6000 ada generation", "rtx_6000_ada"),
+    # No "rtx 3060", no "rtx 3080" and no "rtx 4070": boards with other SMs or another memory bear the same names.
     (r"(geforce )?rtx 3070", "rtx3070"),
+    (r"(geforce )?rtx 3080 ti", "rtx3080ti"),
     (r"(geforce )?rtx 3090", "rtx3090"),
     (r"l4", "l4"),
+    (r"l20", "l20"),
     (r"l40", "l40"),
     (r"l40s", "l40s"),
     (r"(geforce )?rtx 4060 ti", "rtx4060ti"),  # of 8 and 16 GB, which are as fast
+    (r"(geforce )?rtx 4070 super", "rtx4070_super"),
     (r"(geforce )?rtx 4070 ti super", "rtx4070ti_super"),
+    (r"(geforce )?rtx 4080", "rtx4080"),
     (r"(geforce )?rtx 4090", "rtx4090"),
     (r"h100( sxm5)?( 80gb hbm3)?", "h100"),
     (r"h100 pcie", "h100_pcie"),
+    (r"h100 nvl", "h100_nvl"),
+    (r"h20", "h20"),
     (r"h800", "h800"),
     (r"h200", "h200"),
     (r"gh200( 480gb)?( 96gb)?( hbm3)?", "gh200"),
     (r"b200", "b200"),
+    (r"(geforce )?rtx 5060 ti", "rtx5060ti"),  # of 8 and 16 GB, which are as fast
+    (r"(geforce )?rtx 5070", "rtx5070"),
+    (r"(geforce )?rtx 5070 ti", "rtx5070ti"),
+    (r"(geforce )?rtx 5080", "rtx5080"),
     (r"(geforce )?rtx 5090", "rtx5090"),
 )
 

@@ -15,10 +15,12 @@ from pathlib import Path
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.library import RATES, Library, Tile, is_known, kernels_of, library_of, newest_kernels
-from gpusim.tile.machine import tile_machine
+from gpusim.tile.machine import fma_lanes, tile_machine
 
 _FILE = Path(__file__).with_name("described.toml")
 _ELEMENT_BYTES = 2
+#: FP32 lanes of an SM whose kernels of FMA pipes have a row of their own: twice those of Volta, Turing and GA100.
+_WIDE_LANES = 128
 #: Operands of products that rows have been measured of on GPUs of several generations.
 _DTYPES = ("bf16", "fp16")
 #: What shared memory reads or writes a cycle: 32 banks of 4 bytes.
@@ -69,7 +71,8 @@ def library_on(spec: GpuSpec, dtype: str = "bf16") -> Library:
     a generation that no table names, what its description says."""
     if dtype in _DTYPES and not is_known(spec.generation):
         return described_library(spec)
-    return library_of(kernels_of(spec), dtype)
+    wide = dtype == "fp32" and fma_lanes(spec) >= _WIDE_LANES
+    return library_of(kernels_of(spec), f"{dtype}_wide" if wide else dtype)
 
 
 def described_library(spec: GpuSpec, constants: Constants | None = None) -> Library:

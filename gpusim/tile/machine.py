@@ -105,6 +105,11 @@ def has_products(spec: GpuSpec, dtype: str) -> bool:
     return _macs_per_cycle(spec, dtype) > 0
 
 
+def fma_lanes(spec: GpuSpec) -> float:
+    """An SM's FP32 multiply-adds a cycle on its FMA pipes."""
+    return spec.sm.sub_cores * _WARP_LANES / spec.pipes["fma"].interval_cycles
+
+
 def warps_share(spec: GpuSpec) -> float:
     """Of the rate of the newest unit that the GPU multiplies 16 bits with, what its warps reach with theirs (mma.sync)."""
     return min(1.0, spec.sm.sub_cores * spec.tensor.f16_macs_per_cycle / _macs_per_cycle(spec, "fp16"))
@@ -115,7 +120,7 @@ def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
     column), warp groups, warps; 0 where it has none. fp32: by its FMA pipes."""
     element_bytes, field = OPERANDS[dtype]
     if dtype == "fp32":
-        return spec.sm.sub_cores * _WARP_LANES / spec.pipes["fma"].interval_cycles
+        return fma_lanes(spec)
     if spec.capability < _FIRST_CAPABILITY.get(dtype, (0, 0)):
         return 0.0
     # tcgen05 has products of 4-bit floats, not of integers
