@@ -34,7 +34,9 @@ def file_lock(path: Path) -> Iterator[bool]:
     """Whether the lock ``path`` (in a folder that is there) could be had, without waiting for whoever has it; held until the block's
     end. Raises OSError where the file cannot be made."""
     descriptor = _taken(path)
-    for _ in range(TRIES if descriptor is None else 0):  # remove_unheld() of another process holds each file for a moment
+    for _ in range(
+        TRIES if descriptor is None else 0
+    ):  # remove_unheld() of another process holds each file for a moment
         time.sleep(TRY_SECONDS)
         descriptor = _taken(path)
         if descriptor is not None:
@@ -70,7 +72,9 @@ def _taken(path: Path, create: bool = True) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # its holder has removed it between our opening and our locking: another file, or none, has the name
+        os.close(
+            descriptor
+        )  # its holder has removed it between our opening and our locking: another file, or none, has the name
 
 
 def _remove(path: Path, descriptor: int) -> None:
