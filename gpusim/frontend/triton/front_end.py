@@ -24,7 +24,7 @@ from gpusim.frontend.triton.kernels import TritonKernel, as_kernel
 from gpusim.frontend.triton.launching import launching
 from gpusim.frontend.triton.packing import parameter_values
 from gpusim.frontend.triton.signatures import stand_ins
-from gpusim.frontend.triton.tensors import as_tensor
+from gpusim.frontend.triton.tensors import as_tensor, pointers_of
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 
@@ -107,6 +107,8 @@ def _as_triton_sees(value: Any, where: str) -> Any:
     tensor = as_tensor(value, where)
     if tensor is not None:
         return tensor
+    if isinstance(value, list) and value:
+        return pointers_of(value)
     if isinstance(value, tuple):
         items = [_as_triton_sees(item, where) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
