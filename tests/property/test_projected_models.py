@@ -373,10 +373,14 @@ def test_a_file_takes_the_data_where_its_ending_says_so_and_tokens_may_be_spelt_
     assert said.exit_code == 2 and "takes one file" in said.stderr
 
 
+def test_networks_go_by_their_makers_names() -> None:
+    assert decoder_of("Qwen/Qwen2.5-7B-Instruct") == decoder_of("qwen2.5_7b") != decoder_of("Llama-3-8B")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["llama9"], "no network is called 'llama9'"), (["resnet50"], "no decoder"), (["llama3_8b", "--gpu", "h100:x"], "after the colon"),
+        (["llama9"], "no network is called 'llama9'"), (["meta-llama/Llama-3.1-70B"], "did you mean llama3_70b or"), (["resnet50"], "no decoder"), (["llama3_8b", "--gpu", "h100:x"], "after the colon"),
         (["llama3_8b", "--gpu", "h100:4", "--tp", "2"], "--gpu says 4 GPUs"), (["llama3_8b", "--pareto"], "go with --sweep"),
         (["llama3_8b", "--sweep", "batch=1,2", "--helps"], "--helps with --sweep"), (["nowhere.json"], "No such file"),
     ],
