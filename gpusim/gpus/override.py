@@ -58,7 +58,7 @@ def _toml(where: str, text: str) -> object:
 
 def _multiplied(spec: GpuSpec, where: str, key: str, text: str) -> float:
     """What ``*1.5`` makes of the GPU's own value: whole where that is."""
-    factor, own = _toml(where, text.strip()[1:]), typing.cast(typing.Any, spec)
+    factor, own = typing.cast(typing.Any, _toml(where, text.strip()[1:])), typing.cast(typing.Any, spec)
     for part in key.split("."):
         own = own[part] if isinstance(own, dict) else getattr(own, part)
     for each, whose in ((factor, "a factor"), (own, f"{key}, of which {spec.name} has {own!r},")):

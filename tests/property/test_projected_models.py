@@ -363,20 +363,6 @@ def test_the_command_prints_records_lines_and_a_page(gpusim: Callable[..., Said]
     assert then["gpu"] == "h100[dram.peak_bytes_per_ns=5000]"
 
 
-def test_a_file_takes_the_data_where_its_ending_says_so_and_tokens_may_be_spelt_as_before(gpusim, tmp_path) -> None:
-    words = ["project", "llama3_8b", "--gpu", "h100:1", "--batch", "4", "--sequence", "512"]
-    for number, spelt in enumerate((["--output-tokens", "64"], ["--output", "64"])):
-        path = tmp_path / f"{number}.json"
-        said = gpusim(*words, *spelt, "-o", str(path))
-        assert (said.exit_code, said.stdout) == (0, "") and json.loads(path.read_text())[0]["output"] == 64
-    said = gpusim(*words, "--output", str(tmp_path / "a.html"), "-o", str(tmp_path / "b.html"))
-    assert said.exit_code == 2 and "takes one file" in said.stderr
-
-
-def test_networks_go_by_their_makers_names() -> None:
-    assert decoder_of("Qwen/Qwen2.5-7B-Instruct") == decoder_of("qwen2.5_7b") != decoder_of("Llama-3-8B")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -107,8 +107,6 @@ def _as_triton_sees(value: Any, where: str) -> Any:
     tensor = as_tensor(value, where)
     if tensor is not None:
         return tensor
-    if isinstance(value, list) and value:
-        return pointers_of(value)
     if isinstance(value, tuple):
         items = [_as_triton_sees(item, where) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -118,7 +116,7 @@ def _as_triton_sees(value: Any, where: str) -> Any:
         )  # without the checks of a new one, which ask the base for more than Triton's binder does
         seen.base = as_tensor(value.base, where)
         return seen
-    return value
+    return pointers_of(value) if isinstance(value, list) and value else value
 
 
 def _binary(compiled: Any, function: Any, capability: tuple[int, int]) -> TritonBinary:
