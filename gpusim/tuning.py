@@ -36,10 +36,15 @@ def choose(
 ) -> Any:
     """The variant of ``choice`` that takes fewest cycles on ``gpu``. ``run`` captures one and leaves no trace of
     it in the arrays. Raises the first variant's error where none can run."""
-    spec = _timed_on(gpu, target)
-    key = choice.key, spec.name, grid if isinstance(grid, (int, tuple)) else None
+    specs = _timed_on(gpu, target)
+    key = choice.key, specs[0].name, grid if isinstance(grid, (int, tuple)) else None
     if key not in _chosen:
-        _chosen[key] = _fastest(choice, spec, run)
+        if len(specs) > 1:
+            others = ", ".join(each.name for each in specs[1:])
+            say(
+                f"autotuning {choice.name} for {target.name} on {specs[0].name}; it may choose otherwise on {others}: name a GPU"
+            )
+        _chosen[key] = _fastest(choice, specs[0], run)
     return choice.variants[_chosen[key]]
 
 
@@ -68,19 +73,18 @@ def _fastest(choice: Choice, spec: GpuSpec, run: Callable[[Any], Trace]) -> str:
     return best
 
 
-def _timed_on(gpu: str | GpuSpec | tuple[int, int], target: Target) -> GpuSpec:
-    """The GPU itself, or for a bare architecture the first described GPU that has it."""
+def _timed_on(gpu: str | GpuSpec | tuple[int, int], target: Target) -> list[GpuSpec]:
+    """The GPU itself, or for a bare architecture all described GPUs that have it, in the order of their names."""
     if isinstance(gpu, GpuSpec):
-        return gpu
+        return [gpu]
     if target.gpu:
-        return load_gpu(target.gpu)
-    for name in list_gpus():
-        spec = load_gpu(name)
-        if tuple(spec.capability) == target.capability:
-            return spec
-    raise UsageError(
-        f"no described GPU is a {target.name}, on which to compare configurations: name a GPU, or a configuration"
-    )
+        return [load_gpu(target.gpu)]
+    found = [spec for spec in map(load_gpu, list_gpus()) if tuple(spec.capability) == target.capability]
+    if not found:
+        raise UsageError(
+            f"no described GPU is a {target.name}, on which to compare configurations: name a GPU, or a configuration"
+        )
+    return found
 
 
 @contextmanager

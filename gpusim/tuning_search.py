@@ -2,8 +2,8 @@
 
 Mental model: a case function makes the launch of a configuration. Every configuration is first predicted from a part: a few SMs of the GPU,
 with as much less of what SMs share, run as large a share of the grid (*coarse*). Those that are predicted near the best are then
-captured and simulated whole (*exact*), and the least of these is the winner. What the GPU refuses, or what cannot be emulated, is left out with
-its reason. Predictions are kept in a file as they are made, so that a search that was broken off goes on. Beside the winner stands what
+captured and simulated whole (*exact*), and the least of these is the winner. What the GPU refuses, what cannot be emulated, and what the case's
+own check finds wrong is left out with its reason. Predictions are kept in a file as they are made, so that a search that was broken off goes on. Beside the winner stands what
 validation on silicon found: how much longer than the best measured configuration the best predicted one took.
 """
 
@@ -22,13 +22,21 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gpusim.capturing import capture
-from gpusim.cases.case_forms import CaseLaunch, as_case
+from gpusim.cases.case_forms import CaseLaunch, as_case, assertion_text
 from gpusim.cases.user_kernels import case_function
 from gpusim.engine.gpu import simulate
-from gpusim.errors import CompileError, LaunchError, NoDataError, UnsupportedOpcodeError, UsageError
+from gpusim.errors import (
+    CompileError,
+    LaunchError,
+    NoDataError,
+    UnsupportedOpcodeError,
+    UsageError,
+    WrongResultError,
+)
 from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
+from gpusim.io.nearest import hint
 from gpusim.io.progress import task
 from gpusim.io.records import as_record, parse_record, read_json
 from gpusim.io.sibling import traces_folder
@@ -46,7 +54,7 @@ PART_INSTRUCTIONS, LEAST_SMS = 2e6, 2
 NEAR_PERCENT, LEAST_EXACT = 5.0, 4
 #: Half of the blocks that execute this much more each show that the blocks share out a fixed amount of work.
 _SHARED_OUT = 1.2
-_LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError)
+_LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError, WrongResultError)
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,10 @@ class Tuned:
             f"{self.kernel} on {self.gpu}: {_shown(self.best.parameters)} takes {_between(self.best)} (predicted), the best of {tried}"
             f" configurations, of which {exact} were simulated whole; {len(self.rows) - tried} left out"
         ]
-        for each in self.validated:
+        widest: dict[tuple[str, str], ValidatedRegret] = {}  # of a set's halves and the whole, the whole
+        for each in sorted(self.validated, key=lambda each: each.rows):
+            widest[each.measured, each.gpu] = each
+        for each in sorted(widest.values(), key=lambda each: each.measured):
             rank = "" if each.rank is None else f", rank correlation {each.rank:.2f}"
             five = each.regret_of_five_percent
             measured = "" if five is None else f", the fastest of the five predicted best {five:.1f} %"
@@ -167,7 +178,9 @@ def tune(
     name, source = _source_of(case)
     if jobs > 1 and not isinstance(case, str):
         raise UsageError("several jobs load the case by its name: write case as 'file.py:function'")
-    configurations = [each for each in _combinations(space) if restrict is None or restrict(**each)]
+    everything = list(_combinations(space))
+    _refuse_parameters(case, name, everything)
+    configurations = [each for each in everything if restrict is None or restrict(**each)]
     if not configurations:
         raise UsageError(f"{name}: no configuration is in the space, or none is left by restrict")
     kept = _Kept(None if keep is None else Path(keep), f"{source}\0{spec!r}")
@@ -231,6 +244,23 @@ def _source_of(case: str | Callable[..., Any]) -> tuple[str, str]:
     except (TypeError, OSError):
         text = ""
     return getattr(function, "__name__", type(function).__name__), text
+
+
+def _refuse_parameters(case: str | Callable[..., Any], name: str, configurations: Sequence[Mapping[str, Any]]) -> None:
+    """Raises UsageError for the first configuration that the case function does not take."""
+    try:
+        taken = inspect.signature(case_function(case) if isinstance(case, str) else case)
+    except (TypeError, ValueError):  # a callable that does not say
+        return
+    for each in configurations:
+        try:
+            taken.bind(**each)
+        except TypeError as error:
+            unknown = [parameter for parameter in each if parameter not in taken.parameters]
+            told = (
+                f"has no parameter {unknown[0]}; {hint(unknown[0], list(taken.parameters))}" if unknown else str(error)
+            )
+            raise UsageError(f"{name} {told}") from None
 
 
 def _combinations(space: Mapping[str, Sequence[Any]] | Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -308,9 +338,13 @@ def _predict(case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu:
                 took = result.time_us
                 factors.append(result.interval.high_us / took)
             time_us += took if launch.timed else 0.0
+        if stage == EXACT and made.check is not None:
+            made.check()
         return Predicted(dict(parameters), time_us, stage, factor=max(factors) if stage == EXACT else 0.0)
     except _LEFT_OUT as error:
         return Predicted(dict(parameters), None, stage, " ".join(str(error).split()))
+    except AssertionError as error:
+        return Predicted(dict(parameters), None, stage, f"wrong result: {assertion_text(error)}")
 
 
 def _capture(launch: CaseLaunch, grid: Any, spec: GpuSpec, memory: DeviceMemory) -> Trace:

@@ -363,11 +363,23 @@ def test_crossbar_and_l2_follow_the_clock_and_dram_does_not():
         ("sm_count=0", "positive"),
         ("sm_count=1.5", "whole number"),
         ("l2.ways=7", "whole number of sets"),
+        ("sm_count=*much", "not a TOML value"),
+        ("title=*2", "no number that could be multiplied"),
+        ("sm_count=*true", "a factor is no number"),
+        ("sm_count=*1e999", "is no number of a GPU"),
+        ("sm_count=*0", "positive"),
     ],
 )
 def test_a_wrong_setting_is_refused(setting, message):
     with pytest.raises(SpecError, match=message):
         override_gpu(load_gpu("h200"), [setting])
+
+
+def test_a_setting_may_multiply_what_the_gpu_has():
+    base = load_gpu("h200")
+    changed = override_gpu(base, ["dram.peak_bytes_per_ns=*1.5", "sm_count=*0.5"])
+    assert (changed.dram.peak_bytes_per_ns, changed.sm_count) == (1.5 * base.dram.peak_bytes_per_ns, base.sm_count // 2)
+    assert changed.name == "h200[dram.peak_bytes_per_ns=7200.0][sm_count=66]"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import gpusim.frontend.numba.build as numba_build
 from gpusim.cases.suite import find_kernel
-from gpusim.isa.architectures import capability_of
+from gpusim.gpus.names import capability_of
 from gpusim.isa.binary.cubin import load_kernel
 from gpusim.report.tables import FORMATS, format_records
 

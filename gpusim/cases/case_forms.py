@@ -74,12 +74,25 @@ class GeneratedLaunches(Sequence[CaseLaunch]):
                 f"{self._label}: the result differs from what it asserts: {assertion_text(error)}"
             ) from error
         if self._ended:
+            self._refuse_odd_end()
             return False
         launch, checks = _launch(self._label, made)
         if checks:
             raise NotACaseError(f"{self._label}: a generator returns its check at its end: return check")
         self._made.append(launch)
         return True
+
+    def _refuse_odd_end(self) -> None:
+        """A verdict that is returned in place of a check counts as one; what is neither would pass for a case without a check."""
+        said = self.returned
+        if said is None or callable(said):
+            return
+        if type(said).__name__ not in ("bool", "bool_"):
+            raise NotACaseError(
+                f"{self._label}: a generator returns its check at its end, or whether the result is right, not {said!r:.60}"
+            )
+        self.returned = lambda: bool(said)
+        self.returned.__name__ = self._label
 
     def _next(self) -> Any:
         try:

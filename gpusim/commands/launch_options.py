@@ -123,8 +123,8 @@ def _written(texts: tuple[str, ...], said: Mapping[str, str], some: bool) -> tup
         raise UsageError(f"--{first.replace('_', '-')} says a launch of one kernel, and {len(texts)} are named")
     if not named and not some:
         raise UsageError(
-            "--grid, --block, --shared-bytes, --arg and the compiler's options say the launch of a kernel FILE:KERNEL, and"
-            f" {texts[0] if texts else 'none'} is none"
+            f"--{first.replace('_', '-')} says the launch of a kernel FILE:KERNEL, and {texts[0] if texts else 'none'} is none: a function in"
+            " Python says its own (gpusim.cuda_cpp(FILE, KERNEL, options, headers=, link=, cooperative=True))"
         )
     return tuple(_with_axes(text, said) if text in named else text for text in texts)
 

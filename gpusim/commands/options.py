@@ -98,5 +98,5 @@ def set_option() -> Callable:
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Change a value of the GPU, by its key in `gpusim gpus show`; may be repeated.",
+        help="Change a value of the GPU, by its key in `gpusim gpus show`: KEY=60, or KEY=*1.5 of what it has; may be repeated.",
     )

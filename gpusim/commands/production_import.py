@@ -26,7 +26,13 @@ TOPICS = ("idle", "queue", "overlap", "delay", "straggler", "slower")
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write (.production).",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Of all FILEs; by default each is recognised.")
+@click.option(
+    "--input-format",
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Of all FILEs; by default each is recognised.",
+)
 @done_by("production_importing")
 def import_traces(sources: tuple[Path, ...], output: Path, form: str | None) -> None:
     """Read traces of other tools: what they launched, how long it took, what its timing shows.

@@ -39,7 +39,9 @@ class Bytes(click.ParamType):
     type=Bytes(),
     help="Of the message, as nccl-tests counts: of the gathered buffer, else of one GPU's.",
 )
-@click.option("--gpus", default=8, show_default=True, type=click.IntRange(2, 1 << 20), help="That take part.")
+@click.option(
+    "--gpus", type=click.IntRange(2, 1 << 20), help="That take part, also --gpu NAME:COUNT as of a model.  [default: 8]"
+)
 @click.option(
     "--library",
     type=click.Choice(LIBRARIES),
@@ -50,7 +52,7 @@ class Bytes(click.ParamType):
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_collectives")
-def collective(kind: str, message_bytes: int, gpus: int, library: str, gpu: str, form: str) -> None:
+def collective(kind: str, message_bytes: int, gpus: int | None, library: str, gpu: str, form: str) -> None:
     """Time of a collective among GPUs of one node, or of several.
 
     Algorithm and protocol are chosen as the library does; steps and bytes are timed on the links. In brackets the interval in which four of five measurements

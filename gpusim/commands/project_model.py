@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,6 +25,33 @@ from gpusim.tile.library import FRAMEWORKS
 _COUNT = click.IntRange(min=1)
 
 
+class PageOption(click.Option):
+    """``-o FILE``. Until 0.1 ``--output 512`` meant --output-tokens here, and it still does: a file that is called by a whole number is
+    written ``./512``."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=1)
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> Any:
+        given = opts.get(self.name)
+        if isinstance(given, list):
+            files = [each for each in given if not each.isdecimal()]
+            if len(files) > 1:
+                raise click.UsageError(f"-o is given {len(files)} times ({', '.join(files)}) and takes one file", ctx)
+            opts = {**opts, self.name: files[0] if files else None}
+        return super().consume_value(ctx, opts)
+
+
+class TokensOption(click.Option):
+    """``--output-tokens N``, also where it is still spelt ``--output N``."""
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> Any:
+        formerly = [each for each in opts.get("output_file") or () if each.isdecimal()]
+        if formerly and opts.get(self.name) is None:
+            opts = {**opts, self.name: formerly[-1]}
+        return super().consume_value(ctx, opts)
+
+
 @click.command()
 @click.argument("network", metavar="MODEL")
 @click.option("--phase", type=click.Choice(PHASES), default="request", show_default=True, help="See above.")
@@ -40,7 +68,9 @@ _COUNT = click.IntRange(min=1)
     help="Tokens of a prompt, or in the cache of each sequence (decode, mixed).",
 )
 @click.option(
-    "--output",
+    "--output-tokens",
+    "output",
+    cls=TokensOption,
     type=click.IntRange(min=0),
     default=256,
     show_default=True,
@@ -216,11 +246,14 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option(
     "-o",
+    "--output",
     "--output-file",
+    "output_file",
+    cls=PageOption,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a report, in HTML; with --sweep of the plans, the front that nothing beats and what limits it.",
+    help="Write a report, in HTML; with --sweep of the plans, the front that nothing beats and what limits it. A file that ends in .json, .csv, .md or .txt gets the data instead of stdout.",
 )
-@format_option()
+@format_option(default=None)
 @done_by("projecting_models")
 def model(**options: object) -> None:
     """Project a whole MODEL: a name of `gpusim workloads list`, or the path of a config.json.
@@ -239,10 +272,10 @@ def model(**options: object) -> None:
 
     \b
     Examples:
-      gpusim project llama3_70b --gpu h100:8 --batch 32 --sequence 4096 --output 512
+      gpusim project llama3_70b --gpu h100:8 --batch 32 --sequence 4096 --output-tokens 512
       gpusim project deepseek_v3 --gpu h200:8 --phase decode --batch 64 --dtype fp8 --ep 8
       gpusim project gpt_oss_120b --gpu h100:1 --phase decode --batch 32 --experts-dtype mxfp4_wo
-      gpusim project llama3_70b --gpu h200:1 --phase serve --framework trtllm --dtype fp8 --kv-dtype fp8 --sequence 1000 --output 1000
+      gpusim project llama3_70b --gpu h200:1 --phase serve --framework trtllm --dtype fp8 --kv-dtype fp8 --sequence 1000 --output-tokens 1000
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --overlap two-batch
       gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --power-limit-watts 500 --one-clock

@@ -8,12 +8,23 @@ from gpusim.collective.figures import figures_of
 from gpusim.collective.node import node_of
 from gpusim.collective.project import project_collective, time_of
 from gpusim.collective.shape import Collective
+from gpusim.commands.planned_models import gpu_and_count
+from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.report.tables import format_pairs, format_records
 from gpusim.tile.bands import LEVEL_PERCENT
 
+#: That take part where nobody says how many: those of a server's board.
+_GPUS = 8
 
-def collective(kind: str, message_bytes: int, gpus: int, library: str, gpu: str, form: str) -> None:
+
+def collective(kind: str, message_bytes: int, gpus: int | None, library: str, gpu: str, form: str) -> None:
+    gpu, count = gpu_and_count(gpu)
+    if count is not None and gpus is not None and count != gpus:
+        raise UsageError(f"--gpu says {count} GPUs, and --gpus {gpus}: say it once")
+    gpus = count or gpus or _GPUS
+    if gpus < 2:
+        raise UsageError("a collective is among 2 GPUs at least")
     spec = load_gpu(gpu)
     shape = Collective(kind, gpus, message_bytes, library=library)
     found, node = project_collective(spec, shape), node_of(spec)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
-
-from gpusim.commands.output_place import refuse_no_place
+from gpusim.commands.output_file import open_output, page_or_data
 from gpusim.commands.planned_models import gpu_and_count, plan_of, projected, record_of, refuse, refuse_of_others
 from gpusim.commands.sweeping_models import sweep_models
 from gpusim.errors import UsageError
@@ -32,9 +31,17 @@ from gpusim.report.tables import format_pairs, format_records
 
 def model(**options: Any) -> None:
     network = decoder_of(options["network"])
+    page, data, form = page_or_data(options["output_file"], options["form"])
+    options = options | {"page": page, "form": form}
+    with open_output(data) as put:
+        _project(network, options, put)
+
+
+def _project(network: Decoder, options: dict[str, Any], put: Callable[[str], None]) -> None:
+    """``options`` with ``page``: where a page is to be written; ``put`` takes the data."""
     if options["sweep"]:
         refuse(options, "with --sweep", "helps", "operators", "what_if", "traces")
-        sweep_models(network, options)
+        sweep_models(network, options, put)
         return
     if options["pareto"] or options["resume"] or options["ttft_ms"] or options["tpot_ms"]:
         raise UsageError("--pareto, --ttft-ms, --tpot-ms and --resume go with --sweep")
@@ -44,7 +51,6 @@ def model(**options: Any) -> None:
     spec = override_gpu(load_gpu(gpu), options["settings"])
     plan = plan_of(options, count)
     refuse_of_others(options)
-    refuse_no_place(options["output_file"])
     limit_watts = options["power_limit_watts"]
     prices = Prices(spec, limit_watts, options["one_clock"])
     with shown():
@@ -57,21 +63,21 @@ def model(**options: Any) -> None:
                 plan,
                 options,
             )
-        asked = options["helps"] or options["output_file"]
+        asked = options["helps"] or options["page"]
         step = step_of(found)
         helping = remedies(prices, network, step.plan, step) if asked else []
         if options["traces"] is not None:
             _write_traces(options["traces"], prices, network, plan)
-    if options["output_file"] is not None:
-        write_whole(options["output_file"], render_model(found, helping, spec, changed, own_claims(gpu)).encode())
+    if options["page"] is not None:
+        write_whole(options["page"], render_model(found, helping, spec, changed, own_claims(gpu)).encode())
     if options["operators"]:
-        click.echo(format_records(operator_records(step), options["form"]))
+        put(format_records(operator_records(step), options["form"]))
     elif options["form"] in ("json", "csv"):
         records = [record_of(each) for each in (found, changed) if each is not None]
-        click.echo(format_records(records, options["form"]))
+        put(format_records(records, options["form"]))
     else:
         lines = lines_of(found) + (remedy_lines(helping) if helping else [])
-        click.echo(format_pairs(lines if changed is None else _beside(lines, lines_of(changed)), options["form"]))
+        put(format_pairs(lines if changed is None else _beside(lines, lines_of(changed)), options["form"]))
 
 
 def _write_traces(folder: Path, prices: Prices, network: Decoder, plan: Plan) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from gpusim.cases.native_names import is_native_file
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, instruction_limit_option
 from gpusim.commands.output_place import refuse_no_place
@@ -150,6 +151,11 @@ def run(**options: Any) -> None:
     make_device(asked.gpu, count=asked.devices or 1)
     if not asked.as_module and not Path(asked.program).exists():
         raise UsageError(f"there is no program {asked.program}")
+    if not asked.as_module and is_native_file(asked.program) and not is_executable(asked.program):
+        raise UsageError(
+            f"{asked.program} is no program yet: compile it (nvcc -cudart shared -L$(gpusim run --library-path) ...) and run what"
+            f" comes of it, or run one kernel of it: gpusim simulate {asked.program}:KERNEL --grid ... --arg ..."
+        )
     if _worker(**options) == "running":
         open_runtimes()
 

@@ -143,7 +143,7 @@ def _rates(result: Result, work: Mapping[str, float]) -> dict[str, Any]:
     DRAM moved; ``gflop_per_s``: floating-point operations that were executed. Empty where there is no such figure."""
     ns = 1e3 * result.time_us
     counted = sum(work.get(name, 0.0) for name in _BYTES)
-    done = sum(operations(result.launches).values())
+    done = sum(operations(result.launches, executed=False).values())
     figures: dict[str, Any] = {
         "cycles": int(result.cycles),
         "time_us": float(result.time_us),

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpusim.commands.output_place import refuse_no_place
 from gpusim.commands.planned_models import gpu_and_count, plan_of, projected, record_of, refuse_of_others
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.load import load_gpu, own_claims
@@ -50,13 +49,12 @@ class _Swept:
     machines: dict[str, tuple[Prices, str]] = field(default_factory=dict)
 
 
-def sweep_models(network: Decoder, options: Mapping[str, Any]) -> None:
-    """All combinations of the options' axes. Raises UsageError before any work, NoDataError where no plan can be."""
+def sweep_models(network: Decoder, options: Mapping[str, Any], put: Callable[[str], None]) -> None:
+    """All combinations of the options' axes, as text for ``put``. Raises UsageError before any work, NoDataError where no plan can be."""
     axes = axes_of(options["sweep"])
     refuse_of_others(options)
     limits = _limits(options)
-    refuse_no_place(options["output_file"])
-    if options["output_file"] is not None:
+    if options["page"] is not None:
         importlib.import_module(_PAGE)  # what it lacks is said before the work
     swept = _swept(network, options, axes)
     if not swept.rows:
@@ -72,8 +70,8 @@ def sweep_models(network: Decoder, options: Mapping[str, Any]) -> None:
     front = pareto(rows, least, "tokens_per_s_per_gpu", lambda row: id(row) in within) if _wants_front(options) else []
     if limits and not within:
         raise NoDataError(_nearest(rows, limits))
-    if options["output_file"] is not None:
-        _write_page(options["output_file"], network, options, axes, swept, front)
+    if options["page"] is not None:
+        _write_page(options["page"], network, options, axes, swept, front)
     if options["pareto"]:
         if not front:
             raise NoDataError("no plan of the sweep fits into its GPUs' memory")
@@ -81,7 +79,7 @@ def sweep_models(network: Decoder, options: Mapping[str, Any]) -> None:
     elif limits:
         kept = [row for row in rows if id(row) in within]
         rows = sorted(kept, key=lambda row: -row["tokens_per_s_per_gpu"])
-    click.echo(_printed(rows, options["form"]))
+    put(_printed(rows, options["form"]))
 
 
 def _capped(swept: _Swept) -> list[str]:
@@ -128,7 +126,7 @@ def _nearest(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, tuple[str, 
 
 
 def _wants_front(options: Mapping[str, Any]) -> bool:
-    return options["pareto"] or options["output_file"] is not None
+    return options["pareto"] or options["page"] is not None
 
 
 def _swept(network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> _Swept:

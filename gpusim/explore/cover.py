@@ -56,6 +56,7 @@ def cover_captured(name: str, launches: Sequence[CaseTrace], gpu: GpuSpec, *, th
     warm = tuple(launch.trace for launch in launches if not launch.timed)
     result = simulate(timed, gpu, warm=warm, threads=threads)
     observed = (
-        Coverage.of(observe(trace, launch, gpu), name) for trace, launch in zip(timed, result.launches, strict=True)
+        Coverage.of(observe(trace, launch, gpu), name, int(launch.counters["smsp__inst_executed.sum"]))
+        for trace, launch in zip(timed, result.launches, strict=True)
     )
     return Covered(name, timed, warm, result, Coverage().merge(*observed))

@@ -55,24 +55,27 @@ class Hits:
 
 @dataclass(frozen=True)
 class Coverage:
-    """``hits``: bin -> :class:`Hits`; ``launches``: how many were looked at. A value: operations return new ones."""
+    """``hits``: bin -> :class:`Hits`; ``launches``: how many were looked at; ``instructions``: warp instructions that they executed, of
+    which files of coverage say nothing. A value: operations return new ones."""
 
     hits: Mapping[Bin, Hits] = field(default_factory=dict)
     launches: int = 0
+    instructions: int = field(default=0, compare=False)
 
     @classmethod
-    def of(cls, bins: Iterable[Bin], workload: str) -> Coverage:
+    def of(cls, bins: Iterable[Bin], workload: str, instructions: int = 0) -> Coverage:
         """What one launch of ``workload`` covers."""
-        return cls({each: Hits(1, (workload,)) for each in bins}, 1)
+        return cls({each: Hits(1, (workload,)) for each in bins}, 1, instructions)
 
     def merge(self, *others: Coverage) -> Coverage:
         """All launches together."""
-        hits, launches = dict(self.hits), self.launches
+        hits, launches, instructions = dict(self.hits), self.launches, self.instructions
         for other in others:
             launches += other.launches
+            instructions += other.instructions
             for each, more in other.hits.items():
                 hits[each] = hits[each] + more if each in hits else more
-        return Coverage(hits, launches)
+        return Coverage(hits, launches, instructions)
 
     def only_in(self, other: Coverage) -> list[Bin]:
         """Bins that ``other`` has and this one lacks, in the model's order."""

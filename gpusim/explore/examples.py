@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from gpusim.cases.suite import shape_text
 from gpusim.errors import FindingFileError
 from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.property import Outcome
-from gpusim.io.records import Finite, Scalar, parse_record
+from gpusim.io.records import Count, Finite, Scalar, parse_record
 from gpusim.io.whole_file import naming_file
 
 EXAMPLES_VERSION = 1
@@ -143,6 +143,7 @@ class _Row(TypedDict):
     launches: int
     new_bins: int
     bins: list[_Bin]
+    instructions: NotRequired[Count]
 
 
 _Read = TypeVar("_Read")
@@ -186,7 +187,7 @@ class _Reader:
 
     def _run(self, row: _Row) -> tuple[int, Tried]:
         hits = {(b.point, b.label): Hits(b.count, () if b.example is None else (b.example,)) for b in row["bins"]}
-        outcome = Outcome(row["divergence"], row["detail"], Coverage(hits, row["launches"]))
+        outcome = Outcome(row["divergence"], row["detail"], Coverage(hits, row["launches"], row.get("instructions", 0)))
         return row["round"], Tried(row["kernel"], row["shape"], outcome, row["new_bins"])
 
     def _refusal(self, why: str) -> FindingFileError:
@@ -204,6 +205,7 @@ def _row(round_number: int, tried: Tried) -> dict[str, Any]:
         "divergence": outcome.divergence,
         "detail": outcome.detail,
         "launches": outcome.coverage.launches,
+        "instructions": outcome.coverage.instructions,
         "new_bins": tried.new_bins,
         "bins": [[*each, hits.count, *hits.examples[:1]] for each, hits in outcome.coverage.hits.items()],
     }

@@ -26,6 +26,7 @@ from hypothesis import target
 
 from gpusim.cases.suite import find_kernel, shape_text
 from gpusim.errors import LaunchError, UsageError
+from gpusim.explore.cost import MeasuredCost
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.coverage_holes import kernel_of
 from gpusim.explore.draw import draw_shapes
@@ -104,6 +105,7 @@ class Search:
     _refusals: Counter[str] = field(default_factory=Counter)
     _drawn: bool = False
     _small_work: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _costs: dict[str, MeasuredCost] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._predictor = Predictor(self.gpu)
@@ -178,6 +180,7 @@ class Search:
     def _take(self, tried: Tried, prediction: Prediction | None = None) -> None:
         self.tried.append(tried)
         self.coverage = self.coverage.merge(tried.outcome.coverage)
+        self._learn_cost(tried)
         if self.steer:
             self._outdated.add(tried.kernel)
             probability = None if prediction is None else prediction.probability
@@ -245,7 +248,7 @@ class Search:
                 self.refused += 1
                 self.refusal = str(error)
                 return
-            if self._outgrows(kernel, from_launch):
+            if self._outgrows(kernel, from_launch) or self._costs_too_much(kernel, shape):
                 return
             prediction = self._predictor.predict_all(kernel, [shape], [from_launch])[0]
             # Hypothesis climbs towards the target from half way on.
@@ -263,7 +266,9 @@ class Search:
     def _is_too_large(self, kernel: str, shape: Mapping[str, Any]) -> bool:
         """Whether a shape that nothing predicts outgrows the small one; one that is refused is told so where it is run."""
         try:
-            return self._outgrows(kernel, self._predictor.from_launch(kernel, shape))
+            return self._costs_too_much(kernel, shape) or self._outgrows(
+                kernel, self._predictor.from_launch(kernel, shape)
+            )
         except (UsageError, LaunchError):
             return False
 
@@ -276,6 +281,22 @@ class Search:
             except (UsageError, LaunchError):
                 self._small_work[kernel] = (math.inf, math.inf)
         return all(now > self.growth * small for now, small in zip(found.work, self._small_work[kernel], strict=True))
+
+    def _learn_cost(self, tried: Tried) -> None:
+        """Take up what a run has cost, and let go of shapes of the pool that this shows to cost too much."""
+        kernel = tried.kernel
+        if kernel not in self._costs:
+            self._costs[kernel] = MeasuredCost(find_kernel(kernel).small)
+        self._costs[kernel].learn(tried.shape, tried.outcome.coverage.instructions)
+        for key in [
+            key for key, each in self._pool.items() if key[0] == kernel and self._costs_too_much(kernel, each.shape)
+        ]:
+            del self._pool[key]
+
+    def _costs_too_much(self, kernel: str, shape: Mapping[str, Any]) -> bool:
+        """Whether runs say that a shape executes more than ``growth`` times the small shape's instructions: those may grow as the cube of
+        an axis whose blocks and bytes grow as its square."""
+        return kernel in self._costs and self._costs[kernel].of(shape) > self.growth
 
     def _trim_pool(self, rng: random.Random) -> None:
         """Let go of shapes of kernels of which the pool has too many; those that ``target()`` led to do not push out others."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from gpusim.errors import SpecError, UnknownGpuError
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.limits import limits_of
-from gpusim.gpus.names import called, squeeze
+from gpusim.gpus.names import called, capability_of, squeeze
 from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, PipeSpec
 from gpusim.io.nearest import hint
 from gpusim.io.shown import shown
@@ -112,6 +112,12 @@ def locate(name_or_path: str | Path) -> Path:
         return _FOLDER / f"{meant[0]}.toml"
     if meant:
         raise UnknownGpuError(f"{text!r} may be {' or '.join(f'{name} ({titles[name]})' for name in meant)}: say which")
+    if capability := capability_of(text):
+        alike = [name for name in known if tuple(claims_of(_FOLDER / f"{name}.toml")["capability"].value) == capability]  # pyright: ignore[reportArgumentType]
+        if alike:
+            raise UnknownGpuError(
+                f"{text!r} is the architecture of {', '.join(alike)}: say which, since they differ in time"
+            )
     raise UnknownGpuError(
         f"unknown GPU {text!r}; {hint(squeeze(text) or text, known)} (or give the path of a .toml file)"
     )

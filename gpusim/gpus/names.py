@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 _MAKERS = ("nvidia", "geforce", "tesla")
 _SIZE = re.compile(r"(\d+)\s*gi?b\b")
 _FORM = re.compile(r"sxm\d?|pcie|nvl")
+_ARCHITECTURE = re.compile(r"^(?:sm_?|compute_)(\d+)(\d)[af]?$")
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\d?x?")
 
 
@@ -21,6 +22,12 @@ def squeeze(text: str) -> str:
     """``text`` without what does not count."""
     letters = re.sub(r"[^a-z0-9]+", " ", text.casefold()).split()
     return "".join(each for each in letters if each not in _MAKERS and not _MEMORY_KIND.fullmatch(each))
+
+
+def capability_of(name: str) -> tuple[int, int] | None:
+    """``(9, 0)`` of ``sm_90``, ``sm_90a``, ``sm90`` or ``compute_90``; None for what is no architecture's name."""
+    match = _ARCHITECTURE.match(name)
+    return (int(match.group(1)), int(match.group(2))) if match else None
 
 
 def called(text: str, titles: Mapping[str, str]) -> list[str]:

@@ -21,7 +21,7 @@ from gpusim.io.nearest import hint
 
 def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
     """A GPU that differs from ``spec`` in ``settings``: ``key=value`` texts with a GPU file's dotted keys
-    and TOML values, e.g. ``l2.hit_latency_ns=60``. With ``clock_hz`` crossbar and L2 follow the clock (:mod:`gpusim.gpus.clock`)
+    and TOML values, e.g. ``l2.hit_latency_ns=60``, or with a factor of what the GPU has, ``dram.peak_bytes_per_ns=*1.5``. With ``clock_hz`` crossbar and L2 follow the clock (:mod:`gpusim.gpus.clock`)
     where no setting, in whatever order, says otherwise.
 
     The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
@@ -40,16 +40,36 @@ def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
         if key not in known:
             raise SpecError(f"{where}: unknown key; {hint(key, known, ALL_KEYS)}")
         _check_unit(spec, where, key)
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
-            raise SpecError(f"{where}: not a TOML value: {error}") from error
+        value = _multiplied(spec, where, key, text) if text.lstrip().startswith("*") else _toml(where, text)
         changed = _with_value(spec, where, key, value)
         if key == "clock_hz":
             changed = replace(at_clock(spec, changed.clock_hz), name=changed.name)
         spec = changed
     check_consistency(spec, spec.name)
     return spec
+
+
+def _toml(where: str, text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        raise SpecError(f"{where}: not a TOML value: {error}") from error
+
+
+def _multiplied(spec: GpuSpec, where: str, key: str, text: str) -> float:
+    """What ``*1.5`` makes of the GPU's own value: whole where that is."""
+    factor, own = typing.cast(typing.Any, _toml(where, text.strip()[1:])), typing.cast(typing.Any, spec)
+    for part in key.split("."):
+        own = own[part] if isinstance(own, dict) else getattr(own, part)
+    for each, whose in ((factor, "a factor"), (own, f"{key}, of which {spec.name} has {own!r},")):
+        if isinstance(each, bool) or not isinstance(each, (int, float)):
+            raise SpecError(f"{where}: {whose} is no number that could be multiplied")
+    try:
+        return (
+            round(own * factor) if isinstance(own, int) else float(f"{own * factor:.12g}")
+        )  # 3350.0000000000005 is nobody's
+    except (ValueError, OverflowError):
+        raise SpecError(f"{where}: {own} times {factor} is no number of a GPU") from None
 
 
 #: Sections of what not every GPU has: the key that is 0 where it has none, its name, one that has it.

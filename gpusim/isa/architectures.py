@@ -15,7 +15,6 @@ its 13 bits belong to wgmma (gpusim/emulator/warpgroup_sums.py).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from gpusim.errors import UnknownGpuError
@@ -23,7 +22,6 @@ from gpusim.errors import UnknownGpuError
 #: What a grid and a block may be in x, y and z, on every architecture.
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMITS = (1024, 1024, 64)
-_NAME = re.compile(r"^(?:sm_?|compute_)(\d+)(\d)[af]?$")
 _KIB = 1024
 
 
@@ -157,12 +155,6 @@ READ = tuple(row for row in ARCHITECTURES if row.compiled_as.built)
 SURVEYED = tuple(row for row in ARCHITECTURES if row.surveyed)
 GENERATIONS = tuple(row for row in ARCHITECTURES if row.generation)
 _BY_CAPABILITY = {row.capability: row for row in ARCHITECTURES}
-
-
-def capability_of(name: str) -> tuple[int, int] | None:
-    """``(9, 0)`` of ``sm_90``, ``sm_90a``, ``sm90`` or ``compute_90``; None for what is no architecture's name."""
-    match = _NAME.match(name)
-    return (int(match.group(1)), int(match.group(2))) if match else None
 
 
 def architecture(capability: tuple[int, int]) -> Architecture:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from gpusim.errors import LaunchError
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.names import capability_of
 from gpusim.gpus.spec import GpuSpec
-from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS, architecture, capability_of
+from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS, architecture
 
 #: Blocks that a cluster may have on every GPU with clusters, and on those that allow more to kernels that ask for it (CUDA C++
 #: Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide).

@@ -42,7 +42,7 @@ class RequestProjection:
 def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProjection:
     """``plan`` with phase "request". Raises as :func:`gpusim.project.whole.project_model`, and UsageError where no token is generated."""
     if not plan.output:
-        raise UsageError("a request needs the number of tokens that it generates: give --output")
+        raise UsageError("a request needs the number of tokens that it generates: give --output-tokens")
     first = project_model(prices, config, replace(plan, phase="prefill"))
     lengths = (plan.sequence + 1, plan.sequence + (plan.output + 1) // 2, plan.sequence + plan.output)
     steps = [

@@ -60,7 +60,7 @@ def project_serving(
     """``plan`` with phase "serve"; ``tokens`` a step and ``memory_share`` as :func:`gpusim.project.server.server_of` has them. Raises as that and as :func:`gpusim.project.whole.project_model`, and UsageError
     where no token is generated."""
     if not plan.output:
-        raise UsageError("a server's requests need the number of tokens that each generates: give --output")
+        raise UsageError("a server's requests need the number of tokens that each generates: give --output-tokens")
     plan.check(config)
     server = server_of(config, plan, prices.spec.name, float(prices.spec.dram.total_bytes), tokens, memory_share)
     engines = plan.data_parallel * plan.pipeline_parallel

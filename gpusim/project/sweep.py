@@ -33,6 +33,7 @@ def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
     axes: dict[str, tuple[Any, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
+        name = "output" if name == "output-tokens" else name  # as the option is spelt
         if not equals or not values or (name not in AXES and name != "gpu"):
             raise UsageError(
                 f"--sweep {text!r}: write NAME=VALUE,VALUE or NAME=FIRST..LAST with one of {', '.join(['gpu', *AXES])}"

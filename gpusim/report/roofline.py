@@ -9,6 +9,7 @@ out).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,9 +26,14 @@ from gpusim.trace.record import PipeClass
 _PIPE_OF = {"FP32": ("fma", 2), "FP64": ("fp64", 2), "FP16": ("half", 4)}  # pipe, operations a lane at best
 
 
-def operations(launches: Sequence[LaunchResult]) -> dict[str, int]:
+#: How compilers put a number into a register where the FP16 pipe is free: ``HFMA2.MMA R3, -RZ, RZ, 0, 1.875``, zero times zero and the number.
+_NUMBER = re.compile(r"HFMA2\S* R\d+, -?RZ, -?RZ,")
+
+
+def operations(launches: Sequence[LaunchResult], *, executed: bool = True) -> dict[str, int]:
     """Operations by kind of arithmetic, summed over the launches; tensor-core multiply-adds count two. An instruction of a
-    trace made by hand, which no opcode of the table names, counts nothing."""
+    trace made by hand, which no opcode of the table names, counts nothing. ``executed``: all that pipes did; else what a kernel's
+    author would count, without instructions that only put a number into a register."""
     total: dict[str, int] = {}
     for launch in launches:
         code = launch.program.instructions
@@ -37,6 +43,8 @@ def operations(launches: Sequence[LaunchResult]) -> dict[str, int]:
         for index, text in enumerate(launch.program.texts):
             opcode, _ = opcode_of_text(text)
             if opcode is None or not opcode.flops.each or not issues[index]:
+                continue
+            if not executed and _NUMBER.search(text):
                 continue
             times = macs if opcode.flops.kind == "tensor" else issues if opcode.uniform else lanes
             total[opcode.flops.kind] = total.get(opcode.flops.kind, 0) + opcode.flops.each * int(times[index])
@@ -49,7 +57,7 @@ def roofline(launches: Sequence[LaunchResult], spec: GpuSpec, moved: dict[str, f
     ``roofs`` and ``slopes``: name -> G operations / s and GB/s of the machine at its clock; ``points``: level,
     operations per byte there, G operations / s; empty without floating-point work.
     """
-    done = operations(launches)
+    done = operations(launches, executed=False)
     ghz = spec.clock_hz / 1e9
     roofs = {}
     for kind in done:

@@ -49,7 +49,7 @@ def _code_of(program: Program, matrix: np.ndarray) -> np.ndarray:
     rows = program.instructions
     code[:, t.SIZE] = rows["access_bytes"]
     code[:, t.READS], code[:, t.WRITES] = np.isin(rows["memory_kind"], _READS), np.isin(rows["memory_kind"], _WRITES)
-    code[:, t.GUARDED] = guarded_loads(program.texts)
+    code[:, t.GUARDED] = guarded_loads(program)
     for index, text in enumerate(program.texts):
         words = text.split()
         name = words[1] if words and words[0].startswith("@") else words[0] if words else ""

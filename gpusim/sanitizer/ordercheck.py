@@ -74,7 +74,7 @@ class OrderCheck(Listener):
         for name, column in (*fields, ("access_bytes", order.BYTES)):
             self._code[:, column] = code[name]
         self._code[[_initialises(text) for text in program.texts], order.KIND] = MemoryKind.STORE
-        self._code[guarded_loads(program.texts), order.KIND] = order.GUARDED_LOAD
+        self._code[guarded_loads(program), order.KIND] = order.GUARDED_LOAD
         waits = int(Flag.BARRIER_WAIT | Flag.CLUSTER_WAIT)  # who waits for the cluster waits for the block
         self._code[:, order.WAITS] = (code["flags"].astype(np.int64) & waits) != 0
         local_bytes = -(-launch.local_bytes // 16) * 16

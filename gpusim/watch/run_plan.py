@@ -8,20 +8,17 @@ second one on this machine is refused, and what two machines both ran is kept on
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpusim.errors import BusyError
 from gpusim.gpus.load import load_gpu
-from gpusim.io.cache_folder import cache_folder
+from gpusim.io.file_lock import file_lock, lock_folder, remove_unheld
 from gpusim.io.progress import Task, say, task
 from gpusim.store.hashes import gpu_hash
 from gpusim.store.store import Store
@@ -171,17 +168,15 @@ def _methods(plan: Plan, facts: Mapping[str, str]) -> dict[str, str]:
 def _alone(plan: Plan, store: Store) -> Iterator[None]:
     """Raises BusyError while another process of this machine is in such a block for the same plan and store."""
     name = hashlib.sha256(f"{store.name}\0{plan.name}".encode()).hexdigest()[:16]
-    path = (cache_folder() or Path(tempfile.gettempdir())) / f"gpusim-watch-{name}.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise BusyError(f"{path}: the plan's lock cannot be made ({error.strerror})") from None
-    try:
+    path = lock_folder() / f"watch-{name}.lock"
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BusyError(f"plan {plan.name} is being run by another process; wait for it, or end it") from None
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            remove_unheld(path.parent, "watch-*.lock")
+            remove_unheld(path.parent.parent, "gpusim-watch-*.lock")  # where they lay before, and stayed
+            held = stack.enter_context(file_lock(path))
+        except OSError as error:
+            raise BusyError(f"{path}: the plan's lock cannot be made ({error.strerror})") from None
+        if not held:
+            raise BusyError(f"plan {plan.name} is being run by another process; wait for it, or end it")
         yield
-    finally:
-        os.close(descriptor)

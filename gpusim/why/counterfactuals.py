@@ -214,6 +214,12 @@ def _no_barriers(program: Program) -> Program:
     return replace(program, instructions=code)
 
 
+def _no_fences(program: Program) -> Program:
+    code = program.instructions.copy()
+    code["flags"] &= ~np.uint32(Flag.FENCE | Flag.DEVICE_FENCE)
+    return replace(program, instructions=code)
+
+
 def _seen_at_once(trace: Trace, _gpu: GpuSpec) -> Trace:
     """The launch with whatever warps poll for there when they first look."""
     return Trace(trace.program, trace.launch, ChangedChunks(trace.chunk_list, lambda: _without_signals))
@@ -235,6 +241,10 @@ _DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 
 def _has_barriers(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
     return any((t.program.instructions["flags"] & Flag.BARRIER_WAIT).any() for t in traces)
+
+
+def _has_fences(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
+    return any((t.program.instructions["flags"] & (Flag.FENCE | Flag.DEVICE_FENCE)).any() for t in traces)
 
 
 def _has_atomics(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
@@ -277,6 +287,7 @@ COUNTERFACTUALS = (
     Counterfactual("issue slots", "twice as many sub-cores", _always, _issue),
     Counterfactual("fixed latencies", "no stall counts", _always, program=_no_stall_counts),
     Counterfactual("barriers", "nobody waits", _has_barriers, program=_no_barriers),
+    Counterfactual("fences", "no wait for the warp's own stores", _has_fences, program=_no_fences),
     Counterfactual("waiting by polling", "no waiting on other warps", _polls, trace=_seen_at_once),
     Counterfactual(
         "occupancy",

@@ -12,7 +12,7 @@ from gpusim.why.launch_rules import few_blocks, launch_overhead, occupancy, tail
 from gpusim.why.load_rules import elements_a_thread, loads_in_flight, shared_latency
 from gpusim.why.memory_rules import atomics, bank_conflicts, coalescing, dram_roof, local_memory
 from gpusim.why.proposal import Proposal, Rule
-from gpusim.why.waiting_rules import waiting
+from gpusim.why.waiting_rules import fences, waiting
 
 #: In no order: proposals are tried by their weight.
 RULES = (
@@ -24,6 +24,7 @@ RULES = (
     Rule("atomics", "lanes of an atomic that meet", atomics),
     Rule("local memory", "sectors of local memory", local_memory),
     Rule("barriers", "barrier", barriers),
+    Rule("fences", "membar", fences),
     Rule("waiting", "rounds of polling loops", waiting),
     Rule("occupancy", "occupancy limited by registers or shared memory", occupancy),
     Rule("dependency chains", "wait behind arithmetic", dependency_chains),

@@ -1,17 +1,20 @@
-"""The rule about waiting on other warps by polling: flags, locks, barriers of the grid.
+"""Rules about waiting on other warps by polling (flags, locks, barriers of the grid) and at fences, which order what others are to see.
 
 Mental model: a polling warp is no idle one for the hardware: it loads, compares and branches, so its cycles stand as
 long_scoreboard and branch_resolving at the loop's instructions (Nsight Compute's Profiling Guide, "Warp Stall Reasons", knows no
 reason for waiting on another block). What they mean is in the trace: which word they poll, and which instruction
-of which block wrote it.
+of which block wrote it. A fence holds a warp until its own stores and atomics have arrived; compilers put one before and behind each atomic that is
+to acquire and release, which is Triton's default (``sem="acq_rel"`` of ``tl.atomic_add``) and that of ``cuda::atomic_ref``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from gpusim.model import stall_reasons as stall
 from gpusim.trace.owners import access_owners
 from gpusim.why.evidence import Evidence
 from gpusim.why.proposal import LEAST_PERCENT, Proposal, counterfactual
@@ -38,6 +41,20 @@ def waiting(found: Evidence) -> Iterator[Proposal]:
         "let who is waited for come sooner (start it first, give it less work), or wait less often",
         "no waiting on other warps",
         trace=lambda t: free.trace(t, found.spec), at_most=True,
+    )  # fmt: skip
+
+
+def fences(found: Evidence) -> Iterator[Proposal]:
+    """Warps that wait at a fence until what they wrote has arrived."""
+    percent = found.percent_of(stall.MEMBAR)
+    if percent < LEAST_PERCENT:
+        return
+    ((place, *_), *_) = found.by_place(found.stalls[:, stall.MEMBAR].astype(float), 0.0)
+    free = counterfactual("fences")
+    yield Proposal(
+        "fences", percent, place, f"warps wait at fences for their own stores and atomics to arrive ({percent:.3g} % of the warp-cycles)",
+        'where atomics only add up, ask for relaxed order (sem="relaxed", memory_order_relaxed; no __threadfence)', "no fence waits",
+        trace=lambda t: free.trace(replace(t, program=free.program(t.program)), found.spec), at_most=True,
     )  # fmt: skip
 
 

@@ -75,6 +75,11 @@ def gpusim(capsys, *arguments: str) -> tuple[int, str, str]:
         (["compare", "mine.suite.json", "--against", "rows.csv"], 2, "neither a file here"),
         (["simulat"], 2, "did you mean simulate"),
         (["simulate", "."], 2, "folder"),
+        (
+            ["simulate", "saxpy", "--cooperative"],
+            2,
+            "--cooperative says the launch of a kernel FILE:KERNEL, and saxpy is none",
+        ),
         (["measure", "saxpi"], 2, "saxpy"),
         (["measure", "saxpy:colour=3"], 2, "colour"),
         (["regress", "saxpi", "now"], 2, "saxpy"),

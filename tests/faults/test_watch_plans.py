@@ -196,7 +196,8 @@ def test_a_machine_s_trouble_is_tried_again_and_a_case_s_is_not(repository: Path
         assert again.asked == ["saxpy:n=64"] and count(store, refusals) == 1
 
 
-def test_two_runs_of_one_plan_at_once_are_refused(repository: Path, tmp_path: Path) -> None:
+def test_two_runs_of_one_plan_at_once_are_refused(repository: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path / "cache"))
     plan, found = load_plan(repository / "plan.toml"), commits(repository)[-1:]
     second: list[BaseException] = []
 
@@ -209,6 +210,7 @@ def test_two_runs_of_one_plan_at_once_are_refused(repository: Path, tmp_path: Pa
     with open_store(tmp_path / "s.sqlite") as store:
         run_plan(plan, store, found, Answers(meanwhile))
         assert second and run_plan(plan, store, found, Answers(simulated)).kept_before == 2
+    assert not list((tmp_path / "cache").rglob("*.lock"))
 
 
 def test_a_measurement_that_left_its_series_is_run_again(repository: Path, tmp_path: Path) -> None:

@@ -119,3 +119,21 @@ def test_what_validation_found_stands_beside_the_winner() -> None:
     recorded = json.loads((Path(__file__).parents[2] / "traces/external/results.json").read_text())["summaries"]
     tuned = {each["set"] for each in recorded if each.get("regret_percent") is not None and each["rows"] > 2}
     assert {each.measured for each in validated_regrets()} == tuned
+
+
+def test_a_configuration_whose_result_is_wrong_does_not_win_and_a_misspelt_one_is_told() -> None:
+    def case(each: int):
+        x = np.ones(N, np.float32)
+        launch = gpusim.cuda_cpp(SOURCE, f"poly<{each}>"), N // 512, 128, (x,)  # right where each is 4
+
+        def check() -> None:
+            np.testing.assert_array_less(1.5, x)
+
+        return (*launch, check)
+
+    found = gpusim.tune(case, {"each": [1, 4]}, gpu=GPU)
+    assert found.best.parameters == {"each": 4} and "wrong result" in found.rows[-1].why
+    with pytest.raises(UsageError, match="case has no parameter eech; did you mean each"):
+        gpusim.tune(case, {"eech": [1]}, gpu=GPU)
+    twice = [each for each in str(found).splitlines() if "convolution_a100" in each]
+    assert len(twice) == 1 and "128 configurations" in twice[0]  # not each half, and the whole

@@ -214,3 +214,39 @@ def test_a_kernel_of_a_case_may_be_cuda_cpp(tmp_path: Path) -> None:
     )
     source = open_source(f"{tmp_path}/mine.py:case", gpusim.load_gpu("h200"))
     assert source.timed[0].trace.launch.block == (64, 1, 1)
+
+
+FILTERED = """
+namespace mine { __constant__ float taps[3]; }
+__constant__ int unused_but_seen[2] = {7, 8};
+__device__ float scale = 1;
+__device__ float unset;
+extern "C" __global__ void filter(const float *x, float *y) {
+  int i = threadIdx.x;
+  y[i] = scale * (mine::taps[0] * x[i] + mine::taps[1] * x[i + 1] + mine::taps[2] * x[i + 2]) + unused_but_seen[i & 1] + unset;
+}
+"""
+
+
+def test_variables_of_the_module_hold_what_they_are_given():
+    x, y = np.arange(34, dtype=np.float32), np.zeros(32, np.float32)
+    taps = np.array([1, 2, 4], np.float32)
+
+    def capture(**variables):
+        kernel = gpusim.cuda_cpp(FILTERED, "filter", variables=variables)
+        return gpusim.capture(kernel, 1, 32, (x, y), gpu="h200")
+
+    first = capture(**{"mine::taps": taps, "scale": np.float32(2), "unused_but_seen": np.array([3], np.int32)})
+    want = 2 * (x[:32] + 2 * x[1:33] + 4 * x[2:]) + np.where(np.arange(32) % 2, 8, 3)
+    np.testing.assert_array_equal(y, want.astype(np.float32))
+    second = capture(taps=taps)
+    np.testing.assert_array_equal(y, x[:32] + 2 * x[1:33] + 4 * x[2:] + np.where(np.arange(32) % 2, 8, 7))
+    assert first.launch.cubin_sha256 != second.launch.cubin_sha256
+    for variables, told in (
+        ({"tap": taps}, "uses no __constant__ or __device__ variable tap; did you mean taps"),
+        ({"taps": np.zeros(4, np.float32)}, "taps of filter holds 12 bytes, not 16"),
+        ({"taps": 1.5}, "taps is a float, whose size is not said"),
+        ({"unset": np.float32(1)}, "has no value in the source"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            capture(**variables)

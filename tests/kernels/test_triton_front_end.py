@@ -164,6 +164,23 @@ def test_tuples_and_descriptors_are_passed_in_pieces() -> None:
     assert (tile == table[32:]).all()
 
 
+@triton.jit
+def add_all(pointers, out, count, N: tl.constexpr):
+    total = tl.zeros((N,), tl.float32)
+    for i in range(count):
+        total += tl.load(tl.load(pointers + i).to(tl.pointer_type(tl.float32)) + tl.arange(0, N))
+    tl.store(out + tl.arange(0, N), total)
+
+
+def test_a_list_of_arrays_is_a_tensor_of_their_addresses() -> None:
+    parts, out = [np.full(32, i, np.float32) for i in range(4)], np.zeros(32, np.float32)
+    kernel = gpusim.triton(add_all, N=32)
+    gpusim.capture(kernel, (1,), None, ([*parts, parts[3]], out, 5), gpu=GPU)
+    assert (out == 9).all()
+    with pytest.raises(UsageError, match="argument 0 of add_all: a list holds arrays, or None, not a str"):
+        gpusim.capture(kernel, (1,), None, ([parts[0], "x"], out, 2), gpu=GPU)
+
+
 def test_tiles_above_48_kib_run_and_those_above_the_gpu_s_limit_do_not() -> None:
     x = np.random.default_rng(0).random((128, 256)).astype(np.float16)
     out = np.zeros((64, 64), np.float32)

@@ -10,11 +10,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 
-from gpusim import cli
+from gpusim import cli, ptx
+from gpusim.cases.case_forms import NotACaseError, as_case
 from gpusim.cases.numbers import parse_integer
 from gpusim.cases.user_entries import function_entry
 from gpusim.errors import UsageError
@@ -344,3 +346,18 @@ for name in cli.COMMANDS:
 
 def test_help_needs_no_extra() -> None:
     subprocess.run([sys.executable, "-c", HELP], check=True)
+
+
+def test_a_generator_s_verdict_counts_as_its_check() -> None:
+    kernel = ptx(".version 8.0\n", "k")
+
+    def case(end):
+        yield kernel, 1, 32, ()
+        return end
+
+    from_generator = as_case("mine", case(np.bool_(False)))
+    assert len(from_generator.launches) == 1 and from_generator.check is not None
+    with pytest.raises(AssertionError, match="mine returned False"):
+        from_generator.check()
+    with pytest.raises(NotACaseError, match="returns its check at its end, or whether the result is right, not 3"):
+        len(as_case("mine", case(3)).launches)

@@ -121,6 +121,15 @@ def test_the_command_says_what_was_chosen(capsys: pytest.CaptureFixture[str]) ->
     assert "is no number of bytes" in capsys.readouterr().err
 
 
+def test_gpus_may_be_counted_as_for_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["project", "collective", "all_reduce", "--bytes", "1MiB"]
+    assert run([*words, "--gpu", "h100:4"]) == run([*words, "--gpu", "h100", "--gpus", "4"]) == 0
+    first, second = capsys.readouterr().out.split("collective ")[1:]
+    assert first == second and "4 x h100" in first
+    assert run([*words, "--gpu", "h100:4", "--gpus", "8"]) == 2 and "say it once" in capsys.readouterr().err
+    assert run([*words, "--gpu", "h100:1"]) == 2 and "2 GPUs at least" in capsys.readouterr().err
+
+
 def test_a_gpu_that_inherits_another_has_its_links_and_a_faster_link_is_a_value_of_it(tmp_path: Path) -> None:
     own = tmp_path / "next.toml"
     own.write_text('inherits = "h100"\nsm_count = { value = 160, kind = "guess", source = "a plan" }\n')

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from gpusim.cases.suite import find_kernel
 from gpusim.cli import run
 from gpusim.errors import UsageError
+from gpusim.explore.cost import MeasuredCost
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.coverage_holes import kernel_of
 from gpusim.explore.network_shapes import shapes_around
@@ -204,3 +205,15 @@ def test_a_search_around_a_network_runs_its_kernels(tmp_path: Path) -> None:
     assert run(["explore", *arguments, "--property", "numpy", "--jobs", "1", "-o", str(tmp_path)]) == 0
     rows = [json.loads(line) for file in tmp_path.glob("runs-*.jsonl") for line in file.read_text().splitlines()]
     assert {row["kernel"] for row in rows if "kernel" in row} <= {"rmsnorm", "silu_mul"}
+
+
+def test_a_search_bounds_what_runs_have_cost_beside_what_launches_show() -> None:
+    cost = MeasuredCost({"n": 128, "block": 64, "mode": "fast"})
+    for n, block in ((32, 64), (64, 128), (16, 256), (256, 32)):
+        assert cost.of({"n": 1 << 20, "block": 64, "mode": "fast"}) == 1.0 or n == 256  # too few runs
+        cost.learn({"n": n, "block": block, "mode": "slow"}, 1000 + n**3)
+    dear, far, wide = (
+        cost.of({"n": n, "block": block, "mode": "slow"}) for n, block in ((512, 64), (200, 64), (128, 1024))
+    )
+    assert 25 < dear < 70 and far < 16 and wide < 4
+    assert cost.of({"n": 0, "block": 64, "mode": "slow"}) == 1.0  # of no use to logarithms

@@ -366,7 +366,7 @@ def test_the_command_prints_records_lines_and_a_page(gpusim: Callable[..., Said]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["llama9"], "no network is called 'llama9'"), (["resnet50"], "no decoder"), (["llama3_8b", "--gpu", "h100:x"], "after the colon"),
+        (["llama9"], "no network is called 'llama9'"), (["meta-llama/Llama-3.1-70B"], "did you mean llama3_70b or"), (["resnet50"], "no decoder"), (["llama3_8b", "--gpu", "h100:x"], "after the colon"),
         (["llama3_8b", "--gpu", "h100:4", "--tp", "2"], "--gpu says 4 GPUs"), (["llama3_8b", "--pareto"], "go with --sweep"),
         (["llama3_8b", "--sweep", "batch=1,2", "--helps"], "--helps with --sweep"), (["nowhere.json"], "No such file"),
     ],

@@ -164,7 +164,7 @@ def test_a_pipelines_stages_work_on_groups_of_sequences_in_turn() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--output", "0"), 2, "give --output"), (("--phase", "decode", "--requests", "3"), 2, "--requests with --phase decode has no meaning"),
+        (("--output", "0"), 2, "give --output-tokens"), (("--phase", "decode", "--requests", "3"), 2, "--requests with --phase decode has no meaning"),
         (("--chunk", "64"), 2, "leave them out with --phase serve"), (("--requests", "300000"), 2, "300,000 requests: at most 200,000"),
         (("--framework", "trtllm", "--step-tokens", "100"), 2, "give --step-tokens 2048 or more"), (("--gpu", "t4"), 3, "are left for keys and values"),
     ],

@@ -16,8 +16,9 @@ from row_cases_arithmetic import ARITHMETIC
 from row_cases_programs import PROGRAMS
 
 from gpusim.errors import UnknownGpuError
+from gpusim.gpus.names import capability_of
 from gpusim.isa import body as bodies
-from gpusim.isa.architectures import ARCHITECTURES, BUILT, GENERATIONS, SURVEYED, architecture, capability_of, nearest
+from gpusim.isa.architectures import ARCHITECTURES, BUILT, GENERATIONS, SURVEYED, architecture, nearest
 from gpusim.isa.binary.decode import parse_instruction
 from gpusim.isa.body import BODIES, FIRST_BODY, LANES_AT_ONCE, Reach, execution
 from gpusim.isa.form import MicroOp

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+import gpusim
 from gpusim.isa.binary.lines import carry_over
 
 
@@ -37,3 +40,24 @@ def test_short_runs_are_chance():
 
 def test_codes_that_are_unlike_share_nothing():
     assert carry_over(code(1, 2, 3, 4, 5, 6, 7, 8, 9), code(1, 2, 3, 4, 11, 12, 13, 14, 15), lines(9)) == {}
+
+
+INLINED = """#include <cuda_fp16.h>
+__device__ __half2 mine(__half2 v) { return __hmul2(v, v); }
+extern "C" __global__ void squared(__half2 *x) {
+  __half2 v = x[threadIdx.x];
+  x[threadIdx.x] = __hadd2(v, mine(v));
+}
+"""
+
+
+def test_code_of_a_header_of_the_toolkit_counts_for_the_line_that_called_it():
+    x = np.ones(64, np.float16)
+    trace = gpusim.capture(gpusim.cuda_cpp(INLINED, "squared"), 1, 32, (x,), gpu="h200")
+    program = trace.program
+    assert {program.files[row["file"]].rsplit("/", 1)[-1] for row in program.instructions if row["file"] >= 0} == {
+        "source.cu"
+    }
+    lines = {int(row["line"]) for row, text in zip(program.instructions, program.texts, strict=True) if "HFMA2" in text}
+    assert lines and lines <= {2, 5}  # a function of the file's own is where it stands
+    assert (x == 2).all()

@@ -8,7 +8,8 @@ from typing import Any
 
 import gpusim
 from gpusim.frontend.registry import front_end_of
-from gpusim.isa.architectures import architecture, capability_of
+from gpusim.gpus.names import capability_of
+from gpusim.isa.architectures import architecture
 
 _SOURCE = Path(__file__).with_name("cluster_kernels.cu")
 

@@ -10,7 +10,7 @@ from hand_traces import FULL, Asm, build, small_gpu
 
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.spec import GpuSpec
-from gpusim.trace.record import RUN, SCATTERED, MemoryKind, PipeClass, Program, Space, Trace
+from gpusim.trace.record import RUN, SCATTERED, Flag, MemoryKind, PipeClass, Program, Space, Trace
 from gpusim.trace.validate import check_chunk
 from gpusim.why import retrace
 from gpusim.why.advice import QUICK_WARP_INSTRUCTIONS, advise, quick_advice
@@ -223,6 +223,14 @@ def test_double_precision_is_tried_on_the_fp32_pipe() -> None:
         asm.op(PipeClass.FP64)
     gpu = small_gpu(sm_count=2, fp64__interval_cycles=16, fp64__shared_by_sm=True)
     assert rules_found(build(asm.exit(), threads=256), gpu)["double precision"] > 80
+
+
+def test_a_fence_behind_stores_is_tried_without() -> None:
+    asm = Asm()
+    for number in range(4):
+        asm.store(lambda b, w, number=number: ((1 << 30) + 65536 * (4 * b + number), 4))
+        asm.op(PipeClass.NONE, 2, flags=int(Flag.FENCE)).op(PipeClass.FMA, 1)
+    assert rules_found(build(asm.exit(), 4, 32))["fences"] > 20
 
 
 def test_a_kernel_with_nothing_to_mend_is_left_alone() -> None:

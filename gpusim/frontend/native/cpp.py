@@ -16,8 +16,9 @@ from gpusim.frontend.native.cpp_pieces import kernels
 from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_of, refusal
 from gpusim.frontend.native.entry_names import MOST_SHOWN, one_of
 from gpusim.frontend.native.ptx_text import entries
+from gpusim.gpus.names import capability_of
 from gpusim.io.progress import task
-from gpusim.isa.architectures import capability_of, nearest
+from gpusim.isa.architectures import nearest
 
 AUTO = "auto"
 #: What ``compiler=`` may be.

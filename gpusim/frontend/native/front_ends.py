@@ -21,6 +21,7 @@ from gpusim.frontend.native.machine_code import find_kernel
 from gpusim.frontend.native.ptx_text import entries, raised
 from gpusim.frontend.protocol import FrontEnd
 from gpusim.isa.architectures import nearest
+from gpusim.isa.binary.variables import with_variables
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 
@@ -98,7 +99,7 @@ def _build_cpp(kernel: CudaCppKernel, capability: tuple[int, int], lines: bool) 
         code, tools = link.link(kernel.entry, target, parts), f"{tools}, {link.version()}"
     types = entries(built.ptx).get(built.entry_name, ())
     return NativeBinary(
-        code, built.entry_name, kernel.entry, capability, cooperative=kernel.cooperative, toolchain=tools,
+        with_variables(code, dict(kernel.variables), kernel.entry), built.entry_name, kernel.entry, capability, cooperative=kernel.cooperative, toolchain=tools,
         parameter_types=types,
     )  # fmt: skip
 
@@ -132,7 +133,7 @@ def _build_ptx(kernel: PtxKernel, capability: tuple[int, int]) -> NativeBinary:
     parts = [(".ptx", kernel.file, raised(kernel.text).encode()), *others]
     code = link.link(entry, target, parts, kernel.options)
     return NativeBinary(
-        code,
+        with_variables(code, dict(kernel.variables), entry),
         entry,
         entry,
         capability,

@@ -26,7 +26,8 @@ CPP_SUFFIXES = (".cu", ".cuh", ".cpp", ".h", ".hpp")
 class CudaCppKernel:
     """Kernel ``entry`` (a name, or a name expression such as ``scale<float, 4>``) of ``source``; ``file`` names it in messages and
     source lines. ``options`` go to NVRTC; ``folders`` are searched for includes; ``headers`` are (name, text) of further ones;
-    ``link`` are further sources, PTX or machine code, as (file, content), whose device functions it calls."""
+    ``link`` are further sources, PTX or machine code, as (file, content), whose device functions it calls; ``variables`` are what
+    variables of the module hold, as (name, bytes)."""
 
     source: str = field(repr=False)
     file: str
@@ -37,6 +38,7 @@ class CudaCppKernel:
     link: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     cooperative: bool = False
     compiler: str = "auto"
+    variables: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
     @property
     def __name__(self) -> str:
@@ -58,6 +60,7 @@ class PtxKernel:
     options: tuple[str, ...] = ()
     link: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     cooperative: bool = False
+    variables: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
     @property
     def __name__(self) -> str:
@@ -90,6 +93,7 @@ def cuda_cpp(
     link: Iterable[str | os.PathLike[str]] = (),
     cooperative: bool = False,
     compiler: str = "auto",
+    variables: Mapping[str, Any] | None = None,
 ) -> CudaCppKernel:
     """Kernel ``entry`` of CUDA C++ ``source``: text, or the path of a file, or a list of them of which the first has the kernel and the
     others device functions that it calls. Compiled for the GPU that it is captured for: by NVRTC, and where the source has host code
@@ -100,7 +104,9 @@ def cuda_cpp(
     GPU's unless ``-arch`` is among them. ``headers``: folders to search for includes (a file's own folder and the CUDA and CCCL
     headers of the installed wheels are searched anyway), or a mapping of include name -> text. ``link``: paths of further ``.cu``,
     ``.ptx``, ``.cubin``, ``.o``, ``.a`` or ``.fatbin`` files with device functions that the kernel calls. ``cooperative``: it is
-    launched with all blocks resident (``this_grid().sync()``). ``compiler``: "nvrtc" or "nvcc" in place of that choice.
+    launched with all blocks resident (``this_grid().sync()``). ``compiler``: "nvrtc" or "nvcc" in place of that choice. ``variables``: what
+    ``__constant__`` variables, and ``__device__`` ones that the source initialises, hold when the launch begins: name -> a NumPy array
+    or number of the variable's type, or bytes (a program's ``cudaMemcpyToSymbol``).
 
     Raises UsageError for a file that cannot be read; what does not compile is told when it is compiled.
     """
@@ -121,6 +127,7 @@ def cuda_cpp(
         (*(_source_part(each, place) for place, each in enumerate(further, 1)), *(_part(each) for each in link)),
         cooperative,
         compiler,
+        _values(variables),
     )
 
 
@@ -146,14 +153,16 @@ def ptx(
     *,
     link: Iterable[str | os.PathLike[str]] = (),
     cooperative: bool = False,
+    variables: Mapping[str, Any] | None = None,
 ) -> PtxKernel:
     """Kernel ``entry`` (needed where there are several) of PTX ``source``: text, or the path of a file. Assembled for the GPU that
     it is captured for; text that was written for an architecture older than the assembler knows is raised to the oldest it does.
-    ``options``: nvJitLink's (``"-O1"``, ``"-maxrregcount=64"``); ``link`` and ``cooperative`` as for :func:`cuda_cpp`.
+    ``options``: nvJitLink's (``"-O1"``, ``"-maxrregcount=64"``); ``link``, ``cooperative`` and ``variables`` as for :func:`cuda_cpp`.
     Raises UsageError for a file that cannot be read."""
     text, file, _ = _text_of(source, (".ptx",))
     parts = tuple(_part(each) for each in link)
-    return PtxKernel(text, file, None if entry is None else _entry(entry), tuple(map(str, options)), parts, cooperative)
+    named = None if entry is None else _entry(entry)
+    return PtxKernel(text, file, named, tuple(map(str, options)), parts, cooperative, _values(variables))
 
 
 def cubin(
@@ -169,6 +178,18 @@ def cubin(
     else:
         code, file = _read(Path(source)), Path(source).name
     return CubinKernel(code, file, None if entry is None else _entry(entry), cooperative)
+
+
+def _values(variables: Mapping[str, Any] | None) -> tuple[tuple[str, bytes], ...]:
+    """The bytes of each value. Raises UsageError for what has none of a known size."""
+    found = []
+    for name, value in (variables or {}).items():
+        if not isinstance(value, (bytes, bytearray)) and not hasattr(value, "tobytes"):
+            raise UsageError(
+                f"variables: {name} is a {type(value).__name__}, whose size is not said: give a NumPy array or number, or bytes"
+            )
+        found.append((str(name), bytes(value) if isinstance(value, (bytes, bytearray)) else value.tobytes()))
+    return tuple(sorted(found))
 
 
 def _entry(entry: str) -> str:

@@ -24,7 +24,7 @@ from gpusim.frontend.triton.kernels import TritonKernel, as_kernel
 from gpusim.frontend.triton.launching import launching
 from gpusim.frontend.triton.packing import parameter_values
 from gpusim.frontend.triton.signatures import stand_ins
-from gpusim.frontend.triton.tensors import as_tensor
+from gpusim.frontend.triton.tensors import as_tensor, pointers_of
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 
@@ -116,7 +116,7 @@ def _as_triton_sees(value: Any, where: str) -> Any:
         )  # without the checks of a new one, which ask the base for more than Triton's binder does
         seen.base = as_tensor(value.base, where)
         return seen
-    return value
+    return pointers_of(value) if isinstance(value, list) and value else value
 
 
 def _binary(compiled: Any, function: Any, capability: tuple[int, int]) -> TritonBinary:

@@ -1,7 +1,7 @@
 """The bytes of a Triton kernel's parameters, as Triton's own launcher lays them out.
 
 Mental model: what is a constant in the compiled signature is no parameter; a tensor is its address; a number has the type of the
-signature; a tuple is its items in order; a ``TensorDescriptor`` is a tensor map and its sizes or, before Hopper, what it describes in pieces. Behind them stand the addresses of
+signature; a tuple is its items in order; a list of arrays is an array of their addresses; a ``TensorDescriptor`` is a tensor map and its sizes or, before Hopper, what it describes in pieces. Behind them stand the addresses of
 the scratch memory that the kernel asks for, one share a block.
 """
 
@@ -120,6 +120,11 @@ def _bytes(kind: str, value: Any, where: str, label: str, arrays: HostArrays, pl
             return _map(descriptor, about, _address(tensor, label, arrays, placed))
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from None
+    if kind.startswith("*") and isinstance(value, list):
+        addresses = np.array(
+            [_pointer(each, where, f"{label}[{i}]", arrays, placed) for i, each in enumerate(value)], np.uint64
+        )
+        return struct.pack(_ADDRESS, arrays.map_copy(addresses, f"argument {label} ({len(value)} pointers)"))
     if kind.startswith("*"):
         tensor = as_tensor(value, where)
         if tensor is None and value is not None and not isinstance(value, int):
@@ -139,6 +144,14 @@ def _bytes(kind: str, value: Any, where: str, label: str, arrays: HostArrays, pl
         raise UsageError(f"{where}: type {kind} cannot be passed to an emulated kernel") from None
     except (struct.error, OverflowError):
         raise UsageError(f"{where} is {value!r}, which {kind} cannot hold") from None
+
+
+def _pointer(value: Any, where: str, label: str, arrays: HostArrays, placed: dict[int, int]) -> int:
+    """Where an array of a list lies, 0 for None."""
+    tensor = as_tensor(value, where)
+    if tensor is None and value is not None:
+        raise UsageError(f"{where}: a list holds arrays, or None, not a {type(value).__name__}")
+    return 0 if tensor is None else _address(tensor, label, arrays, placed)
 
 
 def _address(tensor: HostTensor, label: str, arrays: HostArrays, placed: dict[int, int]) -> int:

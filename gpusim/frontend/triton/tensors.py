@@ -57,6 +57,11 @@ def as_tensor(value: Any, where: str) -> HostTensor | None:
     return None
 
 
+def pointers_of(values: list[Any]) -> HostTensor:
+    """A list of arrays as Triton sees it: the addresses that a program would have gathered in a tensor of int64."""
+    return HostTensor("int64", 0, np.zeros(len(values), np.int64))
+
+
 def _of_numpy(array: np.ndarray, dtype: str) -> HostTensor:
     owner = array
     while isinstance(owner.base, np.ndarray):

@@ -50,7 +50,7 @@ _REL = struct.Struct("<QQ")
 
 @dataclass(frozen=True)
 class Section:
-    """``data`` is empty for a section without bytes (``kind == SECTION_NOBITS``); ``size`` counts them."""
+    """``data``, at byte ``offset`` of the file, is empty for a section without bytes (``kind == SECTION_NOBITS``); ``size`` counts them."""
 
     index: int
     name: str
@@ -60,6 +60,7 @@ class Section:
     link: int
     info: int
     alignment: int
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ def parse_elf(data: bytes) -> Elf:
             entry[6],
             entry[7],
             max(1, entry[8]),
+            entry[4],
         )
         for i, entry in enumerate(raw)
     )

@@ -2,15 +2,19 @@
 
 Mental model: ``.debug_line`` is a little program whose rows say "from this code address on, this file
 and line". One sequence covers one code section; a relocation names which. The format is DWARF's
-(versions 2 to 4, section 6.2 of the standard).
+(versions 2 to 4, section 6.2 of the standard), with an extended opcode of NVIDIA's that names the row from which the code of the
+following ones was inlined (read off what nvcc and ptxas write, as ``nvdisasm -gi`` prints it). Code that was inlined from a header of the
+toolkit, or of a language's own library, counts for the line that called it: ``cuda_fp16.h`` is nobody's kernel.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import TypeVar
 
 from gpusim.isa.binary.elf import Elf
@@ -20,6 +24,14 @@ MAX_ROWS = 1_000_000
 MAX_NAME_CHARACTERS = 16 << 20
 MAX_LINE = 1 << 31
 INSTRUCTION_BYTES = 16
+#: Extended opcode: the number of the calling row (from 1, 0 for none) and the place of the function's name in .debug_str.
+_INLINED_FROM = 0x90
+#: Calls in each other that are followed, at most.
+_MOST_CALLS = 64
+#: Files that come with a compiler: NVIDIA's packages and toolkits (CUDA's headers, cooperative groups, libcu++, CUB), Triton's own functions.
+_LIBRARY = re.compile(
+    r"(^|/)(nvidia/\w+/(bin/\.\./)?include|cuda[^/]*/([^/]+/)*include|triton/(language|experimental))/"
+)
 #: An instruction word's opcode field.
 _OPCODE_MASK = 0xFFF
 #: Codes are compared where that is quick, carried over where they are alike, and there only in runs of some length.
@@ -30,12 +42,13 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True)
 class LineRow:
-    """From byte ``address`` of code section ``section`` on: ``line`` of file ``file``."""
+    """From byte ``address`` of code section ``section`` on: ``line`` of file ``file``, inlined into row number ``caller`` (-1 for none)."""
 
     section: int
     address: int
     file: str
     line: int
+    caller: int = -1
 
 
 class _Reader:
@@ -129,7 +142,24 @@ def line_rows(elf: Elf) -> tuple[LineRow, ...]:
             at = _unit(section.data, at, targets, rows)
     except (ValueError, IndexError, struct.error):
         return ()
-    return tuple(rows)
+    return tuple(_called(row, rows) for row in rows)
+
+
+def _called(row: LineRow, rows: list[LineRow]) -> LineRow:
+    """The row with the line outside of libraries that its code was inlined into, where there is one."""
+    at = row
+    for _ in range(_MOST_CALLS):
+        if not _of_library(at.file):
+            return replace(row, file=at.file, line=at.line)
+        if not 0 <= at.caller < len(rows):
+            return row
+        at = rows[at.caller]
+    return row
+
+
+@lru_cache(maxsize=1024)
+def _of_library(file: str) -> bool:
+    return _LIBRARY.search(file) is not None
 
 
 def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
@@ -170,14 +200,15 @@ def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
         if characters > MAX_NAME_CHARACTERS:
             raise ValueError("too long file names")
     reader.at = header_end
-    section, address, file, line = -1, 0, 1, 1
+    section, address, file, line, caller = -1, 0, 1, 1, -1
+    first = len(rows)
 
     def emit() -> None:
         if len(rows) >= MAX_ROWS:
             raise ValueError("too many rows")
         if not 0 <= line < MAX_LINE:
             raise ValueError("a line that no file has")
-        rows.append(LineRow(section, address, files[file] if 0 < file < len(files) else "", line))
+        rows.append(LineRow(section, address, files[file] if 0 < file < len(files) else "", line, caller))
 
     while reader.at < end:
         opcode = reader.byte()
@@ -191,9 +222,12 @@ def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
             stop = reader.at + size
             extended = reader.byte()
             if extended == 1:
-                section, address, file, line = -1, 0, 1, 1
+                section, address, file, line, caller = -1, 0, 1, 1, -1
             elif extended == 2:
                 section, address = targets.get(reader.at, (-1, reader.unsigned(8)))
+            elif extended == _INLINED_FROM:
+                number = reader.uleb()
+                caller = first + number - 1 if 0 < number <= len(rows) - first else -1
             reader.at = stop
         elif opcode == 1:
             emit()
