@@ -28,7 +28,7 @@ from validation.held_out import HELD_OUT, held_out
 from validation.recordings import DIGESTS, PUBLISHED, SMALL, key_of, remember
 from validation.replayed import Replayed, replayed
 from validation.residuals import FILE, Residual, load_residuals, save_residuals
-from validation.sets import FINAL, LEARN, MeasuredRow, gpu_of, load_sets, sample
+from validation.sets import FINAL, LEARN, MeasuredRow, gpu_of, load_sets, sample, settings_of
 
 from gpusim.compare.run import select
 from gpusim.engine.bound import bound_of
@@ -130,7 +130,7 @@ def of_set(
     found = {row.identity: row for row in chosen}
     todo = [
         Job(
-            name, entry["family"], row.identity, row.values, gpu_of(entry, row), tuple(entry["settings"]), entry["reduce"], budget, "", entry["cache"], entry["nvrtc"],
+            name, entry["family"], row.identity, row.values, gpu_of(entry, row), settings_of(entry, row), entry["reduce"], budget, "", entry["cache"], entry["nvrtc"],
             entry["power"], entry.get("measured_by", ""),
         )
         for row in chosen

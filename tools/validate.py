@@ -38,7 +38,18 @@ from validation.figures import NO_FIGURES, Figures, figures
 from validation.predict import Prediction, machine_of, predict
 from validation.published import NAME as PUBLISHED
 from validation.published import summaries as published_summaries
-from validation.sets import FINAL, FOLDER, LEARN, MeasuredRow, MeasuredSet, described_as, gpu_of, load_sets, sample
+from validation.sets import (
+    FINAL,
+    FOLDER,
+    LEARN,
+    MeasuredRow,
+    MeasuredSet,
+    described_as,
+    gpu_of,
+    load_sets,
+    sample,
+    settings_of,
+)
 
 from gpusim.errors import GpusimError, UsageError
 from gpusim.io.progress import say, shown, task
@@ -286,7 +297,7 @@ def main(
                     todo.append(
                         Job(
                             one.name, one.entry["family"], row.identity, row.values, gpu or gpu_of(one.entry, row),
-                            (*(() if gpu else one.entry["settings"]), *settings), one.entry["reduce"], budget,
+                            (*(() if gpu else settings_of(one.entry, row)), *settings), one.entry["reduce"], budget,
                             folders.get(one.name, ""), one.entry["cache"], one.entry["nvrtc"] if compiler == "own" else "",
                             one.entry["power"], one.entry.get("measured_by", ""),
                         )

@@ -28,7 +28,7 @@ from .held_out import held_out
 from .predict import machine_of
 from .published import NAME as PUBLISHED
 from .residuals import FILE, Residual
-from .sets import gpu_of, load_sets
+from .sets import gpu_of, load_sets, settings_of
 
 DIGESTS = FILE.with_name("recorded.json")
 #: The suite that tools/microbenchmarks.py has the figures of.
@@ -76,7 +76,8 @@ def described(key: Key) -> GpuSpec:
     source, kind, gpu, _ = key
     if source not in CURVES:
         (one,) = load_sets([source])
-        return machine_of(gpu, one.entry["settings"])
+        row = next(row for row in one.rows if gpu_of(one.entry, row) == gpu)
+        return machine_of(gpu, list(settings_of(one.entry, row)))
     return held_out(gpu) if kind == DATASHEET else load_gpu(gpu)
 
 

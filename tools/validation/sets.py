@@ -105,6 +105,11 @@ def gpu_of(entry: SetEntry, row: MeasuredRow) -> str:
     return entry["gpu"] or row.values["gpu"]
 
 
+def settings_of(entry: SetEntry, row: MeasuredRow) -> tuple[str, ...]:
+    """What is changed of that description: for all rows, and in the state of the row's own board (column ``settings``, if the table has it)."""
+    return (*entry["settings"], *row.values.get("settings", "").split())
+
+
 def described_as(entry: SetEntry) -> tuple[str, ...]:
     """The set's description and what is changed of it, each as it is written on a command line."""
     return (entry["gpu"] or "each row's gpu", *entry["settings"])
