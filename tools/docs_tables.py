@@ -17,7 +17,7 @@ from typing import Any
 from validation.coverage import LEFT_OUT, Held, Judged, by_part, cell_of, held, judged_by, left_out, settled_rule
 from validation.intervals import calibration, set_of
 from validation.residuals import load_residuals
-from validation.sets import FINAL
+from validation.sets import FINAL, described_as
 from validation.sheet_errors import sheet_errors
 
 from gpusim.gpus.describe import describe_gpu
@@ -116,7 +116,7 @@ def external_sets() -> str:
             f"[{source['repository'].split('//')[1]}]({source['repository']}) at {source['commit']}, `{source['path']}`"
         )
         lines = [f"**{entry['title']}** (`{name}`)", "", f"- source: {place} ({source['date']}; {source['licence']})"]
-        predicted = " ".join(f"`{each}`" for each in (entry["gpu"], *entry["settings"]))
+        predicted = " ".join(f"`{each}`" for each in described_as(entry))
         lines.append(
             f"- measured on: {entry['measured_on']}; predicted on: {predicted}; made smaller by: {entry['reduce']}"
         )

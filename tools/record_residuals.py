@@ -28,7 +28,7 @@ from validation.held_out import HELD_OUT, held_out
 from validation.recordings import DIGESTS, PUBLISHED, SMALL, key_of, remember
 from validation.replayed import Replayed, replayed
 from validation.residuals import FILE, Residual, load_residuals, save_residuals
-from validation.sets import FINAL, LEARN, MeasuredRow, load_sets, sample
+from validation.sets import FINAL, LEARN, MeasuredRow, gpu_of, load_sets, sample, settings_of
 
 from gpusim.compare.run import select
 from gpusim.engine.bound import bound_of
@@ -112,9 +112,9 @@ def of_small_launches(kind: str, gpus: list[str] | None = None) -> Iterator[Resi
 
 
 def of_set(
-    name: str, rows: int | None, halves: Sequence[str], budget: float = BUDGET, jobs: int = 1, only: Only = None
-) -> Iterator[Residual]:
-    """Rows of an external set, of each half so many (None: all) or, of these, ``only`` some (series, identity)."""
+    name: str, rows: int | None, halves: Sequence[str], budget: float = BUDGET, jobs: int = 1, only: Only = None, gpu: str = ""
+) -> Iterator[Residual]:  # fmt: skip
+    """Rows of an external set, of ``gpu`` where it is named, of each half so many (None: all) or, of these, ``only`` some (series, identity)."""
     (one,) = load_sets([name])
     if not one.is_predicted:
         raise UsageError(f"{name}: {one.entry['status']}")
@@ -122,25 +122,27 @@ def of_set(
     chosen = [
         row
         for half in halves
-        for row in sample([r for r in one.rows if r.half == half], rows, entry["strata"])
+        for row in sample(
+            [r for r in one.rows if r.half == half and gpu in ("", gpu_of(entry, r))], rows, entry["strata"]
+        )
         if only is None or (series_of(name, row), row.identity) in only
     ]
     found = {row.identity: row for row in chosen}
     todo = [
         Job(
-            name, entry["family"], row.identity, row.values, entry["gpu"], tuple(entry["settings"]), entry["reduce"], budget, "", entry["cache"], entry["nvrtc"],
+            name, entry["family"], row.identity, row.values, gpu_of(entry, row), settings_of(entry, row), entry["reduce"], budget, "", entry["cache"], entry["nvrtc"],
             entry["power"], entry.get("measured_by", ""),
         )
         for row in chosen
     ]  # fmt: skip
-    kind = FITTED if entry["gpu"] in fitted_gpus() else DATASHEET
     for done in run(todo, jobs):
         if done.prediction is None:
             say(f"{name} {done.job.identity}: {done.why}")
             continue
         row = found[done.job.identity]
+        own = gpu_of(entry, row)
         yield Residual(
-            name, kind, entry["gpu"], series_of(name, row), row.identity, done.prediction.limiter, 1,
+            name, FITTED if own in fitted_gpus() else DATASHEET, own, series_of(name, row), row.identity, done.prediction.limiter, 1,
             row.half, done.prediction.time_us / row.measured_us, done.seconds, done.prediction.tensor,
         )  # fmt: skip
 

@@ -61,7 +61,7 @@ def made_anew(key: Key, rows: int, only: Only = None) -> Iterator[Residual]:
     elif source == SMALL:
         yield from of_small_launches(kind, [gpu])
     else:
-        yield from of_set(source, rows, (half,), only=only)
+        yield from of_set(source, rows, (half,), only=only, gpu=gpu)
 
 
 def probed(key: Key, rows: list[Residual], count: int) -> dict[str, object]:

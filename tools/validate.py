@@ -38,7 +38,18 @@ from validation.figures import NO_FIGURES, Figures, figures
 from validation.predict import Prediction, machine_of, predict
 from validation.published import NAME as PUBLISHED
 from validation.published import summaries as published_summaries
-from validation.sets import FINAL, FOLDER, LEARN, MeasuredRow, MeasuredSet, load_sets, sample
+from validation.sets import (
+    FINAL,
+    FOLDER,
+    LEARN,
+    MeasuredRow,
+    MeasuredSet,
+    described_as,
+    gpu_of,
+    load_sets,
+    sample,
+    settings_of,
+)
 
 from gpusim.errors import GpusimError, UsageError
 from gpusim.io.progress import say, shown, task
@@ -210,7 +221,7 @@ def listing(sets: Sequence[MeasuredSet]) -> list[dict[str, Any]]:
         {
             "set": each.name,
             "measured_on": each.entry["measured_on"],
-            "predicted_on": " ".join((each.entry["gpu"], *each.entry["settings"])),
+            "predicted_on": " ".join(described_as(each.entry)),
             "rows": len(each.rows),
             "learn": sum(row.half == LEARN for row in each.rows),
             "final": sum(row.half == FINAL for row in each.rows),
@@ -285,8 +296,8 @@ def main(
                     found[one.name, row.identity] = row
                     todo.append(
                         Job(
-                            one.name, one.entry["family"], row.identity, row.values, gpu or one.entry["gpu"],
-                            (*(() if gpu else one.entry["settings"]), *settings), one.entry["reduce"], budget,
+                            one.name, one.entry["family"], row.identity, row.values, gpu or gpu_of(one.entry, row),
+                            (*(() if gpu else settings_of(one.entry, row)), *settings), one.entry["reduce"], budget,
                             folders.get(one.name, ""), one.entry["cache"], one.entry["nvrtc"] if compiler == "own" else "",
                             one.entry["power"], one.entry.get("measured_by", ""),
                         )
@@ -299,7 +310,7 @@ def main(
     for failed in (r for r in records if "failed" in r):
         say(f"{failed['set']} {failed['row']}: {failed['failed']}")
     summaries = [
-        summary(one, half, records, gpu or " ".join((one.entry["gpu"], *one.entry["settings"])))
+        summary(one, half, records, gpu or " ".join(described_as(one.entry)))
         for one in chosen
         for half in (*halves, *((BOTH,) if final else ()))
     ]

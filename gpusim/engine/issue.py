@@ -78,6 +78,7 @@ from gpusim.model.scoreboard import raise_counter, release_at
 from gpusim.model.sm_tables import (
     FILLED,
     LAST_WARP,
+    PIPE_TURN,
     TENSOR_FREE_TICK,
     TENSOR_LATE,
     TENSOR_PRODUCT_TICKS,
@@ -278,6 +279,7 @@ def take_unit(state, tables, sm, sub, warp, pc, now):
     if program[pc, op.SHARED_BY_SM]:
         for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
             ports[other, port, FREE] = free
+        state.sms[sm, PIPE_TURN] = (sub + 1) % timing[SUB_CORES]
     elif program[pc, op.HALF_PIPE]:
         take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
     else:

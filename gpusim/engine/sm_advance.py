@@ -68,6 +68,7 @@ from gpusim.model.sm_tables import (
     LSU_WARP,
     NEXT,
     PEER_NEXT,
+    PIPE_TURN,
     QUEUE_HEAD,
     QUEUE_NEXT,
     R_EXITS,
@@ -362,7 +363,9 @@ def advance_sm(state, tables, sm, until):
                 block_lsu(sms, sm)
         if sms[sm, TMA_NEXT] <= now:
             feed(state, tables, sm, now)
-        for sub in range(sm * n_subs, (sm + 1) * n_subs):
+        turn = sms[sm, PIPE_TURN]
+        for place in range(turn, turn + n_subs):
+            sub = sm * n_subs + (place if place < n_subs else place - n_subs)
             if subs_next[sub] > now:
                 continue
             held_up_to = subs[sub, HOLD]

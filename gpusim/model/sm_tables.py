@@ -58,6 +58,9 @@ PEERS_OUT = SM_TABLE.column("count", "messages of other blocks of clusters in ``
 PEER_IN_TICK = SM_TABLE.column("tick", "from which its port to the network between SMs can take data in")
 PEER_OUT_TICK = SM_TABLE.column("tick", "from which that port can send data out")
 PEER_NEXT = SM_TABLE.column("cycle", "of the first of them")
+PIPE_TURN = SM_TABLE.column(
+    "index", "sub-core that issues first: behind the one that last took a pipe which they share"
+)
 
 LSU_TABLE = Table(__name__, "lsu", "an SM", "The instruction that its LSU has taken from a queue.")
 LSU_BUSY = LSU_TABLE.column("flag", "there is one")

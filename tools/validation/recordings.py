@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from .held_out import held_out
 from .predict import machine_of
 from .published import NAME as PUBLISHED
 from .residuals import FILE, Residual
-from .sets import FINAL, LEARN, load_sets
+from .sets import gpu_of, load_sets, settings_of
 
 DIGESTS = FILE.with_name("recorded.json")
 #: The suite that tools/microbenchmarks.py has the figures of.
@@ -75,7 +76,8 @@ def described(key: Key) -> GpuSpec:
     source, kind, gpu, _ = key
     if source not in CURVES:
         (one,) = load_sets([source])
-        return machine_of(one.entry["gpu"], one.entry["settings"])
+        row = next(row for row in one.rows if gpu_of(one.entry, row) == gpu)
+        return machine_of(gpu, list(settings_of(one.entry, row)))
     return held_out(gpu) if kind == DATASHEET else load_gpu(gpu)
 
 
@@ -110,16 +112,11 @@ def recordings(rows: Sequence[Residual], known: dict[str, str]) -> list[Recordin
     found.sort(key=lambda each: (each.expected_s, each.source))
     recorded = {(each.source, each.half) for each in found}
     for one in load_sets():
-        for half in (LEARN, FINAL):
-            rows_of_half = sum(row.half == half for row in one.rows)
-            if one.is_predicted and rows_of_half and (one.name, half) not in recorded:
-                kind = kind_of(one.entry["gpu"])
-                expected_s = round(rows_of_half * _row_s(rows, one.name), 1)
-                found.append(
-                    Recording(
-                        one.name, kind, one.entry["gpu"], half, rows_of_half, 0.0, rows_of_half, expected_s, NEVER
-                    )
-                )
+        counts = Counter((gpu_of(one.entry, row), row.half) for row in one.rows if one.is_predicted)
+        for (gpu, half), count in counts.items():
+            if (one.name, half) not in recorded:
+                expected_s = round(count * _row_s(rows, one.name), 1)
+                found.append(Recording(one.name, kind_of(gpu), gpu, half, count, 0.0, count, expected_s, NEVER))
     return found
 
 

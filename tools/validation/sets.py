@@ -38,7 +38,7 @@ class Source(TypedDict):
 
 
 class SetEntry(TypedDict):
-    """What the manifest says of a set; texts are for the page. ``power``: "board" where rows are predicted at the clock that the board's power leaves a loop of the launch;
+    """What the manifest says of a set; texts are for the page. ``gpu``: the description of all rows, "" where each row names its own in the column ``gpu``. ``power``: "board" where rows are predicted at the clock that the board's power leaves a loop of the launch;
     ``measured_by``: a name of :mod:`gpusim.silicon.methods` where what that reports is predicted."""
 
     title: str
@@ -98,6 +98,21 @@ class MeasuredSet:
     def is_predicted(self) -> bool:
         """Whether its kernels can be predicted today."""
         return self.entry["status"] == "predicted"
+
+
+def gpu_of(entry: SetEntry, row: MeasuredRow) -> str:
+    """The description that a row is predicted on: the set's, or its own where the set's rows are of several GPUs."""
+    return entry["gpu"] or row.values["gpu"]
+
+
+def settings_of(entry: SetEntry, row: MeasuredRow) -> tuple[str, ...]:
+    """What is changed of that description: for all rows, and in the state of the row's own board (column ``settings``, if the table has it)."""
+    return (*entry["settings"], *row.values.get("settings", "").split())
+
+
+def described_as(entry: SetEntry) -> tuple[str, ...]:
+    """The set's description and what is changed of it, each as it is written on a command line."""
+    return (entry["gpu"] or "each row's gpu", *entry["settings"])
 
 
 def load_sets(names: Sequence[str] = (), folder: Path = FOLDER) -> list[MeasuredSet]:

@@ -17,6 +17,7 @@ from kernels.case import Case
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
 from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
+from .grid_families import GRID_FAMILIES
 from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
@@ -259,4 +260,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **MEMORY_FAMILIES,
     **TEACHING_FAMILIES,
     **PATTERN_FAMILIES,
+    **GRID_FAMILIES,
 }
