@@ -21,6 +21,7 @@ from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
+from .wgmma_families import WGMMA_FAMILIES
 
 
 @dataclass(frozen=True)
@@ -259,4 +260,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **MEMORY_FAMILIES,
     **TEACHING_FAMILIES,
     **PATTERN_FAMILIES,
+    **WGMMA_FAMILIES,
 }

@@ -1,0 +1,37 @@
+"""Do the rungs of products on Hopper's asynchronous units that are predicted for validation leave NumPy's result?"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import gpusim
+from workloads.external.wgmma_families import RUNGS, curve_table, launch_of
+
+pytestmark = pytest.mark.usefixtures("without_source_lines")
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("rung", RUNGS)
+def test_tiles_of_a_rung(rung: str) -> None:
+    """Eight tiles along n, the width of an area; blocks that stay take two each, and the tiles in flight go round."""
+    made = RUNGS[rung]
+    m, n, k = made.rows * made.cluster, made.columns * 8, 64 * (made.slots + 2)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((count, k)).astype(ml_dtypes.bfloat16) for count in (m, n))
+    c = np.full((n, m), np.nan, ml_dtypes.bfloat16)
+    timed = launch_of(made, a, b, c, blocks=4 * made.cluster)
+    gpusim.capture(
+        timed.kernel, timed.grid, timed.block, timed.arguments(None), gpu="h100", shared_bytes=timed.shared_bytes
+    )
+    right = b.astype(np.float32) @ a.astype(np.float32).T
+    np.testing.assert_allclose(c.astype(np.float32), right, rtol=0.01, atol=0.01 * k**0.5)
+
+
+def test_a_curve_deals_each_tile_once() -> None:
+    table = curve_table(6, 10, 4)
+    tiles = table[table >= 0]
+    assert sorted(tiles) == [row << 16 | column for row in range(6) for column in range(10)]
+    first = [(tile >> 16, tile & 65535) for tile in table[:, :3].T.ravel().tolist()]
+    assert all(abs(x - u) + abs(y - v) == 1 for (x, y), (u, v) in zip(first, first[1:]))
