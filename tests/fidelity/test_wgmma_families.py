@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import ml_dtypes
 import numpy as np
 import pytest
+from validation.predict import _by_rounds, _Runner
 
 import gpusim
+from gpusim.gpus.load import load_gpu
 from workloads.external.wgmma_families import RUNGS, curve_table, launch_of
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
@@ -34,4 +38,16 @@ def test_a_curve_deals_each_tile_once() -> None:
     tiles = table[table >= 0]
     assert sorted(tiles) == [row << 16 | column for row in range(6) for column in range(10)]
     first = [(tile >> 16, tile & 65535) for tile in table[:, :3].T.ravel().tolist()]
-    assert all(abs(x - u) + abs(y - v) == 1 for (x, y), (u, v) in zip(first, first[1:]))
+    assert all(abs(x - u) + abs(y - v) == 1 for (x, y), (u, v) in pairwise(first))
+
+
+@pytest.mark.nightly
+def test_two_numbers_of_tiles_stand_for_all_that_a_block_takes() -> None:
+    """A line through them, where each of two blocks takes four tiles."""
+    a, b, c = (np.zeros(shape, np.uint16) for shape in ((128, 512), (2048, 512), (2048, 128)))
+    timed = launch_of(RUNGS["7"], a, b, c, blocks=2)
+    runner = _Runner(timed, load_gpu("h100"))
+    made = _by_rounds(runner, "cold")
+    assert made.scaled == "1 and 2 of 4 tiles a block"
+    assert made.time_us == pytest.approx(runner.run(timed.grid).time_us, rel=0.05)
+    assert made.instructions == len(runner.first.program.instructions)

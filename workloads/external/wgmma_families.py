@@ -103,7 +103,7 @@ def curve_table(rows: int, columns: int, clusters: int) -> np.ndarray:
 
 
 def launch_of(rung: Rung, a: np.ndarray, b: np.ndarray, c: np.ndarray, blocks: int = _BLOCKS) -> Timed:
-    """``c`` (n x m) = ``b`` (n x k) times the transpose of ``a`` (m x k), elements of two bytes; ``blocks`` of a rung whose blocks stay, where depth counts tiles of a block."""
+    """``c`` (n x m) = ``b`` (n x k) times the transpose of ``a`` (m x k), elements of two bytes; ``blocks`` of a rung whose blocks stay."""
     (m, k), n = a.shape, len(b)
     tiles = m // rung.rows * (n // rung.columns)
     grid = blocks if rung.stays else tiles
@@ -122,7 +122,7 @@ def launch_of(rung: Rung, a: np.ndarray, b: np.ndarray, c: np.ndarray, blocks: i
 
     return Timed(
         CudaKernel(_SOURCES[0], rung.entry), (grid,), (rung.threads,), arguments, _SOURCES, shared_bytes=rung.shared_bytes,
-        cluster=rung.cluster, depth=-(-tiles // grid) if rung.stays else None,
+        cluster=rung.cluster, rounds=-(-tiles // grid) if rung.stays else None,
     )  # fmt: skip
 
 
