@@ -55,3 +55,34 @@ def test_brute_force_counts_as_many_passes(tmp_path: Path, amount: str, step: in
     counted = count_trace(run(tmp_path / "count.cu", amount, step), 32)[count.SHARED_WAVEFRONTS]
     # And the stores and loads of a word a thread: 32 warps, one of each.
     assert counted[counted > 0].sum() == 32 * (64 * passes + 2)
+
+
+ARRIVALS = """
+__global__ void arrive(unsigned long long *out, int lanes)
+{
+    __shared__ unsigned long long bar;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&bar);
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1000000;" :: "r"(at));
+    __syncthreads();
+    if (threadIdx.x % 32 < lanes) {
+        #pragma unroll
+        for (int i = 0; i < 32; ++i) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at) : "memory");
+    }
+    __syncthreads();
+    out[threadIdx.x] = bar;
+}
+"""
+
+
+def test_lanes_that_arrive_at_an_mbarrier_share_a_pass(tmp_path: Path) -> None:
+    path = tmp_path / "arrive.cu"
+    path.write_text(ARRIVALS)
+
+    def took(lanes: int) -> tuple[int, np.ndarray]:
+        out = np.zeros(512, np.uint64)
+        trace = gpusim.capture(CudaKernel(path, "arrive"), (1,), (512,), (out, np.int32(lanes)), gpu="h100")
+        return gpusim.simulate(trace, gpu="h100").cycles, out
+
+    (one, few), (all_of_them, many) = took(1), took(32)
+    assert all_of_them < 1.5 * one  # a pass a lane would be ten times as long
+    assert few[0] != many[0]  # sixteen warps, 32 arrivals of one lane or of each

@@ -22,6 +22,7 @@ from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
+from .wgmma_families import WGMMA_FAMILIES
 
 
 @dataclass(frozen=True)
@@ -261,4 +262,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **TEACHING_FAMILIES,
     **PATTERN_FAMILIES,
     **GRID_FAMILIES,
+    **WGMMA_FAMILIES,
 }
