@@ -76,7 +76,13 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
                 "serve", batch=as_many_as_fit(row.dp), sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp,
                 data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, attention_dtype=row.attention_dtype, kv_dtype=row.kv_dtype, framework="trtllm", engine=ENGINES.get(row.source, ""),
             )  # fmt: skip
-            served = project_serving(prices, network(row.model), plan, row.requests, memory_share=SHARED_OUT_SHARE if row.ep > row.tp else MEMORY_SHARE)
+            served = project_serving(
+                prices,
+                network(row.model),
+                plan,
+                row.requests,
+                memory_share=SHARED_OUT_SHARE if row.ep > row.tp else MEMORY_SHARE,
+            )
             rate, seconds = served.output_tokens_per_second / row.gpus, served.seconds
             measured_seconds = seconds.seconds * rate / row.tokens_per_s_per_gpu
             key = f"{row.gpu} {row.model} {row.pp} {row.sequence} {row.output}"
