@@ -92,6 +92,7 @@ PEAKS_TFLOPS = {
     "h800": (66.9, 1.05),  # the datasheet rounds the two lanes of an SM to 1
     "l40s": (91.6, 1.43),
     "rtx_pro_6000": (125.0, 1.97),
+    "rtx_pro_6000_server": (120.0, 1.875),
     "gb200": (80.0, 40.0),
     "rtx2080ti": (13.4, 0.42),
     "titan_rtx": (16.3, 0.51),

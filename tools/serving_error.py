@@ -7,10 +7,11 @@
 
 Rows (traces/library/served_models.csv) are those of TensorRT-LLM's documentation: docs/source/performance/perf-overview.md of 1.0 (commit 00f37686; dense networks, and Qwen3-30B-A3B) and
 docs/source/developer-guide/perf-overview.md of 1.2 (commit 03e27c7d): trtllm-bench's throughput with all requests queued at once, prompts and answers of one length each, weights quantised by ModelOpt (FP8, NVFP4;
-DeepSeek-R1 on Hopper as published, GPT-OSS's experts in MXFP4, on Blackwell beside activations in MXFP8), the cache in FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and values
-("in many cases" 0.95 of it, else less: taken as 0.95). One figure was set by a half of the rows of pipelines (pipeline_sequence_seconds of gpusim/project/frameworks.py; which half
+DeepSeek-R1 on Hopper as published, in NVFP4 what makes its queries, keys and values in 16 bits, as the cards of NVIDIA's checkpoints say, v2 of which has the output in 4 bits; GPT-OSS's experts in MXFP4, on Blackwell beside activations in MXFP8), the cache in FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and values
+("in many cases" 0.95 of it, "0.90 or lower" where memory does not suffice: taken as 0.95, and as 0.80, which TensorRT-LLM's guides give such servers, where experts are shared out over replicas; that the latter are of the second kind was
+seen on the rows of column "sets_interval"). One figure was set by a half of the rows of pipelines (pipeline_sequence_seconds of gpusim/project/frameworks.py; which half
 a hash of the row says, column "learn"), and one, 1.0's host (sequence_seconds), by those rows of experts that set intervals (column "sets_interval"); nothing else was fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
-experts are shared out. Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition there, described here as the Workstation Edition.
+experts are shared out. Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ ROWS = ROOT / "traces" / "library" / "served_models.csv"
 RECORD = ROWS.parent / "serving_errors.json"
 #: Of sources, where it is not the newest.
 ENGINES = {"trtllm-1.0": "1.0"}
-#: Of the memory that weights leave free, for keys and values, as the source says.
-MEMORY_SHARE = 0.95
+#: Descriptions of GPUs that rows call by a product's name.
+DESCRIBED = {"rtx_pro_6000": "rtx_pro_6000_server"}
+#: Of the memory that weights leave free, for keys and values, as the source says; where experts are shared out over replicas, as TensorRT-LLM's own guides give it for such servers
+#: (examples/serve/deepseek_r1_reasoning_parser.sh, kv_cache_config.free_gpu_memory_fraction).
+MEMORY_SHARE, SHARED_OUT_SHARE = 0.95, 0.80
 
 
 def network(name: str) -> Decoder:
@@ -67,12 +71,18 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
     found = []
     with task("projecting", len(rows), "rows") as progress:
         for number, row in enumerate(rows.itertuples(index=False)):
-            prices = machines.setdefault(row.gpu, Prices(load_gpu(row.gpu)))
+            prices = machines.setdefault(row.gpu, Prices(load_gpu(DESCRIBED.get(row.gpu, row.gpu))))
             plan = Plan(
                 "serve", batch=as_many_as_fit(row.dp), sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp,
-                data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, kv_dtype=row.kv_dtype, framework="trtllm", engine=ENGINES.get(row.source, ""),
+                data_parallel=row.dp, expert_parallel=row.ep, dtype=row.dtype, experts_dtype=row.experts_dtype, attention_dtype=row.attention_dtype, kv_dtype=row.kv_dtype, framework="trtllm", engine=ENGINES.get(row.source, ""),
             )  # fmt: skip
-            served = project_serving(prices, network(row.model), plan, row.requests, memory_share=MEMORY_SHARE)
+            served = project_serving(
+                prices,
+                network(row.model),
+                plan,
+                row.requests,
+                memory_share=SHARED_OUT_SHARE if row.ep > row.tp else MEMORY_SHARE,
+            )
             rate, seconds = served.output_tokens_per_second / row.gpus, served.seconds
             measured_seconds = seconds.seconds * rate / row.tokens_per_s_per_gpu
             key = f"{row.gpu} {row.model} {row.pp} {row.sequence} {row.output}"

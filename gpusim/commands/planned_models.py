@@ -51,7 +51,7 @@ def plan_of(options: Mapping[str, Any], count: int | None) -> Plan:
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
         recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], all_reduce=options["all_reduce"],
-        experts_dtype=options["experts_dtype"] or "", page_tokens=options["page_tokens"],
+        experts_dtype=options["experts_dtype"] or "", attention_dtype=options["attention_dtype"] or "", page_tokens=options["page_tokens"],
         framework=options["framework"] or "", engine=options["engine"] or "", launch=options["launch"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:

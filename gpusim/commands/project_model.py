@@ -102,6 +102,12 @@ class TokensOption(click.Option):
     help="Of experts' weights and their products, if not --dtype (GPT-OSS: mxfp4_wo or mxfp4).",
 )
 @click.option(
+    "--attention-dtype",
+    type=click.Choice(list(WEIGHT_BYTES)),
+    default=None,
+    help="Of weights that make queries, keys and values, if not --dtype (DeepSeek-R1 in NVFP4: bf16).",
+)
+@click.option(
     "--kv-dtype",
     type=click.Choice(list(KV_BYTES)),
     default="bf16",

@@ -45,11 +45,13 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
     kv_heads, dim, tokens = kv_heads_of(config, plan.tensor_parallel), config.head_dim, load.tokens
     found = [
         normalisation(PART, tokens, config.hidden),
-        *quantised(PART, tokens, config.hidden, plan),
+        *quantised(PART, tokens, config.hidden, plan, plan.of_attention),
         Operator(
             PART,
             "queries, keys, values",
-            product(tokens, ((1 + config.gates_heads) * heads + 2 * kv_heads) * dim, config.hidden, plan),
+            product(
+                tokens, ((1 + config.gates_heads) * heads + 2 * kv_heads) * dim, config.hidden, plan, plan.of_attention
+            ),
         ),
     ]
     if config.normalises_heads:
@@ -77,11 +79,11 @@ def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, he
     key_dim = latent.plain_dim + latent.rotary_dim
     found = [
         normalisation(PART, tokens, config.hidden),
-        *quantised(PART, tokens, config.hidden, plan),
-        Operator(PART, "latents of queries and keys", product(tokens, latent.query_rank + latent.key_rank + latent.rotary_dim, config.hidden, plan)),
+        *quantised(PART, tokens, config.hidden, plan, plan.of_attention),
+        Operator(PART, "latents of queries and keys", product(tokens, latent.query_rank + latent.key_rank + latent.rotary_dim, config.hidden, plan, plan.of_attention)),
         normalisation(PART, tokens, latent.query_rank + latent.key_rank, residual=False),
-        *quantised(PART, tokens, latent.query_rank, plan),
-        Operator(PART, "queries", product(tokens, heads * key_dim, latent.query_rank, plan)),
+        *quantised(PART, tokens, latent.query_rank, plan, plan.of_attention),
+        Operator(PART, "queries", product(tokens, heads * key_dim, latent.query_rank, plan, plan.of_attention)),
     ]  # fmt: skip
     turned = 2.0 * tokens * (heads + 1) * latent.rotary_dim
     found.append(Operator(PART, "rotary positions", MemoryOp("rotary", turned, turned)))
@@ -109,11 +111,11 @@ def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, he
             "context", group.sequences, group.queries, group.keys, heads, heads, key_dim, "bf16", kept, kind="mla"
         )
         found += [
-            *quantised(PART, made, latent.key_rank, plan),
+            *quantised(PART, made, latent.key_rank, plan, plan.of_attention),
             Operator(
                 PART,
                 "keys and values",
-                product(made, heads * (latent.plain_dim + latent.value_dim), latent.key_rank, plan),
+                product(made, heads * (latent.plain_dim + latent.value_dim), latent.key_rank, plan, plan.of_attention),
             ),
             Operator(PART, "attention", op),
         ]

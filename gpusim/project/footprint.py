@@ -57,6 +57,16 @@ def parameters_of(config: Decoder) -> tuple[float, float]:
     return sum(layers) + 2 * table, sum(active) + table
 
 
+def routed_parameters_of(config: Decoder) -> float:
+    """Of them those of experts that tokens are routed to."""
+    kinds = [kind for stage in stages_of(config, 1) for kind in stage]
+    return sum(
+        3.0 * config.hidden * config.experts.hidden * config.experts.routed
+        for kind in kinds
+        if kind.experts and config.experts
+    )
+
+
 def _attention_parameters(config: Decoder, kind: Kind) -> float:
     if kind.linear and config.linear is not None:
         return parameters_of_layer(config, config.linear)
@@ -71,6 +81,14 @@ def _attention_parameters(config: Decoder, kind: Kind) -> float:
     return float(
         config.hidden * config.head_dim * (2 * (config.heads + config.kv_heads) + config.gates_heads * config.heads)
     )
+
+
+def _inward_parameters(config: Decoder, kind: Kind) -> float:
+    """Of attention those that make queries, keys and values."""
+    if kind.linear:
+        return 0.0
+    dim = config.latent.value_dim if config.latent is not None else config.head_dim
+    return _attention_parameters(config, kind) - config.heads * dim * config.hidden
 
 
 def _layer_parameters(config: Decoder, kind: Kind, *, every: bool) -> float:
@@ -124,6 +142,9 @@ def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprin
     weight_bytes = (
         (parameters - tables - routed) * WEIGHT_BYTES[plan.dtype]
         + routed * WEIGHT_BYTES[plan.of_experts]
+        + sum(_inward_parameters(config, kind) for kind in stages[fullest])
+        / plan.tensor_parallel
+        * (WEIGHT_BYTES[plan.of_attention] - WEIGHT_BYTES[plan.dtype])
         + tables * 2.0
     )
     training = 0.0

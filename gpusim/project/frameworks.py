@@ -81,11 +81,11 @@ _EAGER, _ENGINES = 23.6e-6, 21.4e-6
 #: the GPU. What version 1.0 of TensorRT-LLM's takes a sequence and step shows where it is longer than the GPU's: 20 us on x86, by the learning half of the published throughputs of Qwen3 30B on B200s, GB200s and RTX PRO 6000
 #: (traces/library/served_models.csv): 15.9 to 9.4 % off. From 1.2 on at most 5 us fit GPT-OSS 20B on a GB200 (8 there), which hardly shows and is not projected (its sampler and its preparation of inputs were made faster: NVIDIA/TensorRT-LLM,
 #: pull requests 5550, 11141 and 11704 measure such times). SGLang's is not projected. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
-#: 2, 4 and 8 RTX PRO 6000 (traces/library/served_models.csv), 23.6 to 4.7 % off: one network on one host, so a guess on others.
+#: 2, 4 and 8 RTX PRO 6000 Server Edition (traces/library/served_models.csv), 5.6 % off with it: one network on one host, so a guess on others.
 _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
-        graphs=(*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14))), overlapped=True, pipeline_sequence_seconds=45e-6,
+        graphs=(*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14))), overlapped=True, pipeline_sequence_seconds=35e-6,
     ),
     ("vllm", ""): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=True, mixed=True, keeps_ends=False, most_sequences=256, step_tokens=2048, launch_seconds=_EAGER,

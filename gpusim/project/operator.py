@@ -67,9 +67,9 @@ def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *,
     )  # fmt: skip
 
 
-def quantised(part: str, rows: int, depth: int, plan: Plan) -> list[Operator]:
-    """The kernel that brings 16-bit rows to the format of the product behind it by a scale that is known before, where the product has no conversion of its own."""
-    if not _static_fp8(plan):
+def quantised(part: str, rows: int, depth: int, plan: Plan, dtype: str = "") -> list[Operator]:
+    """The kernel that brings 16-bit rows to the format of the product behind it, the plan's or ``dtype``, by a scale that is known before, where the product has no conversion of its own."""
+    if not _static_fp8(plan) or (dtype or plan.dtype) != plan.dtype:
         return []
     elements = float(rows) * depth
     return [Operator(part, "quantisation", MemoryOp("quantize", 2.0 * elements, elements))]

@@ -60,7 +60,7 @@ class Plan:
     ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
     or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
-    of experts' weights and their products, where that is not ``dtype`` (""); ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
+    of experts' weights and their products, where that is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise; ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
     if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
     ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
     (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences are in progress at
@@ -84,6 +84,7 @@ class Plan:
     reads: str = "shared"
     all_reduce: str = "custom"
     experts_dtype: str = ""
+    attention_dtype: str = ""
     page_tokens: int = 16
     framework: str = ""
     engine: str = ""
@@ -99,6 +100,7 @@ class Plan:
             ("phase", PHASES),
             ("dtype", WEIGHT_BYTES),
             ("experts_dtype", ("", *WEIGHT_BYTES)),
+            ("attention_dtype", ("", *WEIGHT_BYTES)),
             ("kv_dtype", KV_BYTES),
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
@@ -130,7 +132,7 @@ class Plan:
             self._check_overlap()
         if self.phase == "mixed" and not self.chunk and not self.groups:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
-        for name in (self.dtype, self.of_experts):
+        for name in (self.dtype, self.of_experts, self.of_attention):
             if self.phase == "train" and name not in ("bf16", "fp16", "fp8"):
                 raise UsageError(f"training in {name} is not projected: give bf16, fp16 or fp8")
         if (
@@ -156,6 +158,11 @@ class Plan:
     def of_experts(self) -> str:
         """The number format of experts' weights."""
         return self.experts_dtype or self.dtype
+
+    @property
+    def of_attention(self) -> str:
+        """The number format of weights that make queries, keys and values."""
+        return self.attention_dtype or self.dtype
 
     @property
     def served_by(self) -> str:

@@ -14,9 +14,8 @@ from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import Footprint, footprint_of
 from gpusim.project.frameworks import framework_of
 from gpusim.project.plan import Plan
+from gpusim.project.tuned import tuned
 
-#: Of trtllm-bench's rule.
-_MOST_SEQUENCES = 4096
 _NO_LIMIT = 1 << 20
 
 
@@ -66,7 +65,7 @@ def server_of(
     one = footprint_of(config, reserved, capacity_bytes)
     stages = plan.pipeline_parallel
     if plan.served_by == "trtllm":
-        limit, budget = _tuned(share * (capacity_bytes - one.weight_bytes) / one.kv_bytes, plan, stages)
+        limit, budget = tuned(config, plan, capacity_bytes, share)
     else:
         limit, budget = framework.limits(gpu, capacity_bytes)
     most = limit
@@ -100,13 +99,3 @@ def _captured(graphs: tuple[int, ...], most: int) -> tuple[int, ...]:
     """Of the batches that are asked for those that a server of ``most`` sequences captures: none larger, and ``most`` itself in place of the first that is (tensorrt_llm/_torch/pyexecutor/model_engine.py, _filter_cuda_graph_batch_sizes)."""
     found = tuple(size for size in graphs if size <= most)
     return (*found, most) if len(found) < len(graphs) and (not found or found[-1] < most) else found
-
-
-def _tuned(requests: float, plan: Plan, stages: int) -> tuple[int, int]:
-    """Most sequences and tokens of a step, by the rule of trtllm-bench (tensorrt_llm/bench/build/tuning.py, 1.0): what memory is estimated to hold, rounded up; a step has each sequence's token and its share of prompts."""
-    sequences = min(requests, _MOST_SEQUENCES) / stages
-    tokens = min(sequences * (1 + plan.sequence / plan.output), 32768)
-    step = 32 if sequences < 256 else 128 if sequences < 1024 else 256
-    most = max(64, step * math.ceil(sequences / step))
-    step = 256 if tokens < 4096 else 512 if tokens < 8192 else 1024
-    return most, max(2048, step * math.ceil(tokens / step))

@@ -76,7 +76,7 @@ def lines_of(found: Projected) -> list[tuple[str, str]]:
     lines = [
         (
             "model",
-            f"{step.network}, {step.parameters / 1e9:.3g} G parameters ({step.active_parameters / 1e9:.3g} G active a token), {plan.dtype}{f', experts in {plan.experts_dtype}' * bool(plan.experts_dtype)}",
+            f"{step.network}, {step.parameters / 1e9:.3g} G parameters ({step.active_parameters / 1e9:.3g} G active a token), {plan.dtype}{f', experts in {plan.experts_dtype}' * bool(plan.experts_dtype)}{f', queries, keys and values by weights in {plan.attention_dtype}' * bool(plan.attention_dtype)}",
         ),
         ("load", _load(found)),
         ("gpus", _plan(step)),

@@ -91,6 +91,26 @@ def test_experts_may_have_a_format_of_their_own():
         Plan("train", experts_dtype="nvfp4")
 
 
+def test_queries_keys_and_values_may_have_a_format_of_their_own():
+    network, prices = decoder_of("deepseek_v3"), Prices(B200)
+    plain = Plan("decode", batch=64, sequence=1024, data_parallel=4, expert_parallel=4, dtype="nvfp4", kv_dtype="fp8")
+    whole, same, mixed = (
+        project_model(prices, network, replace(plan, attention_dtype=name))
+        for plan, name in ((plain, ""), (plain, "nvfp4"), (plain, "bf16"))
+    )
+    assert whole.step == same.step and whole.footprint == same.footprint
+    assert mixed.step.seconds > whole.step.seconds
+    # A layer's projections but the one behind attention: 7168 x 2112, 1536 x 24576 and 512 x 32768 (the report's table of sizes).
+    weights = network.layers * (7168 * 2112 + 1536 * 24576 + 512 * 32768)
+    assert mixed.footprint.weight_bytes - whole.footprint.weight_bytes == pytest.approx(
+        weights * (2.0 - WEIGHT_BYTES["nvfp4"]), rel=1e-9
+    )
+    formats = {
+        item.operator.name: item.operator.op.dtype for item in mixed.items if isinstance(item.operator.op, GemmOp)
+    }
+    assert (formats["queries"], formats["output"]) == ("bf16", "nvfp4")
+
+
 @given(sequence=st.integers(1, 300), page=st.integers(1, 64))
 def test_a_cache_has_whole_pages(sequence, page):
     network = decoder_of("llama3_8b")

@@ -23,6 +23,7 @@ from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
 from gpusim.project.server import Server, as_many_as_fit, server_of
 from gpusim.project.serving import _Played, project_serving
+from gpusim.project.tuned import tuned
 from gpusim.project.whole import project_model
 
 NETWORK = decoder_of("llama3_8b")
@@ -269,3 +270,17 @@ def test_tensorrt_llm_gathers_tokens_unless_experts_are_on_more_gpus_than_a_toke
     assert (near["dispatch"].kind, near["combine"].kind) == ("all_gather", "reduce_scatter")
     assert near["combine"].message_bytes == 2 * 256 * decoder_of("qwen3_30b_a3b").hidden
     assert {far["dispatch"].kind, far["combine"].kind, other["dispatch"].kind, other["combine"].kind} == {"alltoall"}
+
+
+def test_tensorrt_llms_benchmark_reckons_with_all_gpus_that_share_experts_out() -> None:
+    network = decoder_of("deepseek_v3")
+    shared_out = Plan(
+        "serve", batch=as_many_as_fit(8), sequence=1024, output=8192, data_parallel=8, expert_parallel=8, dtype="fp8_block", kv_dtype="fp8", framework="trtllm"
+    )  # fmt: skip
+    # Taken for keys and values of 128 heads of 56 elements in 61 layers: 62 sequences of 9,216 tokens in what eight GPUs have beside 671 GB of weights, 0.95 of it; its latent takes an eighth of a GPU's part.
+    assert tuned(network, shared_out, 150.75e9, 0.95) == (64, 2048)
+    server = server_of(network, shared_out, "h200", 150.75e9)
+    assert server.sequences == 64 < server.memory_sequences
+    # Two weights of 4 bits are one element of a file.
+    narrow, plain = (tuned(network, replace(shared_out, dtype=name), 192e9, 0.95)[0] for name in ("nvfp4", "fp8"))
+    assert narrow > plain
