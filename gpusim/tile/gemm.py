@@ -22,6 +22,7 @@ from gpusim.tile.fewest_waves import MULTICAST_ROWS, fewest_waves
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
 from gpusim.tile.library import SCALE_DEPTH, SCALE_ROWS, Library, Tile
 from gpusim.tile.machine import MOST_DRAM_SHARE, OPERANDS, TileMachine, tile_machine
+from gpusim.tile.moe_waves import PAIR_ROWS, wave_tile
 
 #: Parts that the depth may be split into.
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
@@ -202,6 +203,8 @@ def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Ti
     """The tiles that are tried."""
     if library.counts_waves and not shape.group_rows:
         return (fewest_waves(library.tiles, shape.rows, shape.columns, machine.sm_count),)
+    if library.fills_waves and not shape.group_rows:
+        return (wave_tile(machine.sm_count, shape.rows, shape.columns, shape.depth, experts=1, exchanged_below=0),)
     return library.tiles_for(shape.rows, shape.columns, shape.depth)
 
 
@@ -238,6 +241,8 @@ def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
     if library.counts_waves and not shape.group_rows:
         larger = max(tile.rows, tile.columns) / (tile.rows + tile.columns)
         return 1.0 - larger / 2 if shape.rows >= MULTICAST_ROWS else 1.0
+    if library.fills_waves and shape.rows < PAIR_ROWS:
+        return 1.0
     return library.shared_loads if tile.outputs >= _SHARED_OUTPUTS else 1.0
 
 
@@ -297,6 +302,6 @@ def grid_arguments(
         _dram_bytes_per_cycle(machine, library, shape), machine.l2_latency_cycles, machine.dram_latency_cycles,
         found_bytes, cold_a, cold_b,
         library.cycles_a_step(tile), library.block_start_cycles, library.cycles_to_store(tile),
-        library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, tile.box_rows or tile.rows,
+        library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, library.outside_fill, tile.box_rows or min(tile.rows, shape.rows),
         tile.cluster_rows, max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

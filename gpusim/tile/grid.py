@@ -45,13 +45,13 @@ _CHANNELS, _PIECES, _PIECE_CYCLES, _PIECE_BYTES = range(4)
 def run_groups(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, box_rows, cluster_rows, events,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events,
 ):  # fmt: skip
     """:func:`run_beside` without a collective: (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
     return run_beside(
         group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
         bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, box_rows, cluster_rows, events, np.zeros(0),
+        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events, np.zeros(0),
     )[:4]  # fmt: skip
 
 
@@ -59,14 +59,14 @@ def run_groups(
 def run_beside(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, box_rows, cluster_rows, events, beside,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events, beside,
 ):  # fmt: skip
     """Cycles from the first load to the last store of products in one launch, and what was moved.
 
     ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
     ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the share of the operand that is not in L2 at the start;
     rates are bytes (or operations) a cycle. ``outside_loads``: what a row (or column) outside of an operand takes of L2 where others of its box, of ``box_rows`` rows, lie inside,
-    as many rows inside; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
+    as many rows inside, ``outside_fill``: of its SM's port; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
     cycles and DRAM bytes of a piece), or ALONE. Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces
     of the collective that are done, cycles until the last of them is)."""
     grid_columns = (columns + tile_columns - 1) // tile_columns
@@ -180,10 +180,11 @@ def run_beside(
         seen_a[row, piece] = fetched
         seen_b[of_b, piece] = fetched
         loaded = min(bytes_a * own_a + bytes_b * own_b, (bytes_a + bytes_b) * shared_loads)
+        outside = 0.0
         if outside_loads > 0.0:
-            loaded += -real_rows % box_rows * deep * bytes_in_a * outside_loads
-            loaded += -real_columns % tile_columns * deep * bytes_in_b * outside_loads
-        port_free[sm] = max(now, port_free[sm]) + (bytes_a + bytes_b) / fill_rate
+            outside = -real_rows % box_rows * deep * bytes_in_a + -real_columns % tile_columns * deep * bytes_in_b
+            loaded += outside * outside_loads
+        port_free[sm] = max(now, port_free[sm]) + (bytes_a + bytes_b + outside * outside_fill) / fill_rate
         l2_free = max(now, l2_free) + loaded / l2_rate
         l2_moved += loaded
         latency = l2_latency

@@ -26,7 +26,7 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 #: Figures of moe.toml that are not the products'.
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
-    "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share", "scaled_choice_ns", "scale_row_ns",
+    "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share", "scaled_choice_ns", "scale_row_ns", "steps_ns",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
 _SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded", "waves")
@@ -38,6 +38,8 @@ _LINE_BYTES, _WIDE_BYTES = 128, 2
 _MOST_SHARE = 0.995
 #: Of a tile of scales that tensor cores take (PTX ISA, tcgen05.mma, block scaling: 128 x 4).
 SCALE_ROWS = 128
+#: What one block of TensorRT-LLM's sorts: a thread a token, choices and bits of an expert's number that are compiled (moe_kernels.cu, fusedBuildExpertMapsSortFirstToken).
+_BLOCK_TOKENS, _BLOCK_CHOICES, _BLOCK_EXPERTS = 256, (1, 2, 4, 6, 8), 510
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class MoeLibrary:
     row once for every choice before the first product; otherwise products gather rows. ``waves``: 1 where the tile fills the fewest waves (:mod:`gpusim.tile.moe_waves`). ``convert_cycles``: that a warp waits
     for each 128 elements of rows that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move.
     ``scaled_choice_ns``: the same where those kernels write scales that the tensor cores take, which lie in tiles of :data:`SCALE_ROWS` rows; ``scale_row_ns``: of each row of the tiles of all of this GPU's experts, which they go over to clear what no choice fills.
-    ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of the weights."""
+    ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot."""
 
     kind: str
     product: Library
@@ -98,6 +100,7 @@ class MoeLibrary:
     half_line_share: float = 1.0
     scaled_choice_ns: float = 0.0
     scale_row_ns: float = 0.0
+    steps_ns: float = 0.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -115,6 +118,11 @@ class MoeLibrary:
         if not tensor_scaled:
             return self.choice_ns * choices
         return max(self.choice_ns, self.scaled_choice_ns) * choices + self.scale_row_ns * SCALE_ROWS * experts
+
+    def sorting_ns(self, tokens: int, experts: int, top_k: int) -> float:
+        """More than one block takes that sorts all choices for this GPU's ``experts``."""
+        fits = tokens <= _BLOCK_TOKENS and top_k in _BLOCK_CHOICES and experts <= _BLOCK_EXPERTS
+        return 0.0 if fits else self.steps_ns
 
     def product_for(self, spec: GpuSpec, tokens: int, experts: int, inside: int, top_k: int = 1) -> Library:
         """The products' kernels, with the one tile that a search or the rule names."""
@@ -191,5 +199,7 @@ def _library(generation: str, dtype: str, framework: str, without: str, of_its_o
         )
         for each in row.pop("rule", ())
     )
-    product = replace(library_of(generation, dtype), rule=(), counts_waves=False, **({"outside_loads": 0.0} | row))
+    product = replace(
+        library_of(generation, dtype), rule=(), counts_waves=False, fills_waves=False, **({"outside_loads": 0.0} | row)
+    )
     return MoeLibrary(kind_of(dtype, framework), product, rule=rule, **own)

@@ -1,4 +1,4 @@
-"""Tiles of experts' products that fill the fewest waves, as DeepGEMM chooses them, and how its operands are converted within TensorRT-LLM.
+"""Tiles of experts' products, and of one product, that fill the fewest waves, as DeepGEMM chooses them, and how its operands are converted within TensorRT-LLM.
 
 Mental model: every expert is taken to have as many rows as the mean one. Of tiles of 64 or 128 rows that width is taken whose tiles of all experts fill the fewest waves of one block an SM, then the fullest last
 wave; where the mean expert has few rows operands are exchanged, so that its rows are the narrow side. Source: TensorRT-LLM, fp8_blockscale_gemm_kernel.cuh (grouped_gemm_dispatch, fp8_grouped_gemm_run) and
@@ -14,6 +14,8 @@ from gpusim.tile.library import Tile
 #: Rows of the mean expert from which operands are not exchanged.
 EXCHANGED_BELOW = 32
 _WIDTHS = range(16, 129, 8)
+#: Rows of one product's result from which on two blocks take an operand together (DeepGEMM's get_best_gemm_config as of then).
+PAIR_ROWS = 1024
 _LARGE_ROWS, _SMALL_ROWS, _DEPTH = 128, 64, 128
 _SHARED_BYTES = 232448
 #: Elements of 16 bits that take what a step's 128 of 8 bits do.
@@ -22,9 +24,11 @@ _TILE_DEPTH = 64
 _WARPS, _CONVERTED = 8, 128
 
 
-def wave_tile(sm_count: int, mean_rows: int, columns: int, depth: int, experts: int) -> Tile:
+def wave_tile(
+    sm_count: int, mean_rows: int, columns: int, depth: int, experts: int, exchanged_below: int = EXCHANGED_BELOW
+) -> Tile:
     """For ``experts`` of ``mean_rows`` each, on ``sm_count`` SMs; ``columns`` and ``depth`` of the product."""
-    if mean_rows < EXCHANGED_BELOW:
+    if mean_rows < exchanged_below:
         side = next(width for width in _WIDTHS if width >= mean_rows)
         return Tile(side, _LARGE_ROWS, _TILE_DEPTH, _stages(side, _LARGE_ROWS, depth), 1)
     rows = _SMALL_ROWS if mean_rows <= _SMALL_ROWS else _LARGE_ROWS

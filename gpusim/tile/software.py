@@ -7,6 +7,7 @@ its software has on every GPU alike. ``software.toml`` has them and what they we
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,22 +16,30 @@ from typing import Any
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import library_on
-from gpusim.tile.library import FRAMEWORKS, Library, has_rows, kernels_of, library_of, named_kernels
+from gpusim.tile.library import FRAMEWORKS, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
+from gpusim.tile.machine import tile_machine
 
 _FILE = Path(__file__).with_name("software.toml")
 #: Rows of formats whose first operand a framework converts by kernels of its own.
 CONVERTED = ("fp8", "fp8_block")
 #: The row of products in batches, whichever framework calls them.
 _BATCH, _ANY = "batch", "any"
+_FMA_FLOPS, _WIDE_BYTES = 2, 2
 
 
 @dataclass(frozen=True)
 class Software:
-    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach; ``own_on``: generations whose product is ``library.toml``'s for the format."""
+    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach; ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
+    of kernels that lay scales anew for tensor cores which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether their sums of
+    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales."""
 
     launch_ns: float
     convert_rate: float
     own_on: tuple[str, ...]
+    packed_ns: float = 0.0
+    ragged_ns: float = 0.0
+    splits: bool = True
+    promoted: bool = False
 
 
 @functools.cache
@@ -49,7 +58,7 @@ def software_of(framework: str, row: str, without: str = "") -> Software:
     found = dict(_tables()[framework][row])
     others = {name: found.pop(name) for name in tuple(found) if name.startswith("without_")}
     found |= others.get(f"without_{without}", {})
-    return Software(found["launch_ns"], found["convert_rate"], tuple(found["own_on"]))
+    return Software(**found | {"own_on": tuple(found["own_on"])})
 
 
 def followed(generation: str) -> str:
@@ -78,10 +87,24 @@ def product_library(spec: GpuSpec, row: str, framework: str = "") -> Library:
         return library_of(kernels_of(spec), row)
     around = software_of(whose, row)
     if measured and name in around.own_on:
-        return with_software(library_of(name, row), around)
-    return with_software(library_on(spec), around)
+        return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+    return with_software(spec, library_on(spec), around)
 
 
-def with_software(dense: Library, around: Software) -> Library:
-    """Products of 16 bits' kernels with what a framework launches around products of another format."""
-    return replace(dense, launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
+    """Products of 16 bits' kernels on ``spec`` with what a framework launches around products of another format, and what these do otherwise."""
+    found = replace(dense, launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+    if not around.splits:
+        found = replace(found, split_k_cycles=math.inf)
+    if spec.tensor_memory.columns_per_cycle:
+        return replace(found, launch_ns=found.launch_ns + around.packed_ns, ragged_ns=around.ragged_ns)
+    if around.promoted:
+        lanes = tile_machine(spec, "fp32").flops_per_cycle / _FMA_FLOPS
+        # A step of 64 elements of 16 bits has as many bytes as one of 128 of 8.
+        added = [tile.outputs / lanes * tile.depth * _WIDE_BYTES / SCALE_DEPTH for tile in found.tiles]
+        tiles = [
+            replace(tile, step_cycles=found.cycles_a_step(tile) + more)
+            for tile, more in zip(found.tiles, added, strict=True)
+        ]
+        return replace(found, tiles=tuple(tiles))
+    return found

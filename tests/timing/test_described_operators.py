@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -54,6 +55,19 @@ def test_what_a_framework_launches_is_the_same_on_every_gpu():
     # What comes converted waits for no conversion.
     converted = replace(few, framework="trtllm", input_dtype="fp8")
     assert project_gemm_op(H100, converted).seconds < 5e-6
+
+
+def test_block_scales_are_laid_for_tensor_cores_that_take_them_and_added_up_outside_of_others():
+    around, one_more = software_of("trtllm", "fp8_block"), replace(B200, generation="another")
+    packed, promoted = (product_library(spec, "fp8_block", "trtllm") for spec in (one_more, L40S))
+    assert packed.launch_ns == around.launch_ns + around.packed_ns and packed.ragged_ns == around.ragged_ns
+    assert promoted.launch_ns == around.launch_ns and not promoted.ragged_ns
+    assert packed.split_k_cycles == promoted.split_k_cycles == math.inf
+    dense = library_of("ampere")
+    for tile, of_dense in zip(promoted.tiles, dense.tiles, strict=True):
+        # As many fused multiply-adds as results, on 128 lanes, each 128 bytes of the depth.
+        more = promoted.cycles_a_step(tile) - dense.cycles_a_step(of_dense)
+        assert more == pytest.approx(tile.outputs / 128 * tile.depth / 64)
 
 
 def test_a_framework_is_named_for_formats_that_it_converts_alone():

@@ -57,6 +57,15 @@ def test_four_bits_take_no_longer_than_eight_on_tensor_cores_that_multiply_them(
     assert project_moe(B200, MoeOp(tokens, **LAYER, dtype="nvfp4"), ours).seconds > four
 
 
+@pytest.mark.parametrize(("tokens", "top_k", "experts", "steps"), [(256, 8, 510, 0), (257, 8, 64, 1), (1, 10, 64, 1), (1, 8, 511, 1)])  # fmt: skip
+def test_choices_are_sorted_in_three_steps_where_one_block_cannot(tokens, top_k, experts, steps):
+    ours = moe_library_of("hopper", "bf16", "trtllm")
+    assert ours.sorting_ns(tokens, experts, top_k) == steps * ours.steps_ns
+    op = MoeOp(tokens, **LAYER | {"top_k": top_k, "experts": experts}, framework="trtllm")
+    with_, without = (project_moe(H100, op, each).seconds for each in (ours, replace(ours, steps_ns=0.0)))
+    assert with_ - without == pytest.approx(steps * 1e-9 * ours.steps_ns, abs=1e-12)
+
+
 def test_kernels_that_write_scales_for_tensor_cores_take_longer_by_choice_and_by_expert():
     ours = moe_library_of("hopper", "fp8")
     assert ours.rows_ns(100, 8, tensor_scaled=False) == 100 * ours.choice_ns

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gpusim.gpus.load import load_gpu
+from gpusim.tile.gemm import project_gemm
 from gpusim.tile.moe import MoeOp, project_moe
 from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.moe_waves import conversion_trips, wave_tile
+from gpusim.tile.product import GemmOp, library_for, shape_of
 
 H100 = load_gpu("h100")
 
@@ -34,6 +36,17 @@ def test_no_width_fills_fewer_waves_or_as_many_with_a_fuller_last_one(mean_rows,
 def test_few_rows_are_the_narrow_side(mean_rows, side):
     found = wave_tile(132, mean_rows, 4096, 2048, 16)
     assert (found.rows, found.columns) == (side, 128)
+
+
+def test_a_dense_product_fills_waves_too_without_exchanging_operands_and_boxes_have_no_more_rows_than_the_operand():
+    op = GemmOp(129, 12288, 7168, "fp8", block_scaled=True, framework="trtllm")
+    shape, kernels = shape_of(op), library_for(H100, op)
+    assert project_gemm(H100, shape, kernels).tile == wave_tile(132, 129, 12288, 7168, 1, exchanged_below=0)
+    # A last tile with one row costs more than a full one; up to 128 rows no box reaches beyond the operand.
+    one, full, below, few = (
+        project_gemm(H100, replace(shape, rows=rows), kernels).seconds for rows in (129, 256, 128, 100)
+    )
+    assert one > 1.3 * full and few <= below
 
 
 def test_stages_are_what_shared_memory_has_room_for():

@@ -12,10 +12,10 @@ LATENCY, STEP, START, EPILOGUE = 700.0, 10.0, 300.0, 500.0
 
 
 def run(rows=128, columns=128, depth=1024, *, sms=4, flops=4096.0, dram=FAST, l2=FAST, l2_bytes=1e9, cold=(True, True),
-        splits=1, stages=4, blocks=1, events=100_000, fill=FAST, outside=0.0, box_rows=128, cluster_rows=1):  # fmt: skip
+        splits=1, stages=4, blocks=1, events=100_000, fill=FAST, outside=0.0, outside_fill=0.0, box_rows=128, cluster_rows=1):  # fmt: skip
     return run_grid(
         rows, columns, depth, 128, 128, 64, stages, blocks, splits, 2.0, 2.0, sms, flops, fill, l2, dram, 300.0, LATENCY,
-        l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, outside, box_rows, cluster_rows, events,
+        l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, outside, outside_fill, box_rows, cluster_rows, events,
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def beside(rows, *collective, sms=4, dram=FAST):
     """A product of ``rows`` rows of tiles of one column beside a collective (:func:`gpusim.tile.grid.run_beside`)."""
     return run_beside(
         np.array([rows * 128]), 128, 1024, 128, 128, 64, 4, 1, 1, 2.0, 2.0, 2.0, sms, 4096.0, FAST, FAST, dram, 300.0, LATENCY,
-        1e9, True, True, STEP, START, EPILOGUE, 32.0, 1.0, 0.0, 128, 1, 100_000, np.array(collective, dtype=float),
+        1e9, True, True, STEP, START, EPILOGUE, 32.0, 1.0, 0.0, 0.0, 128, 1, 100_000, np.array(collective, dtype=float),
     )  # fmt: skip
 
 
@@ -119,6 +119,13 @@ def test_rows_outside_take_of_l2_where_others_of_their_box_lie_inside_and_only_t
     assert run(rows=256, **slow)[0] == run(rows=256, l2=50.0)[0]
     # Boxes of eight rows are all inside or all outside.
     assert run(rows=136, box_rows=8, **slow)[0] == run(rows=136, box_rows=8, l2=50.0)[0]
+
+
+def test_rows_outside_take_of_their_sms_port_too_however_few_blocks_load():
+    slow = {"fill": 20.0, "outside": 1e-9, "outside_fill": 3.0}
+    times = [run(rows=rows, **slow)[0] for rows in (256, 224, 160)]
+    assert times[0] == pytest.approx(run(rows=256, fill=20.0)[0])
+    assert times[1] > 1.05 * times[0] and times[2] > times[1]
 
 
 def test_a_cluster_is_launched_whole_and_its_empty_tiles_hold_places():

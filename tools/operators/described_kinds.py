@@ -16,6 +16,7 @@ Figures = Callable[[GpuSpec], Any]
 def _product(framework: str, row: str) -> Figures:
     """Of products: the described library, and the framework's software as others' rows have it."""
     return lambda spec: with_software(
+        spec,
         described_library(spec, constants_of(f"without_{spec.generation}")),
         software_of(framework, row, spec.generation),
     )

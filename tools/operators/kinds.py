@@ -28,7 +28,7 @@ from operators.recurrent_kinds import RECURRENT_FILES, RECURRENT_KINDS
 _GEMM = (
     "launch_ns", "step_cycles", "dram_share", "split_k_cycles", "block_start_cycles", "epilogue_cycles",
     "epilogue_elements_per_cycle", "fill_bytes_per_cycle", "rate_largest", "rate_large", "rate_medium", "rate_small",
-    "shared_loads", "l2_share", "l2_rate_share", "convert_rate", "ragged_ns", "outside_loads",
+    "shared_loads", "l2_share", "l2_rate_share", "convert_rate", "ragged_ns", "outside_loads", "outside_fill",
 )  # fmt: skip
 _MOE = (
     "routing_ns", "token_ns", "choice_ns", "launch_ns", "rate_largest", "rate_large", "rate_medium", "rate_small", "dram_share",
@@ -52,6 +52,8 @@ _CONTEXT = ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_pas
 _MEMORY = ("launch_ns", "start_cycles", "block_bytes_per_cycle", "dram_share", "l2_rate_share", "l2_share")
 #: Versions whose rows were collected by the earlier rule (routing.py): a token or two on any number of GPUs take as long as on one.
 _TOGETHER = ("0.14.0", "1.3.0rc10")
+#: Versions of which this is true of so few choices for each expert alone: a token takes on one to 16 A100s what eight experts take (128 and 256 experts, learning rows), two do so of 256 experts, not of 128.
+_TOGETHER_FEWER_THAN = {"1.0.0": 1 / 16}
 #: Hidden, inner, top_k and experts of models whose experts have no gate: all that TensorRT-LLM ran so (moe_torch_flow_nongated).
 _WITHOUT_GATE = ((2048, 5120, 22, 512), (2688, 1856, 6, 128), (4096, 2688, 22, 512), (8192, 5120, 22, 512))
 #: Beside absorbed latent attention: a head's own products of (columns, depth).
@@ -96,7 +98,10 @@ def _bmm(dtype: str) -> Callable[[GpuSpec, Any, Any], float]:
 
 def _distribution(row: Any) -> str:
     """What these versions' collector took for a power law: earlier ones gave what was missing to neighbours."""
-    together = row.version in _TOGETHER and row.distribution != "balanced"
+    most_experts = _TOGETHER_FEWER_THAN.get(row.version, 0.0) * row.num_experts
+    together = (
+        row.version in _TOGETHER or row.num_tokens * row.topk <= most_experts
+    ) and row.distribution != "balanced"
     return row.distribution + "_together" * together
 
 
@@ -113,7 +118,11 @@ _CLAMPED = ("0.5.6.post2", "0.5.9", "0.5.10")
 _ALL_CHOICES = ("1.3.0rc20",)
 #: Versions of TensorRT-LLM whose CUTLASS experts take so much longer at any load, as with kernels of their own for the choice of experts: 130 learning rows of fp8 with up to 256 tokens, of three networks, on 1 to 256 GPUs (middle half 10.4 to 15.7 us).
 #: Those of MXFP4 by triton_kernels, with one token or 20,480, on one GPU or 128: 30 us (497 learning rows, beside blocks without work as vLLM's launches of the same kernels have them).
-_ROUTED_APART_NS = {("fp8", "1.3.0rc10"): 14000.0, ("mxfp4_wo", "1.3.0rc20"): 30000.0}
+_ROUTED_APART_NS = {
+    ("fp8", "1.3.0rc10"): (14000.0, 12.0),
+    ("bf16", "1.3.0rc10"): (14000.0, 12.0),
+    ("mxfp4_wo", "1.3.0rc20"): (30000.0, 0.0),
+}
 #: Rows that wait for the host however little there is to do, as launches outside of a graph do: SGLang's of int4 on an A100, none of whose 121 learning rows that are projected at 30 to 45 us takes under 40 and
 #: half of them 50 to 58 (an H100's take 21 and more). Nothing that the GPU takes is projected so.
 _HOST_SECONDS = {("int4_wo", "ampere"): 52e-6}
@@ -127,10 +136,10 @@ def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float
         )  # fmt: skip
         if op.ep > 1 and row.version in _CLAMPED:
             library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="clamped")
-        apart_ns = _ROUTED_APART_NS.get((dtype, row.version), 0.0)
+        apart_ns, token_ns = _ROUTED_APART_NS.get((dtype, row.version), (0.0, 0.0))
         if apart_ns:
             known = library or moe_library_of(spec.generation, dtype, framework)
-            library = replace(known, routing_ns=known.routing_ns + apart_ns)
+            library = replace(known, routing_ns=known.routing_ns + apart_ns, token_ns=known.token_ns + token_ns)
         if dtype == "mxfp4_wo" and op.ep > 1 and row.version in _ALL_CHOICES:
             library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="all")
         waited = _HOST_SECONDS.get((dtype, spec.generation), 0.0) if not framework else 0.0
@@ -239,7 +248,7 @@ KINDS = {
     "moe_fp8_block_vllm": _experts("fp8_block", "fp8_block", {"h100": "vllm_fp8moe_triton_tritonexperts"}, "vllm"),
     "moe_fp8_block_trtllm": _experts("fp8_block", "fp8_block", {"h100": "moe_torch_flow_cutlass"}, "trtllm"),
     "moe_int4_wo": _experts("int4_wo", "int4_wo", {"a100_80gb": "sglang_marlin_moe", "h100": "sglang_marlin_moe"}, shared=True),
-    "moe_int4_wo_vllm": _experts("int4_wo", "int4_wo", {"h100": "vllm_marlin_int4_moe"}, "vllm"),
+    "moe_int4_wo_vllm": _experts("int4_wo", "int4_wo", {"h100": "vllm_compressedtensorswna16marlinmoe_marlin_marlinexperts"}, "vllm"),
     "moe_mxfp4_wo": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"}),
     "moe_mxfp4_wo_sglang": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "sglang_fused_moe_triton"}, "sglang"),
     "moe_mxfp4_wo_trtllm": _experts("mxfp4_wo", "w4a16_mxfp4", {"h100": "moe_torch_flow"}, "trtllm"),
