@@ -12,6 +12,7 @@ import pytest
 import gpusim
 from gpusim.cases.source import open_source
 from gpusim.errors import CompileError, UsageError
+from gpusim.frontend.native import nvcc
 from gpusim.frontend.native.ptx_text import entries, raised
 from gpusim.frontend.registry import compile_kernel
 from gpusim.isa.binary.cubin import load_kernel
@@ -250,3 +251,19 @@ def test_variables_of_the_module_hold_what_they_are_given():
     ):
         with pytest.raises(UsageError, match=told):
             capture(**variables)
+
+
+@pytest.mark.parametrize("has_nvcc", [False, True])
+def test_a_header_of_cub_that_is_not_for_nvrtc_is_compiled_all_the_same(has_nvcc, monkeypatch):
+    if not has_nvcc:
+        monkeypatch.setattr(nvcc, "program", lambda: None)
+    elif nvcc.program() is None:
+        pytest.skip("there is no nvcc")
+    check = (
+        "#if defined(__CUDACC_RTC__) && !defined(CCCL_DISABLE_NVRTC_COMPATIBILITY_CHECK)\n"
+        '#error "Including <whole.cuh> is not supported when compiling with NVRTC."\n#endif\n'
+    )
+    source = f'#include "whole.cuh"\nextern "C" __global__ void one_{has_nvcc}(int *x) {{ *x = 1; }}\n'
+    x = np.zeros(1, np.int32)
+    gpusim.capture(gpusim.cuda_cpp(source, f"one_{has_nvcc}", headers={"whole.cuh": check}), 1, 1, (x,), gpu="t4")
+    assert x[0] == 1

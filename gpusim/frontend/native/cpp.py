@@ -34,7 +34,10 @@ _HOST_ERRORS = (
     'namespace "std"',
     "kernel launch",
     "is not a template",
+    "not supported when compiling with NVRTC",
 )
+#: What CCCL 3 says to <cub/cub.cuh>, which brings its device-wide algorithms too, and how it is told to bring them all the same.
+_WHOLE_LIBRARY, _UNCHECKED = _HOST_ERRORS[-1], "-DCCCL_DISABLE_NVRTC_COMPATIBILITY_CHECK"
 _MISSING = "open source file"
 #: Headers of CUDA that a package of its own brings, by the beginning of their names.
 _PACKAGES = {"curand": "pip install nvidia-curand"}
@@ -111,6 +114,9 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
         return device_part.compile_cpp(unit, entry, target, relocatable=relocatable, lines=lines)
     except CppError as error:
         refused = error
+    if _WHOLE_LIBRARY in refused.log and not nvcc.program() and _UNCHECKED not in unit.options:
+        unchecked = replace(unit, options=(*unit.options, _UNCHECKED))
+        return _compile(unchecked, entry, target, relocatable=relocatable, lines=lines)
     has_host_code = _HOST_ONLY.search(unit.source) is not None or any(each in refused.log for each in _HOST_ERRORS)
     if refused.no_kernel or not has_host_code:
         raise refused
