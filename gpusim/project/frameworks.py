@@ -74,7 +74,7 @@ _EAGER, _ENGINES = 23.6e-6, 21.4e-6
 #: Memory (TensorRT-LLM: trtllm-bench's kv_cache_free_gpu_mem_fraction; vLLM: gpu_memory_utilization; SGLang: mem_fraction_static on one GPU), pages (TensorRT-LLM's PyTorch backend: 32) and graphs (TensorRT-LLM: those of
 #: its published benchmarks, docs/source/performance/perf-overview.md; vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts
 #: or not: docs.vllm.ai, design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py,
-#: TensorRT-LLM's rule is in gpusim.project.server. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most.
+#: TensorRT-LLM's rule is in gpusim.project.tuned. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most.
 #: Host. vLLM's V1 engine without asynchronous scheduling: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
 #: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
 #: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside

@@ -274,13 +274,24 @@ def test_tensorrt_llm_gathers_tokens_unless_experts_are_on_more_gpus_than_a_toke
 
 def test_tensorrt_llms_benchmark_reckons_with_all_gpus_that_share_experts_out() -> None:
     network = decoder_of("deepseek_v3")
-    shared_out = Plan(
-        "serve", batch=as_many_as_fit(8), sequence=1024, output=8192, data_parallel=8, expert_parallel=8, dtype="fp8_block", kv_dtype="fp8", framework="trtllm"
+    plan = Plan(
+        "serve", batch=as_many_as_fit(8), sequence=1000, output=1000, data_parallel=8, expert_parallel=8, dtype="fp8_block", kv_dtype="fp8", framework="trtllm"
     )  # fmt: skip
-    # Taken for keys and values of 128 heads of 56 elements in 61 layers: 62 sequences of 9,216 tokens in what eight GPUs have beside 671 GB of weights, 0.95 of it; its latent takes an eighth of a GPU's part.
-    assert tuned(network, shared_out, 150.75e9, 0.95) == (64, 2048)
-    server = server_of(network, shared_out, "h200", 150.75e9)
-    assert server.sequences == 64 < server.memory_sequences
-    # Two weights of 4 bits are one element of a file.
-    narrow, plain = (tuned(network, replace(shared_out, dtype=name), 192e9, 0.95)[0] for name in ("nvfp4", "fp8"))
-    assert narrow > plain
+    # 671 GB of weights and 2 x 129,280 x 7,168 of 16 bits in eight times 141 GB; a sequence has 2,000 latents of 576 bytes in 61 layers: 6,000, cut to 4,096, whose steps have as many prompts' tokens.
+    assert tuned(network, plan, 141e9, 0.95) == (4096, 8192)
+    # A half of the GPUs has little beside one copy.
+    assert tuned(network, replace(plan, data_parallel=4, expert_parallel=4), 190e9, 0.95) < (4096, 8192)
+    server = server_of(network, plan, "h200", 151.4e9)
+    assert (server.sequences, server.tokens) == (server.memory_sequences, 8192)
+    # Keys and values of a head on each of more GPUs than there are heads.
+    small = decoder_of("llama3_8b")
+    one, more = (
+        tuned(
+            small,
+            Plan("serve", batch=as_many_as_fit(1), sequence=1000, output=1000, tensor_parallel=tp, framework="trtllm"),
+            80e9 / tp,
+            0.9,
+        )[0]
+        for tp in (8, 16)
+    )
+    assert one > 1.5 * more
