@@ -211,7 +211,7 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
     row |= table[name].get(dtype, {})
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
-    waves = {name: bool(row.pop(name, False)) for name in _WAVES}
+    counts_waves, fills_waves = (bool(row.pop(name, False)) for name in _WAVES)
     rule = tuple(_choice(each) for each in row.pop("rule", ()))
     expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", *_WAVES}
     row = dict.fromkeys(_OPTIONAL, 0.0) | row
@@ -222,7 +222,9 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
     # Whole numbers would make compiled functions anew for each mixture of them.
     figures = {key: float(value) for key, value in row.items()}
-    return Library(generation=name, tiles=tiles, rule=rule, **waves, **figures)
+    return Library(
+        generation=name, tiles=tiles, rule=rule, counts_waves=counts_waves, fills_waves=fills_waves, **figures
+    )
 
 
 def _choice(row: dict[str, Any]) -> Choice:
