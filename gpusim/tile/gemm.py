@@ -144,8 +144,9 @@ def project_gemm(
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
     unlimited_seconds = cycles / machine.clock_hz
     seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
-    ragged = shape.rows % SCALE_ROWS and shape.depth > SCALE_DEPTH
-    launch_seconds = 1e-9 * (library.launch_ns + library.ragged_ns * bool(ragged))
+    # The scales of one row are one column of another order, as those of one column are.
+    ragged = shape.rows % SCALE_ROWS and shape.rows > 1 and shape.depth > SCALE_DEPTH
+    launch_seconds = 1e-9 * (library.launch_ns + library.ns_of_ragged(shape.rows) * bool(ragged))
     busy = {
         "FMA pipes" if shape.dtype == "fp32" else "tensor cores": tensor_cycles / cycles,
         "L2": l2_bytes / (machine.l2_bytes_per_cycle * library.l2_rate_share) / cycles,

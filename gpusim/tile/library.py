@@ -58,13 +58,15 @@ def named_kernels(spec: GpuSpec) -> str:
 
 #: A column of FP32 scales, one for each row, is aligned to 16 bytes where the rows are a multiple of this (CUDA driver API, cuTensorMapEncodeTiled: strides).
 SCALE_ROWS = 4
+#: Rows from which on kernels that lay columns of scales anew take no longer: a B200's by its learning half, 5.5 us at 9 to 17, 7.3 at 65, 8.2 at 257, 9.4 at 1,025, 9.8 from 2,049 on.
+MOST_RAGGED_ROWS, _FEW_ROWS = 2048, 8
 #: A row has a scale for each so many elements (DeepSeek-V3, section 3.3.2); one column of scales needs no other order.
 SCALE_DEPTH = 128
 
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "ragged_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling",
+    "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does.
 _WAVES = ("counts_waves", "fills_waves")
@@ -126,7 +128,7 @@ _BOUNDS = tuple(each.name for each in fields(Choice) if each.name != "tile")
 class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
     that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
-    :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
+    :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
     ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``counts_waves``: whether it takes
     the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. Where no choice holds it chooses from ``tiles`` by the shape."""
 
@@ -150,6 +152,7 @@ class Library:
     fed_bytes_per_cycle: float
     convert_rate: float
     ragged_ns: float = 0.0
+    ragged_doubling_ns: float = 0.0
     outside_loads: float = 0.0
     outside_fill: float = 0.0
     convert_start_cycles: float = 0.0
@@ -159,6 +162,12 @@ class Library:
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
     fills_waves: bool = False
+
+    def ns_of_ragged(self, rows: int) -> float:
+        """What scales for blocks cost besides where ``rows`` are no multiple of :data:`SCALE_ROWS`."""
+        return self.ragged_ns + self.ragged_doubling_ns * math.log2(
+            min(max(rows, _FEW_ROWS), MOST_RAGGED_ROWS) / _FEW_ROWS
+        )
 
     def is_ruled(self, rows: int, columns: int, depth: int) -> bool:
         """Whether the tile of a product of this shape follows from it."""
@@ -202,7 +211,7 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
     row |= table[name].get(dtype, {})
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
-    waves = {name: bool(row.pop(name, False)) for name in _WAVES}
+    counts_waves, fills_waves = (bool(row.pop(name, False)) for name in _WAVES)
     rule = tuple(_choice(each) for each in row.pop("rule", ()))
     expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", *_WAVES}
     row = dict.fromkeys(_OPTIONAL, 0.0) | row
@@ -213,7 +222,9 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
     # Whole numbers would make compiled functions anew for each mixture of them.
     figures = {key: float(value) for key, value in row.items()}
-    return Library(generation=name, tiles=tiles, rule=rule, **waves, **figures)
+    return Library(
+        generation=name, tiles=tiles, rule=rule, counts_waves=counts_waves, fills_waves=fills_waves, **figures
+    )
 
 
 def _choice(row: dict[str, Any]) -> Choice:

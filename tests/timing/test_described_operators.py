@@ -70,6 +70,23 @@ def test_block_scales_are_laid_for_tensor_cores_that_take_them_and_added_up_outs
         assert more == pytest.approx(tile.outputs / 128 * tile.depth / 64)
 
 
+def test_columns_of_scales_laid_anew_take_longer_with_more_rows_and_one_row_is_none():
+    kernels = product_library(B200, "fp8_block")
+
+    def more(rows: int) -> float:
+        one, next_ = (
+            project_gemm_op(B200, GemmOp(each, 256, 1024, "fp8", block_scaled=True)).seconds
+            for each in (rows, rows + 1)
+        )
+        return next_ - one
+
+    assert abs(more(1) - 1e-9 * kernels.ns_of_ragged(2)) < 1e-7
+    assert 1e-9 * kernels.ns_of_ragged(17) < more(16) < more(512)
+    assert (
+        kernels.ns_of_ragged(2049) == kernels.ns_of_ragged(100001) == kernels.ragged_ns + 8 * kernels.ragged_doubling_ns
+    )
+
+
 def test_a_framework_is_named_for_formats_that_it_converts_alone():
     with pytest.raises(SpecError, match="fp8, fp8_block: none is named for int8"):
         project_gemm_op(H100, GemmOp(16, 1024, 1024, "int8", framework="vllm"))
