@@ -15,7 +15,7 @@ def test_blocks_whose_warps_want_one_fp64_pipe_stay_apart() -> None:
     spec = cut_down(load_gpu("rtx3070"), 2)
     made = filters({"kernel": "row_tiled", "size": 1 << 16, "mask": 5, "block": 128, "channels": 1}, None)
     trace = gpusim.capture(
-        made.kernel, (256,), made.block, made.arguments(None), gpu=spec, shared_bytes=made.shared_bytes, sample=True
+        made.kernel, (160,), made.block, made.arguments(None), gpu=spec, shared_bytes=made.shared_bytes, sample=True
     )
     found = answer(gpusim.simulate(trace, gpu=spec))
     assert found.roof == "FP64 pipe" and found.roof_percent > 80
