@@ -16,7 +16,7 @@ from workloads.external.wgmma_families import RUNGS, curve_table, launch_of
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("rung", RUNGS)
 def test_tiles_of_a_rung(rung: str) -> None:
     """Eight tiles along n, the width of an area; blocks that stay take two each, and the tiles in flight go round."""

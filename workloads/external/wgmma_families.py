@@ -129,7 +129,8 @@ def launch_of(rung: Rung, a: np.ndarray, b: np.ndarray, c: np.ndarray, blocks: i
 def wgmma_ladder(row: Row, checkout: Path | None = None) -> Timed:
     """A rung of the ladder of square products of bfloat16, whose bits the arrays hold."""
     size = int(row["size"])
-    return launch_of(RUNGS[str(row["rung"])], *(np.zeros((size, size), np.uint16) for _ in range(3)))
+    a, b, c = (np.zeros((size, size), np.uint16) for _ in range(3))
+    return launch_of(RUNGS[str(row["rung"])], a, b, c)
 
 
 WGMMA_FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed]] = {"wgmma_ladder": wgmma_ladder}
