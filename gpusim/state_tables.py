@@ -26,6 +26,8 @@ UNITS = {
     "cycles": "a length of time, in SM cycles",
     "tick": "a point of time, in ticks (64 to an SM cycle)",
     "ticks": "a length of time, in ticks",
+    "tick part": "a point of time, in 64ths of a tick",
+    "tick parts": "a length of time, in 64ths of a tick",
     "count": "how many",
     "index": "a row of another table, or the number of a thing",
     "link": "a row of the same kind, as a list's next one",

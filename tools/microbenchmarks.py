@@ -179,11 +179,10 @@ _A100_SM_FLOP = 310.6e12 / 108 / 1.41e9
 _H800_SM_FLOP = 494.4e12 / 114 / 1.755e9
 
 _EVERY_SM = "later blocks of an SM take silicon as long as its first one"
-_SLOTS = "launch.start_cycles was fitted before lines of stores had slots (l1.store_slot_bytes), and is some 60 cycles too long with them"
 #: gpu-small-kernels with CUDA graphs, blocks of 256: elements and GB/s of 16 bytes an element.
 _GRAPH_GB_PER_S = {
-    "a100_80gb": ((4096, 49.0, _SLOTS), (16350, 186.0, _SLOTS), (65320, 651.0, _SLOTS)),
-    "h200": ((4096, 51.0, ""), (15625, 190.0, _SLOTS), (67031, 740.0, "")),
+    "a100_80gb": ((4096, 49.0, ""), (16350, 186.0, ""), (65320, 651.0, "")),
+    "h200": ((4096, 51.0, ""), (15625, 190.0, ""), (67031, 740.0, "")),
     "a40": ((4096, 58.0, ""), (15625, 211.0, ""), (63237, 687.0, "")),
     "l40": ((4096, 68.0, ""), (16350, 257.0, ""), (65320, 828.0, _EVERY_SM)),
 }

@@ -50,7 +50,7 @@ class L2Part:
         def port_ticks(bytes_per_ns: float) -> np.ndarray:
             return np.array([ticks(spec, n * chip.sector_bytes / bytes_per_ns) for n in counts], np.int64)
 
-        lane = chip.partition_link_bytes_per_ns * chip.partitions / chip.slices
+        crossing_ns = chip.sector_bytes / chip.partition_link_bytes_per_ns
         self.rates = l2_state.L2Rates(
             layout=layout_of(chip, spec.dram),
             partitions=chip.partitions,
@@ -80,7 +80,10 @@ class L2Part:
             tlb_miss=ticks(spec, spec.tlb.miss_ns),
         )
         self._costs = np.array(
-            [port_ticks(rate) for rate in (chip.slice_bytes_per_ns, chip.slice_write_bytes_per_ns, lane)]
+            [
+                *(port_ticks(rate) for rate in (chip.slice_bytes_per_ns, chip.slice_write_bytes_per_ns)),
+                counts * ticks(spec, crossing_ns * l2_state.LINK_TICK_PARTS),
+            ]
         )
         self.reset()
 

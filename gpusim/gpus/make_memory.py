@@ -85,12 +85,12 @@ def network_claims(sheet: Datasheet, base: GpuSpec, like: str, ruled: Claiming) 
         most = max(width * clock_hz / 1e9, by_clock * width / slice_width(base.capability))
         reason = why if more == 1 else by_sms if by_clock * more <= most else f"as much as a slice gives: {like}'s"
         yield ruled(f"l2.{key}", round(min(by_clock * more, most), 1), reason)
-    # The link between the halves has a lane a slice.
-    lanes = slices_of(sheet, base) / base.l2.slices
-    if base.l2.partitions > 1 and faster * lanes != 1:
+    # The link between the halves grows with the slices that it serves.
+    more_slices = slices_of(sheet, base) / base.l2.slices
+    if base.l2.partitions > 1 and faster * more_slices != 1:
         link = base.l2.partition_link_bytes_per_ns
-        by_slices = f"{why} and of the slices" if lanes != 1 else why
-        yield ruled("l2.partition_link_bytes_per_ns", round(link * faster * lanes, 1), by_slices)
+        by_slices = f"{why} and of the slices" if more_slices != 1 else why
+        yield ruled("l2.partition_link_bytes_per_ns", round(link * faster * more_slices, 1), by_slices)
     if wider != 1:
         for port in ("fill", "store"):
             width = port_width(capability)  # of the network's flits

@@ -297,7 +297,7 @@ class L2Spec:
     far_miss_extra_ns: float
     slice_bytes_per_ns: float  # read bandwidth of one slice
     slice_write_bytes_per_ns: float
-    partition_link_bytes_per_ns: float  # between the halves, each way
+    partition_link_bytes_per_ns: float  # between the halves, each way, of all slices together
     atomic_interval_ns: (
         float  # an atomic unit, each lane on one word of a request of one sector; of several, each further one
     )

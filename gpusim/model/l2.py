@@ -2,12 +2,12 @@
 
 Mental model: a request enters the slice of its SM's *near* partition. A line's *home* partition, by
 address hash, owns its DRAM channel, its dirty data and its atomics. A read that misses near asks
-home: DRAM if near is home, else the mirror slice of the far partition over that slice's lane of the
-link, and the near slice keeps a copy. Writes and atomics go through to home; the copy in a partition
+home: DRAM if near is home, else the mirror slice of the far partition over the link, which all slices
+share each way, at most at a slice's rate, and the near slice keeps a copy. Writes and atomics go through to home; the copy in a partition
 that did not write goes stale. What only the far partition has read is the first that its home replaces:
 of uses that the two make of a line at home, the far ones count as made one turn of the cache (:data:`L2Rates.turn`) earlier. Every slice looks up one request a ``tag`` interval, and moves sectors to
 and from its SMs at its port's rate, each in the order in which events come up; what the partitions
-exchange moves over the slice's lane instead.
+exchange moves over the link instead.
 
 Time is in ticks. Events are handled in the order (time; internal events by their birth, then data from
 DRAM by sequence, then requests by (sm, sequence)), which knows nothing of windows. ``handle_until`` is

@@ -100,7 +100,8 @@ SERVER_TABLE = Table(
 )
 TAG_FREE = SERVER_TABLE.column("tick", "from which it can look up")
 PORT_FREE = SERVER_TABLE.column("tick", "from which data can move to and from its SMs")
-LANE_FREE = SERVER_TABLE.column("tick", "the same from the other partition into this slice")
+IN_FREE = SERVER_TABLE.column("tick", "the same from the other partition into this slice")
+LINK_FREE = SERVER_TABLE.column("tick part", "of row n: from which the link into partition n is free")
 UNIT_FREE = SERVER_TABLE.column("tick", "from which its atomic unit is free")
 WRITE_ROOM = SERVER_TABLE.column("count", "dirty lines that may yet be evicted")
 FIRST_BLOCKED = SERVER_TABLE.column("link", "node that has waited longest for write room, or -1")
@@ -118,7 +119,9 @@ P_PAGES = PLACE_TABLE.column("index", "row of ``pages`` in which the SM's page i
 COST_TABLE = Table(__name__, "costs", "n sectors, from 0 on", "What moving them takes.", columns_first=True)
 READ_COST = COST_TABLE.column("ticks", "out of a slice's port")
 WRITE_COST = COST_TABLE.column("ticks", "into it")
-LANE_COST = COST_TABLE.column("ticks", "over a lane of the link")
+LINK_COST = COST_TABLE.column("tick parts", "over the link into a partition")
+#: Parts of a tick in which the link counts: a sector takes it less than a tick where it is wide.
+LINK_TICK_PARTS = 64
 
 
 class L2Rates(NamedTuple):

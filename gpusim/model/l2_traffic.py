@@ -1,7 +1,7 @@
 """What enters and leaves an L2 slice, and what its stages cost: answers, DRAM requests, lookups, data, the link.
 
 Mental model: each function books one resource in the order in which it is called (a tag stage, a data
-port, a lane of the link), notes one incoming message or writes one outgoing; it decides nothing. The
+port, the link), notes one incoming message or writes one outgoing; it decides nothing. The
 decisions are in :mod:`gpusim.model.l2`.
 """
 
@@ -19,9 +19,11 @@ from gpusim.model.l2_state import (
     DRAM_REQUESTS,
     FAR_SECTORS,
     HOME,
+    IN_FREE,
     KIND,
-    LANE_COST,
-    LANE_FREE,
+    LINK_COST,
+    LINK_FREE,
+    LINK_TICK_PARTS,
     MERGED,
     NEAR,
     OUTSTANDING,
@@ -32,6 +34,7 @@ from gpusim.model.l2_state import (
     P_PAGES,
     P_SET,
     PORT_FREE,
+    READ_COST,
     READ_SECTORS,
     REDUCTION_SECTORS,
     REQUESTS,
@@ -163,10 +166,14 @@ def look_up_and_move(p: L2Rates, s: L2State, slice_index: int, time: int, cost: 
 
 
 @inlined
-def cross(p: L2Rates, s: L2State, lane: int, time: int, sectors: int) -> int:
-    """Send sectors over the lane into slice ``lane`` of the other partition; the arrival."""
+def cross(p: L2Rates, s: L2State, to: int, time: int, sectors: int) -> int:
+    """Send sectors over the link, which all slices share, into slice ``to`` of the other partition; the arrival."""
     count = popcount(sectors)
-    end = max(time, s.servers[lane, LANE_FREE]) + s.costs[LANE_COST, count]
-    s.servers[lane, LANE_FREE] = end
+    way = to // p.slices_per_partition
+    crossed = max(time * LINK_TICK_PARTS, s.servers[way, LINK_FREE]) + s.costs[LINK_COST, count]
+    s.servers[way, LINK_FREE] = crossed
+    end = max(time, s.servers[to, IN_FREE]) + s.costs[READ_COST, count]
+    end = max(end, (crossed + LINK_TICK_PARTS - 1) // LINK_TICK_PARTS)
+    s.servers[to, IN_FREE] = end
     s.scalars[FAR_SECTORS] += count
     return end + p.far

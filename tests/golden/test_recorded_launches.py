@@ -23,14 +23,14 @@ FOLDER = Path(__file__).parents[2] / "traces" / "recorded"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
-    "saxpy-a100_80gb.trace": 2513,
+    "saxpy-a100_80gb.trace": 2454,
     "softmax-a100_80gb.trace": 8180,
-    "histogram-a100_80gb.trace": 7286,
-    "matmul_tiled-a100_80gb.trace": 5996,
-    "saxpy-h200.trace": 3352,
-    "softmax-h200.trace": 10190,
-    "histogram-h200.trace": 8627,
-    "matmul_tiled-h200.trace": 7366,
+    "histogram-a100_80gb.trace": 7277,
+    "matmul_tiled-a100_80gb.trace": 5975,
+    "saxpy-h200.trace": 3304,
+    "softmax-h200.trace": 10145,
+    "histogram-h200.trace": 8585,
+    "matmul_tiled-h200.trace": 7321,
 }
 
 

@@ -30,7 +30,7 @@ def small_gpu(**changes) -> GpuSpec:
             "far_miss_extra_ns": 70.0,
             "slice_bytes_per_ns": 32.0,
             "slice_write_bytes_per_ns": 16.0,
-            "partition_link_bytes_per_ns": 64.0,  # two slices' lanes each way: 32 B/ns a lane
+            "partition_link_bytes_per_ns": 32.0,  # a sector each nanosecond, each way
             "atomic_interval_ns": 2.0,
             "atomic_sector_ns": 3.0,
             "tag_interval_ns": 1.0,

@@ -78,12 +78,13 @@ def test_a_near_miss_costs_drams_latency_more_than_a_hit():
     assert miss - 1000 == pytest.approx(HIT + DRAM + 2 + 1, abs=1.1)
 
 
-def test_a_far_hit_costs_the_way_there_and_back_and_leaves_a_copy():
-    parts = fresh()
+@pytest.mark.parametrize("link_bytes_per_ns", [32.0, 1024.0])
+def test_a_far_hit_costs_the_way_there_and_back_and_leaves_a_copy(link_bytes_per_ns):
+    parts = fresh(l2__partition_link_bytes_per_ns=link_bytes_per_ns)
     answer_ns(parts, request(0, FAR, sm=1, sectors=1))  # SM 1 is wired to partition 1
     (far,) = answer_ns(parts, request(5000, FAR, sm=0, sectors=1))
     (near,) = answer_ns(parts, request(9000, FAR, sm=0, sectors=1))
-    # Lane 1 ns and both slices' ports once more.
+    # The link 1 ns, as much as a slice takes from any, and both slices' ports once more.
     assert far - 5000 == pytest.approx(HIT + 60 + 3)
     assert near - 9000 == pytest.approx(HIT)
 
@@ -92,7 +93,7 @@ def test_a_far_miss_adds_its_own_extra():
     near, far = fresh(), fresh()
     (a,) = answer_ns(near, request(0, NEAR, sectors=1))
     (b,) = answer_ns(far, request(0, FAR, sectors=1))
-    assert b - a == pytest.approx(70 + 2)  # the lookup at home, the lane
+    assert b - a == pytest.approx(70 + 2)  # the lookup at home, the link
 
 
 def test_requests_for_sectors_under_way_ask_dram_once():
@@ -241,7 +242,21 @@ def test_evicting_a_sector_written_in_part_reads_and_writes_it():
 def test_a_far_write_goes_home_and_its_ack_comes_back():
     near = answer_ns(fresh(), request(0, NEAR, kind=WRITE, sectors=1))[0]
     far = answer_ns(fresh(), request(0, FAR, kind=WRITE, sectors=1))[0]
-    assert far - near == pytest.approx(60 + 2)  # both ways, the near lookup, one sector's lane
+    assert far - near == pytest.approx(60 + 2)  # both ways, the near lookup, one sector's time on the link
+
+
+@pytest.mark.parametrize(("kind", "waits"), [(READ, True), (WRITE, False)])
+def test_all_slices_share_the_link_between_the_partitions_each_way(kind, waits):
+    """Data of reads from two slices wait for one another; what is written goes the other way."""
+    other = next(line for line in lines_of(1, 9) if slice_of(line, LAYOUT) != slice_of(FAR, LAYOUT))
+    took = []
+    for rate in (32.0, 4.0):
+        parts = fresh(l2__partition_link_bytes_per_ns=rate)
+        answer_ns(parts, request(0, FAR, sm=1), request(1, other, sm=1))  # home has them
+        rows = request(5000, FAR, kind=kind, sm=0, tag=0), request(5000, other, sm=0, tag=1)
+        took.append(answer_ns(parts, *rows)[1])
+    # Four sectors each: 4 and 32 ns.
+    assert took[1] - took[0] == pytest.approx(28.0 * (1 + waits), abs=0.1)
 
 
 def test_a_write_at_home_makes_the_other_partitions_copy_stale():
