@@ -19,6 +19,7 @@ from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
 from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
+from .notes_families import NOTES_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
 
@@ -259,4 +260,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **MEMORY_FAMILIES,
     **TEACHING_FAMILIES,
     **PATTERN_FAMILIES,
+    **NOTES_FAMILIES,
 }
