@@ -226,8 +226,9 @@ class _Runner:
         return self.capture((min(timed.grid[0], WAVES * wave), *timed.grid[1:]), sample=True)
 
     def fits_in_l2(self) -> bool:
-        """Whether what a launch reads and writes can stay there for the next one."""
+        """Whether what a launch reads and writes can stay there for the next one; of a product its factors, since each wave reads them again."""
         arrays = [each for each in self.arguments[None] if isinstance(each, np.ndarray)]
+        arrays = arrays[:-1] if self.timed.product else arrays
         return sum(each.nbytes for each in arrays) <= self.spec.l2.total_bytes
 
     def occupancy(self) -> Occupancy:
@@ -307,6 +308,11 @@ def _by_blocks(runner: _Runner, budget: float, cache: str, follows: bool = False
         for size, grid, depth in parts
     )
     rate = (at_large.time_us - at_small.time_us) / (large - small)
+    if held and follows and not runner.warm:
+        # Behind itself a stream longer than L2 finds it full of lines that it wrote before, which it sends back as it goes.
+        runner.warm = True
+        _, grid, depth = parts[1]
+        result, at_large = runner.run_behind(runner.capture(grid, depth, not timed.depends_on_data), cache)
     return _prediction(runner, result, at_large.time_us + rate * (of - large), f"{small} and {large} of {of} {what}")
 
 

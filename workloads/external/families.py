@@ -20,6 +20,7 @@ from workloads.external.fp8_loop import Elementwise, Product, operators_around
 from .grid_families import GRID_FAMILIES
 from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
+from .notes_families import NOTES_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
 from .wgmma_families import WGMMA_FAMILIES
@@ -263,4 +264,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **PATTERN_FAMILIES,
     **GRID_FAMILIES,
     **WGMMA_FAMILIES,
+    **NOTES_FAMILIES,
 }

@@ -26,7 +26,7 @@ class Timed:
     this). ``cut_axis``: the axis of the grid along which the blocks are alike, so that a part of them stands for all; None where none is.
     ``grid_of(depth)``: the grid of a launch to that depth; None where it is the whole one's. ``depends_on_data``: whether values decide paths or addresses. ``streams``:
     whether it goes once over arrays larger than L2, and writes as much as L2 holds. ``shared_bytes``: dynamic shared memory of a block. ``product``: whether
-    ``depth`` is what a product sums over. ``cluster``: blocks of a cluster, along the first axis of the grid. ``rounds``: tiles that each block takes, of blocks that stay, whose grid is one
+    ``depth`` is what a product sums over; the last array is then what it writes. ``cluster``: blocks of a cluster, along the first axis of the grid. ``rounds``: tiles that each block takes, of blocks that stay, whose grid is one
     wave (``arguments(depth)`` then runs so many of them); None of others."""
 
     kernel: Any
