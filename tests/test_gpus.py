@@ -97,6 +97,7 @@ PEAKS_TFLOPS = {
     "titan_rtx": (16.3, 0.51),
     "titan_v": (14.9, 7.45),  # at its boost clock; the product page says 13.8 and 6.9, those of 1,350 MHz
     "rtx3080": (29.8, 0.465),
+    "rtx3060": (12.7, 0.199),
     "rtx3070": (20.3, 0.317),
     "rtx4060ti": (22.06, 0.345),
     "rtx4070": (29.15, 0.455),

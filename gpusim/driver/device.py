@@ -24,7 +24,7 @@ _BARE_MEMORY_BYTES = 16 << 30
 _COHERENT = frozenset({"gh200"})
 #: GeForce cards, and the TITAN RTX like the RTX 2080 Ti, between which NVIDIA's driver offers no peer access over PCIe, as owners report it (a guess: no page of NVIDIA's at hand).
 _WITHOUT_PEERS = frozenset({
-    "rtx2080ti", "titan_rtx", "rtx3070", "rtx3080", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070ti_super", "rtx4090", "rtx5090",
+    "rtx2080ti", "titan_rtx", "rtx3060", "rtx3070", "rtx3080", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070ti_super", "rtx4090", "rtx5090",
 })  # fmt: skip
 MOST_DEVICES = 16  # of one node: an HGX-2 has so many
 FIRST_BUS = 1

@@ -21,13 +21,13 @@ LINEAR_TEXTURE_ELEMENTS = 1 << 28
 _BUS_BITS = {
     "a100_40gb": 5120, "a100_80gb": 5120, "h100": 5120, "h100_pcie": 5120, "gh200": 6144, "h200": 6144, "b200": 8192,
     "a40": 384, "l40": 384, "l4": 192, "t4": 256, "v100": 4096, "rtx3090": 384, "rtx4090": 384, "rtx5090": 512,
-    "rtx2080ti": 352, "titan_rtx": 384, "titan_v": 3072, "rtx3080": 320, "rtx3070": 256, "rtx4060ti": 128, "rtx4070": 192,
+    "rtx2080ti": 352, "titan_rtx": 384, "titan_v": 3072, "rtx3080": 320, "rtx3070": 256, "rtx3060": 192, "rtx4060ti": 128, "rtx4070": 192,
     "rtx4070ti_super": 256,
 }  # fmt: skip
 _CHANNEL_BITS = 64
 #: GPUs without ECC, or with it switched off as they come.
 _WITHOUT_ECC = frozenset({
-    "rtx2080ti", "titan_rtx", "titan_v", "rtx3070", "rtx3080", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070ti_super", "rtx4090",
+    "rtx2080ti", "titan_rtx", "titan_v", "rtx3060", "rtx3070", "rtx3080", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070ti_super", "rtx4090",
     "rtx5090",
 })  # fmt: skip
 _HOST_COHERENT = frozenset({"gh200"})

@@ -58,7 +58,7 @@ MEMORY_OF = {
     "rtx_a4000": "GDDR6", "rtx_a6000": "GDDR6", "rtx3090": "GDDR6X", "l40": "GDDR6", "l40s": "GDDR6", "l4": "GDDR6",
     "rtx4090": "GDDR6X", "h100": "HBM3", "h100_pcie": "HBM2e", "h800": "HBM3", "gh200": "HBM3", "h200": "HBM3e",
     "b200": "HBM3e", "b300": "HBM3e", "gb200": "HBM3e", "rtx5090": "GDDR7", "rtx_pro_6000": "GDDR7",
-    "rtx2080ti": "GDDR6", "titan_rtx": "GDDR6", "titan_v": "HBM2", "rtx3080": "GDDR6X", "rtx3070": "GDDR6",
+    "rtx2080ti": "GDDR6", "titan_rtx": "GDDR6", "titan_v": "HBM2", "rtx3080": "GDDR6X", "rtx3070": "GDDR6", "rtx3060": "GDDR6",
     "rtx4060ti": "GDDR6", "rtx4070": "GDDR6X", "rtx4070ti_super": "GDDR6X",
 }  # fmt: skip
 #: Of the time that DRAM adds to an L2 hit, what no clock of the chip changes: least squares of "this plus cycles" over A100, H100 PCIe, GH200, A40 and L40 (191.5, 169, 150.5, 160
