@@ -20,6 +20,7 @@ BOARDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "patterns_titan_v": ("titan_v", ("clock_hz",)),
     "textbook_rtx3080": ("rtx3080", ("clock_hz",)),
     "training_rtx3070": ("rtx3070", ("clock_hz",)),
+    "filters_rtx3060": ("rtx3060", ("clock_hz",)),
     "teaching_rtx4060ti": ("rtx4060ti", ("clock_hz",)),
     "patterns_rtx4070": ("rtx4070", ("clock_hz",)),
     "warp_ladder_rtx4070ti_super": ("rtx4070ti_super", ("clock_hz", "dram.peak_bytes_per_ns")),

@@ -53,10 +53,13 @@ def source_digest() -> str:
             ROOT / "workloads/external" / name
             for name in (
                 "families.py",
+                "grid_families.py",
                 "launches.py",
                 "memory_families.py",
+                "notes_families.py",
                 "pattern_families.py",
                 "teaching_families.py",
+                "wgmma_families.py",
             )
         ),
     ):
