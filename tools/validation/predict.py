@@ -48,7 +48,7 @@ from .suite_launch import run_suite_launch
 
 #: Least SMs of a GPU that is cut down: fewer would leave nothing to share.
 LEAST_SMS = 2
-#: And of one that runs a stream: with two, one channel of DRAM is left, and reads and writes are sent in larger batches than on the GPU (a step of a lattice on an A10 2.7 % faster).
+#: And of one that runs a stream: with two, one channel of DRAM is left, and reads and writes are sent in larger batches than on the GPU (a step of a lattice on an A10 1.3 % faster).
 LEAST_SMS_OF_A_STREAM = 8
 #: Waves that are run of a product, and waves up to which its last one counts for itself.
 WAVES, FEW_WAVES = 2, 8
