@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from validation.predict import machine_of, predict
+from validation.predict import _Runner, machine_of, predict
 from validation.sets import load_sets
 
 import gpusim
@@ -72,3 +72,8 @@ def test_parts_of_a_stream_send_back_what_it_wrote_the_turn_before() -> None:
     whole, parts = (predict("notes", row, spec, "kind", budget, None, "warm") for budget in (4e6, 2e4))
     assert whole.scaled == "the whole launch" and parts.scaled.endswith("blocks along an axis")
     assert parts.time_us == pytest.approx(whole.time_us, rel=0.03)
+
+
+def test_a_product_is_warm_where_its_factors_fit_l2() -> None:
+    timed = families.notes({"kernel": "sgemm_tiles", "rows": 4096, "columns": 4096, "depth": 2048})
+    assert [_Runner(timed, machine_of(gpu, [])).fits_in_l2() for gpu in ("l20", "rtx4060ti")] == [True, False]
