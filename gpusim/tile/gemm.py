@@ -137,7 +137,9 @@ def project_gemm(
         if best is not None and choice.least_cycles >= best[0]:
             break
         ran = _run(machine, library, shape, choice)
-        cycles = ran[0] + _joining_cycles(machine, library, shape, choice.splits)
+        # Rounds of a grid that repeat are not all run, which may leave out a part of one: no SM multiplies faster for that.
+        at_peak = shape.flops / (machine.flops_per_cycle * machine.sm_count)
+        cycles = max(ran[0], at_peak) + _joining_cycles(machine, library, shape, choice.splits)
         if best is None or cycles < best[0]:
             best = cycles, choice, ran
     assert best is not None  # SPLITS has 1, so there is a choice
