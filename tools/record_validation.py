@@ -17,6 +17,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -159,10 +160,13 @@ def main(
             left = record(old, minutes)
         for each in left:
             say(f"left, about {each.expected_s:.0f} s: {name_of(each.key)}")
-        done: dict[str, int] = {}
+        of_half: Counter[tuple[str, str]] = Counter()
         for each in old:
-            if each not in left:  # halves differ in rows; of each so many are taken at most
-                done[each.source] = max(each.rows, done.get(each.source, 0))
+            if each not in left:  # a set's half may be on several GPUs, a recording each
+                of_half[each.source, each.half] += each.rows
+        done: dict[str, int] = {}
+        for (source, _), count in of_half.items():  # halves differ in rows; of each so many are taken at most
+            done[source] = max(count, done.get(source, 0))
         write_the_rest(set(done), done, final)
     except GpusimError as error:
         click.echo(f"error: {error}", err=True)
