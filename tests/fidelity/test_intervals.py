@@ -228,7 +228,7 @@ def test_a_gpu_is_held_out_with_all_that_its_curves_set() -> None:
     made, own = held_out("a40"), load_gpu("a40")
     assert made.name == "a40_datasheet" and like_of("a40") == "l40"
     # Fitted on the A40 itself, and inherited by the L40 that it is described like.
-    assert made.pipes["fp64"].latency_cycles != own.pipes["fp64"].latency_cycles
+    assert made.dram.read_write_turnaround_ns != own.dram.read_write_turnaround_ns
     assert made.dram.read_write_turnaround_ns == load_gpu("a100_80gb").dram.read_write_turnaround_ns
     assert {load_gpu(name).capability for name in HELD_OUT} >= {(8, 0), (8, 6), (8, 9), (9, 0)}
 
@@ -242,7 +242,7 @@ def test_an_interval_says_where_it_was_not_validated() -> None:
     most = widest()["factor"]
     for other, what in (
         (interval_of(10.0, override_gpu(spec, ["l2.ways=8"]), Limiter.DRAM), "l2.ways"),
-        (interval_of(10.0, spec, Limiter.DRAM, formats=["F16"]), "F16"),
+        (interval_of(10.0, spec, Limiter.DRAM, formats=["TF32"]), "TF32"),
         (interval_of(10.0, spec, Limiter.DRAM, devices=2), "several GPUs"),
         (interval_of(10.0, spec, Limiter.DRAM, chained=True), "programmatic"),
         (interval_of(10.0, spec, Limiter.L1), "too few L1-bound"),

@@ -162,7 +162,7 @@ def test_code_is_listed_and_surveyed(folder: Path, capsys: pytest.CaptureFixture
         ("simulate my.cu:saxpy --grid 1 --block 2 --arg char:300", 2, "arg0=char:300: 300 does not fit in int8"),
         ("simulate my.cu:saxpy --grid 1 --block 2 --arg int:1", 2, "takes 4 arguments (u32, f32, u64, u64), not 1"),
         ("simulate my.cu:saxpy:grid=1,block=2,arg1=int:1", 2, "arg1 is given, but not arg0"),
-        ("simulate saxpy --grid 3", 2, "say the launch of a kernel FILE:KERNEL, and saxpy is none"),
+        ("simulate saxpy --grid 3", 2, "says the launch of a kernel FILE:KERNEL, and saxpy is none"),
         ("simulate no.cu:saxpy --grid 1 --block 1", 2, "there is no file no.cu"),
         ("capture program:nope --grid 1 --block 1 -o x.trace", 3, "has no kernel nope; it has"),
         ("simulate my.cu:saxpy my.cu:saxpy --grid 1", 2, "--grid says a launch of one kernel, and 2 are named"),

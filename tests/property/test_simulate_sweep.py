@@ -142,7 +142,7 @@ def test_a_gpu_goes_by_the_names_that_people_write(text, name):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("A100", "a100_40gb .* or a100_80gb"), ("H300", "did you mean .*h100"), ("NVIDIA H20", "did you mean h200"), ("", "unknown GPU"),
+    ("A100", "a100_40gb .* or a100_80gb"), ("H300", "did you mean .*h100"), ("NVIDIA H201", "did you mean .*h200"), ("", "unknown GPU"),
     ("sm_75", "rtx2080ti, t4, titan_rtx: say which"), ("sm_33", "unknown GPU"),
 ])  # fmt: skip
 def test_a_gpu_that_is_not_clear_is_asked_for(text, told):

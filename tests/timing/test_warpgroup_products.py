@@ -103,14 +103,14 @@ def test_a_group_that_comes_later_does_not_wait_for_all_that_another_has_in_hand
     asm.load(lambda _, warp: (0, 4)).op(PipeClass.ALU, 1, wait_mask=1)
     asm.load(lambda _, warp: (1 << 20 if warp >= 4 else 0, 4))  # a miss for the second group
     asm.op(PipeClass.ALU, 1, wait_mask=1)
-    for i in range(20):
-        product(asm, 256, closes=i == 19)
+    for i in range(18):
+        product(asm, 256, closes=i == 17)
     wait(asm)
     trace = build(asm.exit(), threads=256)
     in_turns, one_by_one = (simulate(trace, with_queue(entries)).stalls["gmma"] for entries in (7, 16))
-    # The first group has 13 products in before the second one comes, then seven of each follow in turn: its last one is the 27th, where
-    # it is the 20th if the core keeps 16 of a warp.
-    assert in_turns - one_by_one == pytest.approx((27 - 20) * 128 * 4, abs=256)
+    # The first group has a dozen products in before the second one comes, then seven of each follow in turn: its last one is the 25th, where
+    # it is the 18th if the core keeps 16 of a warp.
+    assert in_turns - one_by_one == pytest.approx((25 - 18) * 128 * 4, abs=256)
 
 
 @pytest.mark.parametrize(("columns", "cycles"), [(8, 53), (16, 57), (64, 81), (256, 177)])
