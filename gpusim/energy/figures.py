@@ -60,8 +60,6 @@ class EnergyFigures:
 
     def tensor_flop_pj(self, dtype: str) -> float:
         """Of an operation of a product with operands of ``dtype`` ("bf16", "nvfp4"), on tensor cores but for "fp32". Raises SpecError for one that is not known."""
-        if dtype == "fp32":
-            return self.fma_flop_pj
         name = DTYPES.get(dtype)
         if name is None:
             raise SpecError(f"no energy is known for products of {dtype!r}: known are {', '.join(DTYPES)}")
@@ -83,7 +81,7 @@ class EnergyFigures:
 
 #: What operands are called -> whose figure they take.
 DTYPES = {
-    "fp64": "tensor_fp64", "tf32": "tensor_tf32", "bf16": "tensor_bf16", "fp16": "tensor_fp16", "fp8": "tensor_fp8",
+    "fp64": "tensor_fp64", "tf32": "tensor_tf32", "fp32": "fma", "bf16": "tensor_bf16", "fp16": "tensor_fp16", "fp8": "tensor_fp8",
     "mxfp8": "tensor_fp8", "fp8_block": "tensor_fp8", "int8": "tensor_int8", "fp4": "tensor_fp4", "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4",
     "int4": "tensor_fp4",
 }  # fmt: skip

@@ -22,7 +22,7 @@ from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.limits import Better, better, limits_of
 from gpusim.gpus.load import known_keys
 from gpusim.gpus.override import override_gpu
-from gpusim.gpus.spec import PIPE_NAMES, GpuSpec
+from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, value_of
 from gpusim.io.nearest import hint
 from gpusim.trace.record import PipeClass, Trace
 
@@ -48,7 +48,7 @@ def slack_of(key: str) -> float:
 
 def improved(gpu: GpuSpec, key: str, factor: float) -> GpuSpec | None:
     """``gpu`` with ``key`` better by ``factor``; None where that cannot be: no such way, a limit, a rule between keys."""
-    which, value = better(key), _value(gpu, key)
+    which, value = better(key), value_of(gpu, key)
     if which is Better.NEITHER or isinstance(value, (str, tuple)):
         return None
     if isinstance(value, bool):
@@ -119,10 +119,3 @@ def _unused_sections(traces: Sequence[Trace]) -> tuple[str, ...]:
     used = {int(pipe) for trace in traces for pipe in set(trace.program.instructions["pipe"].tolist())}
     names = [name for name in PIPE_NAMES if int(PipeClass[name.upper()]) not in used]
     return tuple(f"pipes.{name}." for name in names) + (("tensor.",) if "tensor" in names else ())
-
-
-def _value(gpu: GpuSpec, key: str) -> Any:
-    value: Any = gpu
-    for part in key.split("."):
-        value = value[part] if isinstance(value, dict) else getattr(value, part)
-    return value

@@ -8,7 +8,7 @@ because the engine sizes its arrays by them and indexes with their quotients. Ev
 from __future__ import annotations
 
 from gpusim.errors import SpecError
-from gpusim.gpus.spec import GpuSpec
+from gpusim.gpus.spec import GpuSpec, value_of
 
 #: A line's sectors are named in 8 bits.
 _MAX_SECTORS = 8
@@ -20,7 +20,7 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
 
     def require(holds: bool, key: str, reason: str) -> None:
         if not holds:
-            raise SpecError(f"{where}: {key} {reason} (it is {_value(spec, key)})")
+            raise SpecError(f"{where}: {key} {reason} (it is {value_of(spec, key)})")
 
     sm, l1, l2, dram = spec.sm, spec.l1, spec.l2, spec.dram
     require(sm.max_warps % sm.sub_cores == 0, "sm.max_warps", "does not divide over sm.sub_cores")
@@ -142,10 +142,3 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         ("dram.miss_latency_ns", dram.miss_latency_ns / 4),
     ):
         require(spec.cycles(latency_ns) >= 4, key, "is too short: parts must be at least 4 cycles apart")
-
-
-def _value(spec: GpuSpec, key: str) -> object:
-    value: object = spec
-    for part in key.split("."):
-        value = value[part] if isinstance(value, dict) else getattr(value, part)
-    return value

@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator
 
 from gpusim.gpus.datasheet import Datasheet
 from gpusim.gpus.make_memory import Claiming, KeyedClaim
-from gpusim.gpus.spec import GpuSpec
+from gpusim.gpus.spec import TENSOR_ROW_BYTES, TENSOR_ROWS, GpuSpec
 
 #: Multiply-adds of an m16n8k16, by which the tensor pipe's row of a GPU file is stated.
 _M16N8K16 = 16 * 8 * 16
 #: A datasheet rounds: a rate this near to a power of two is taken to be it.
 _ROUNDING = 0.08
-#: What tensor memory multiplies in a cycle of a column: rows, and bytes of a row of A (:class:`gpusim.gpus.spec.TensorMemorySpec`).
-_TENSOR_ROWS, _TENSOR_ROW_BYTES = 128, 32
 #: Kinds of a datasheet's rates -> bytes of an element of A, of those that tensor memory multiplies; the first that is stated sets its columns.
 _TENSOR_MEMORY_KINDS = {"f16": 2, "fp8": 1, "tf32": 4}
 _KINDS = ("f16", "f16_f16", "tf32", "f64", "int8", "int4", "fp8", "fp8_f16")
@@ -76,7 +74,7 @@ def _columns(sheet: Datasheet, base: GpuSpec, macs: Callable[[float], float], st
     for kind, element_bytes in _TENSOR_MEMORY_KINDS.items():
         rate = getattr(sheet.dense_tflops, kind)
         if rate is not None:
-            of_column = _TENSOR_ROWS * _TENSOR_ROW_BYTES / element_bytes
+            of_column = TENSOR_ROWS * TENSOR_ROW_BYTES / element_bytes
             columns = even(macs(rate) * base.sm.sub_cores / of_column)
             yield stated("tensor_memory.columns_per_cycle", columns, f"{rate:g} TFLOPS, dense")
             return

@@ -15,7 +15,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.load import ALL_KEYS, checked, hints_of, known_keys
-from gpusim.gpus.spec import GpuSpec
+from gpusim.gpus.spec import GpuSpec, value_of
 from gpusim.io.nearest import hint
 
 
@@ -58,9 +58,7 @@ def _toml(where: str, text: str) -> object:
 
 def _multiplied(spec: GpuSpec, where: str, key: str, text: str) -> float:
     """What ``*1.5`` makes of the GPU's own value: whole where that is."""
-    factor, own = typing.cast(typing.Any, _toml(where, text.strip()[1:])), typing.cast(typing.Any, spec)
-    for part in key.split("."):
-        own = own[part] if isinstance(own, dict) else getattr(own, part)
+    factor, own = typing.cast(typing.Any, _toml(where, text.strip()[1:])), value_of(spec, key)
     for each, whose in ((factor, "a factor"), (own, f"{key}, of which {spec.name} has {own!r},")):
         if isinstance(each, bool) or not isinstance(each, (int, float)):
             raise SpecError(f"{where}: {whose} is no number that could be multiplied")

@@ -9,6 +9,7 @@ on silicon. A variant is a new value (:func:`dataclasses.replace`), never a muta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 #: Execution-unit classes that a GPU file must map to a pipe (the trace's pipe classes, lower case).
 PIPE_NAMES = (
@@ -240,11 +241,15 @@ class TmaSpec:
     completion_cycles: int = 33
 
 
+#: Of a product on tensor memory: rows, and bytes of a row of A that a column takes.
+TENSOR_ROWS, TENSOR_ROW_BYTES = 128, 32
+
+
 @dataclass(frozen=True)
 class TensorMemorySpec:
     """The SM's tensor core as it works on tensor memory (tcgen05): none where ``columns_per_cycle`` is 0.
 
-    A product keeps it for its columns over ``columns_per_cycle`` (of up to 128 rows and 32 bytes of a row of A), or for as long as its
+    A product keeps it for its columns over ``columns_per_cycle`` (of up to :data:`TENSOR_ROWS` and :data:`TENSOR_ROW_BYTES` of a row of A), or for as long as its
     operands in shared memory take at ``shared_bytes_per_cycle``; it is done ``latency_cycles`` later, that of a pair of blocks
     ``pair_latency_cycles`` more."""
 
@@ -419,3 +424,11 @@ class GpuSpec:
     def ns(self, cycles: float) -> float:
         """Nanoseconds that ``cycles`` SM cycles take."""
         return cycles * 1e9 / self.clock_hz
+
+
+def value_of(spec: GpuSpec, key: str) -> Any:
+    """What a GPU has by a GPU file's dotted key (``pipes.fma.interval_cycles``)."""
+    value: Any = spec
+    for part in key.split("."):
+        value = value[part] if isinstance(value, dict) else getattr(value, part)
+    return value

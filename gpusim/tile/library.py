@@ -209,7 +209,9 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
             f"no library kernels are known for generation {generation!r}: known are {', '.join(sorted(table))}"
         )
     row = {key: value for key, value in table[name].items() if not isinstance(value, dict)}
-    row |= table[name].get(dtype, {})
+    own = dict(table[name].get(dtype, {}))
+    of, _, like = own.pop("like", "").partition(".")
+    row |= (table[of][like] if like else {}) | own
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
     counts_waves, fills_waves = (bool(row.pop(name, False)) for name in _WAVES)
     rule = tuple(_choice(each) for each in row.pop("rule", ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusim.errors import SpecError
-from gpusim.gpus.spec import GpuSpec
+from gpusim.gpus.spec import TENSOR_ROW_BYTES, TENSOR_ROWS, GpuSpec
 
 #: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its products; fp32 runs on FMA pipes, mxfp8 is fp8
 #: whose scales for blocks the tensor cores take.
@@ -28,9 +28,6 @@ RESULT_BYTES = {"fp32": 4, "tf32": 4}
 _WARP_LANES = 32
 #: Of DRAM's described rate that loads reach where no SM's part of it bounds them: what an H100's products do (library.toml).
 MOST_DRAM_SHARE = 0.92
-#: Of a product on tensor memory: rows, and bytes of a row of A that a column takes (TensorMemorySpec).
-_TENSOR_ROWS = 128
-_TENSOR_ROW_BYTES = 32
 #: Where a product of 4-bit floats takes 96 of a row (PTX ISA, tcgen05.mma, kind::mxf4 with K = 96: sm_103a alone). HGX B300 datasheet: 13.1 PFLOPS of them where FP8 has 4.5.
 _DEEP_FP4, _DEEP_FP4_ROW_BYTES = (10, 3), 48
 #: Capabilities whose products on tensor memory are of floats alone: kind::i8 is not there on sm_103a (the same target notes).
@@ -126,7 +123,7 @@ def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
     # tcgen05 has products of 4-bit floats, not of integers
     of_warps = dtype == "int4" or (dtype == "int8" and spec.capability in _FLOATS_ALONE)
     if spec.tensor_memory.columns_per_cycle and not of_warps:
-        row_bytes = _DEEP_FP4_ROW_BYTES if dtype == "fp4" and spec.capability == _DEEP_FP4 else _TENSOR_ROW_BYTES
-        return spec.tensor_memory.columns_per_cycle * _TENSOR_ROWS * row_bytes / element_bytes
+        row_bytes = _DEEP_FP4_ROW_BYTES if dtype == "fp4" and spec.capability == _DEEP_FP4 else TENSOR_ROW_BYTES
+        return spec.tensor_memory.columns_per_cycle * TENSOR_ROWS * row_bytes / element_bytes
     of_groups = getattr(spec.tensor, f"warpgroup_{field}", 0.0) if not spec.tensor_memory.columns_per_cycle else 0.0
     return spec.sm.sub_cores * (of_groups or getattr(spec.tensor, field, 0.0))

@@ -17,14 +17,14 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import library_on
 from gpusim.tile.library import FRAMEWORKS, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
-from gpusim.tile.machine import tile_machine
+from gpusim.tile.machine import fma_lanes
 
 _FILE = Path(__file__).with_name("software.toml")
 #: Rows of formats whose first operand a framework converts by kernels of its own.
 CONVERTED = ("fp8", "fp8_block")
 #: The row of products in batches, whichever framework calls them.
 _BATCH, _ANY = "batch", "any"
-_FMA_FLOPS, _WIDE_BYTES = 2, 2
+_WIDE_BYTES = 2
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
     if spec.tensor_memory.columns_per_cycle:
         return replace(found, launch_ns=found.launch_ns + around.packed_ns, ragged_ns=around.ragged_ns)
     if around.promoted:
-        lanes = tile_machine(spec, "fp32").flops_per_cycle / _FMA_FLOPS
+        lanes = fma_lanes(spec)
         # A step of 64 elements of 16 bits has as many bytes as one of 128 of 8.
         added = [tile.outputs / lanes * tile.depth * _WIDE_BYTES / SCALE_DEPTH for tile in found.tiles]
         tiles = [
