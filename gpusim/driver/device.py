@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-from gpusim.driver.device_attributes import attributes_of
+from gpusim.driver.device_attributes import CONSUMER, attributes_of
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec, NodeSpec
@@ -22,11 +22,6 @@ _BARE_SM_COUNT = 16
 _BARE_MEMORY_BYTES = 16 << 30
 #: GPUs that share the host's page tables (NVIDIA Grace Hopper Superchip Architecture, "NVLink-C2C").
 _COHERENT = frozenset({"gh200"})
-#: GeForce cards, and the TITAN RTX like the RTX 2080 Ti, between which NVIDIA's driver offers no peer access over PCIe, as owners report it (a guess: no page of NVIDIA's at hand).
-_WITHOUT_PEERS = frozenset({
-    "rtx2080ti", "titan_rtx", "rtx3070", "rtx3080", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070ti_super", "rtx4090", "rtx5090",
-    "rtx3060", "rtx3080ti", "rtx4070_super", "rtx4080", "rtx5060ti", "rtx5070", "rtx5070ti", "rtx5080",
-})  # fmt: skip
 MOST_DEVICES = 16  # of one node: an HGX-2 has so many
 FIRST_BUS = 1
 
@@ -65,8 +60,9 @@ class Device:
 
     @property
     def reaches_peers(self) -> bool:
-        """Whether kernels can reach other devices' memory."""
-        return self.spec.name not in _WITHOUT_PEERS
+        """Whether kernels can reach other devices' memory. NVIDIA's driver offers no peer access over PCIe between :data:`CONSUMER` cards, as owners report it
+        (a guess: no page of NVIDIA's at hand)."""
+        return self.spec.name not in CONSUMER
 
     def all(self) -> tuple[Device, ...]:
         """All devices of the node, by number."""

@@ -26,11 +26,13 @@ _BUS_BITS = {
     "rtx5070": 192, "rtx5070ti": 256, "rtx5080": 256,
 }  # fmt: skip
 _CHANNEL_BITS = 64
-#: GPUs without ECC, or with it switched off as they come.
-_WITHOUT_ECC = frozenset({
-    "rtx2080ti", "titan_rtx", "titan_v", "rtx3070", "rtx3080", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070ti_super", "rtx4090",
-    "rtx5090", "rtx3060", "rtx3080ti", "rtx4070_super", "rtx4080", "rtx5060ti", "rtx5070", "rtx5070ti", "rtx5080",
+#: GeForce cards, and the TITAN RTX like the RTX 2080 Ti.
+CONSUMER = frozenset({
+    "rtx2080ti", "titan_rtx", "rtx3060", "rtx3070", "rtx3080", "rtx3080ti", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070_super",
+    "rtx4070ti_super", "rtx4080", "rtx4090", "rtx5060ti", "rtx5070", "rtx5070ti", "rtx5080", "rtx5090",
 })  # fmt: skip
+#: GPUs without ECC, or with it switched off as they come.
+_WITHOUT_ECC = CONSUMER | {"titan_v"}
 _HOST_COHERENT = frozenset({"gh200"})
 #: Attributes that are 1: copies and kernels side by side (15, 31), host memory mapped and in one address space (19, 41),
 #: gather (44), stream priorities (78), L1 caches global and local memory (79, 80), managed memory, also while the host uses it
