@@ -9,17 +9,20 @@ import msgspec
 import pytest
 
 from gpusim import cli
+from gpusim.driver.device_attributes import attributes_of
 from gpusim.errors import SpecError, UnknownGpuError, UsageError
 from gpusim.gpus import datasheet as datasheets
 from gpusim.gpus import describe_gpu, list_gpus, load_gpu
 from gpusim.gpus.capability_rules import LIMITS
 from gpusim.gpus.datasheet import Datasheet, Links, Memory, Rates, read_datasheet
 from gpusim.gpus.make import GENERATIONS, make_gpu
-from gpusim.gpus.make_memory import DRAM_OWN_NS, MEMORY_KINDS, MEMORY_OF
+from gpusim.gpus.make_memory import DRAM_OWN_NS
+from gpusim.gpus.memory_kinds import MEMORY_KINDS, MEMORY_OF
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.architectures import architecture
 from gpusim.tile.machine import tile_machine
 
+_BUS_WIDTH = 37  # CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH
 SHEETS = sorted((Path(datasheets.__file__).parent / "datasheets").glob("*.toml"))
 A40 = Datasheet(
     "an A40", "its datasheet", 84, 1740.0, 6.0, Memory("GDDR6", 48.0, 384, 696.0),
@@ -233,6 +236,11 @@ def test_a_datasheet_rates_the_newest_unit_of_the_tensor_cores(
     assert attrgetter(unit)(made) == rate
     assert made.tensor.f16_macs_per_cycle == of_warps
     assert tile_machine(made, "fp16").flops_per_cycle * made.clock_hz * sm_count == pytest.approx(f16 * 1e12, rel=0.09)
+
+
+@pytest.mark.parametrize("path", SHEETS, ids=lambda path: path.stem)
+def test_a_program_is_told_the_width_of_the_memory_that_the_datasheet_says(path: Path) -> None:
+    assert attributes_of(load_gpu(path.stem))[_BUS_WIDTH] == read_datasheet(path).memory.bus_bits
 
 
 def test_the_gpus_that_users_ask_for_are_built_in() -> None:

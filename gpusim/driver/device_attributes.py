@@ -8,6 +8,7 @@ then takes the way that works.
 
 from __future__ import annotations
 
+from gpusim.gpus.memory_kinds import MEMORY_KINDS, MEMORY_OF
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS
 
@@ -17,14 +18,9 @@ _MAX_PITCH = 2**31 - 1
 _TEXTURE_ALIGNMENT, _SURFACE_ALIGNMENT, _PITCH_ALIGNMENT = 512, 512, 32
 #: Elements of a one-dimensional texture in linear memory.
 LINEAR_TEXTURE_ELEMENTS = 1 << 28
-#: Bits of the memory interface (NVIDIA's datasheets); memory transfers twice a clock as CUDA counts clocks.
-_BUS_BITS = {
-    "a100_40gb": 5120, "a100_80gb": 5120, "h100": 5120, "h100_pcie": 5120, "gh200": 6144, "h200": 6144, "b200": 8192,
-    "a40": 384, "l40": 384, "l4": 192, "t4": 256, "v100": 4096, "rtx3090": 384, "rtx4090": 384, "rtx5090": 512,
-    "rtx2080ti": 352, "titan_rtx": 384, "titan_v": 3072, "rtx3080": 320, "rtx3070": 256, "rtx4060ti": 128, "rtx4070": 192,
-    "rtx4070ti_super": 256, "rtx3060": 192, "rtx3080ti": 384, "rtx4070_super": 192, "rtx4080": 256, "rtx5060ti": 128,
-    "rtx5070": 192, "rtx5070ti": 256, "rtx5080": 256,
-}  # fmt: skip
+#: Bits of the memory interface (NVIDIA's datasheets), where the description has fewer channels than they make.
+_BUS_BITS = {"b200": 8192}
+#: Of a channel of memory that is not known.
 _CHANNEL_BITS = 64
 #: GeForce cards, and the TITAN RTX like the RTX 2080 Ti.
 CONSUMER = frozenset({
@@ -86,7 +82,7 @@ def attributes_of(spec: GpuSpec) -> dict[int, int]:
     values.update(enumerate((sm.max_threads_per_block, *BLOCK_LIMITS, *GRID_LIMITS), start=1))
     values.update(dict.fromkeys(_YES, 1))
     values.update(_TEXTURES)
-    bus_bits = _BUS_BITS.get(spec.name, _CHANNEL_BITS * spec.dram.channels)
+    bus_bits = _bus_bits(spec)
     persisting = round(spec.l2.total_bytes * _PERSISTING_SHARE) if spec.capability >= (8, 0) else 0
     values.update(
         {
@@ -132,3 +128,10 @@ def attributes_of(spec: GpuSpec) -> dict[int, int]:
         }
     )
     return values
+
+
+def _bus_bits(spec: GpuSpec) -> int:
+    """Of all channels of its memory, whose standard says how wide one is; memory transfers twice a clock as CUDA counts clocks."""
+    kind = MEMORY_OF.get(spec.name)
+    channel_bits = MEMORY_KINDS[kind].channel_bits if kind else _CHANNEL_BITS
+    return _BUS_BITS.get(spec.name, channel_bits * spec.dram.channels)

@@ -37,8 +37,9 @@ from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.datasheet import Datasheet
 from gpusim.gpus.load import Claim, build, claims_of, locate
 from gpusim.gpus.make_links import link_claims
-from gpusim.gpus.make_memory import MEMORY_OF, memory_claims, network_claims
+from gpusim.gpus.make_memory import memory_claims, network_claims
 from gpusim.gpus.make_tensor import even, tensor_claims
+from gpusim.gpus.memory_kinds import MEMORY_OF
 from gpusim.gpus.spec import GpuSpec
 
 #: Words for a generation -> the GPU of it that is described best.

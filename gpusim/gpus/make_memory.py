@@ -6,12 +6,12 @@ Mental model: part of :mod:`gpusim.gpus.make`, whose rules these are. ``stated``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from gpusim.errors import SpecError
 from gpusim.gpus.capability_rules import port_width, slice_width
 from gpusim.gpus.datasheet import Datasheet
 from gpusim.gpus.load import Claim
+from gpusim.gpus.memory_kinds import MEMORY_KINDS, MemoryKind
 from gpusim.gpus.spec import GpuSpec
 
 KeyedClaim = tuple[str, Claim]
@@ -19,51 +19,9 @@ KeyedClaim = tuple[str, Claim]
 Claiming = Callable[[str, object, str], KeyedClaim]
 
 
-@dataclass(frozen=True)
-class MemoryKind:
-    """What a DRAM standard fixes, the bits of its bus for which L2 has a slice, and the share of its pin rate that streams reach.
-    ``masked_writes``: whether parts of sectors are written with a mask, as seen on an RTX 4070 (GDDR6X); an RTX 2080 Ti (GDDR6) does not."""
-
-    channel_bits: int
-    banks: int
-    row_bytes: int
-    slice_bits: int
-    efficiency: float
-    source: str
-    efficiency_source: str
-    masked_writes: bool = False
-
-
 #: Rates of a pin outside of which a datasheet's figures are in other units than asked for: HBM2 has 2 Gbit/s (JESD235), GDDR7 at most 48
 #: (JESD239); the margins are guesses, for memories to come.
 LEAST_PIN_GBIT_PER_S, MOST_PIN_GBIT_PER_S = 0.5, 128.0
-_TWO_HBM3 = "between GH200 (0.98) and H200 (0.81)"
-#: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3).
-MEMORY_KINDS: dict[str, MemoryKind] = {
-    "GDDR6": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC GDDR6", "A40: stream init and read, 679 of 696 GB/s"),
-    "GDDR6X": MemoryKind(16, 16, 2048, 8, 0.976, "as GDDR6", "as GDDR6", masked_writes=True),
-    "GDDR7": MemoryKind(8, 16, 1024, 8, 0.976, "JEDEC GDDR7: four channels a device", "as GDDR6"),
-    "HBM2": MemoryKind(
-        64, 16, 1024, 64, 0.965, "JEDEC HBM2, pseudo channels", "A100 40 GB: stream read, 1500 of 1555 GB/s"
-    ),
-    "HBM2e": MemoryKind(
-        64, 16, 1024, 64, 0.945, "JEDEC HBM2, pseudo channels", "between A100 80 GB (0.925) and H100 PCIe (0.965)"
-    ),
-    "HBM3": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
-    "HBM3e": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
-}
-#: Built-in GPU -> its memory, which its file's figures alone do not tell.
-MEMORY_OF = {
-    "t4": "GDDR6", "v100": "HBM2", "a100_80gb": "HBM2e", "a100_40gb": "HBM2", "a100_pcie_40gb": "HBM2", "a30": "HBM2", "a40": "GDDR6", "a10": "GDDR6",
-    "rtx_a4000": "GDDR6", "rtx_a6000": "GDDR6", "rtx3090": "GDDR6X", "l40": "GDDR6", "l40s": "GDDR6", "l4": "GDDR6",
-    "rtx4090": "GDDR6X", "h100": "HBM3", "h100_pcie": "HBM2e", "h800": "HBM3", "gh200": "HBM3", "h200": "HBM3e",
-    "b200": "HBM3e", "b300": "HBM3e", "gb200": "HBM3e", "rtx5090": "GDDR7", "rtx_pro_6000": "GDDR7", "rtx_pro_6000_server": "GDDR7",
-    "rtx2080ti": "GDDR6", "titan_rtx": "GDDR6", "titan_v": "HBM2", "rtx3080": "GDDR6X", "rtx3070": "GDDR6",
-    "rtx4060ti": "GDDR6", "rtx4070": "GDDR6X", "rtx4070ti_super": "GDDR6X",
-    "a10g": "GDDR6", "rtx3060": "GDDR6", "rtx3080ti": "GDDR6X", "l20": "GDDR6", "rtx_6000_ada": "GDDR6",
-    "rtx4070_super": "GDDR6X", "rtx4080": "GDDR6X", "h20": "HBM3", "h100_nvl": "HBM3", "gb300": "HBM3e", "rtx5060ti": "GDDR7",
-    "rtx5070": "GDDR7", "rtx5070ti": "GDDR7", "rtx5080": "GDDR7",
-}  # fmt: skip
 #: Of the time that DRAM adds to an L2 hit, what no clock of the chip changes: least squares of "this plus cycles" over A100, H100 PCIe, GH200, A40 and L40 (191.5, 169, 150.5, 160
 #: and 140.3 ns at 1.41, 1.755, 1.98, 1.74 and 2.49 GHz) give 69, without any one of them 50 to 82. DRAM itself takes about 30 of it (JEDEC: tRCD, tCL and a burst).
 DRAM_OWN_NS = 69.0

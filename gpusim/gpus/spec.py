@@ -249,7 +249,7 @@ TENSOR_ROWS, TENSOR_ROW_BYTES = 128, 32
 class TensorMemorySpec:
     """The SM's tensor core as it works on tensor memory (tcgen05): none where ``columns_per_cycle`` is 0.
 
-    A product keeps it for its columns over ``columns_per_cycle`` (of up to :data:`TENSOR_ROWS` and :data:`TENSOR_ROW_BYTES` of a row of A), or for as long as its
+    A product keeps it for its columns over ``columns_per_cycle`` (of up to 128 rows and 32 bytes of a row of A), or for as long as its
     operands in shared memory take at ``shared_bytes_per_cycle``; it is done ``latency_cycles`` later, that of a pair of blocks
     ``pair_latency_cycles`` more."""
 

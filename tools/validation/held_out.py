@@ -15,7 +15,8 @@ from gpusim.errors import UsageError
 from gpusim.gpus import datasheet
 from gpusim.gpus.load import Claim, claims_of, load_gpu, locate
 from gpusim.gpus.make import make_gpu
-from gpusim.gpus.make_memory import MEMORY_KINDS, miss_latency_ns
+from gpusim.gpus.make_memory import miss_latency_ns
+from gpusim.gpus.memory_kinds import MEMORY_KINDS
 from gpusim.gpus.spec import GpuSpec
 
 SHEETS = Path(datasheet.__file__).parent / "datasheets"
