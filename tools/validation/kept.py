@@ -24,6 +24,7 @@ from .predict import Prediction
 ROOT = Path(__file__).parents[2]
 #: Folders whose source decides what is predicted.
 _DECIDING = ("emulator", "engine", "frontend", "isa", "launch", "model", "trace")
+_EXTERNAL = ROOT / "workloads" / "external"
 #: What makes another machine of a description, which alone is part of a prediction's name.
 _CUT_DOWN = "gpusim/gpus/cut_down.py"
 #: What a kept prediction took, beside its values.
@@ -49,19 +50,7 @@ def source_digest() -> str:
             Path(__file__).with_name(name)
             for name in ("predict.py", "suite_launch.py", "own_compiler.py", "held_clock.py")
         ),
-        *(
-            ROOT / "workloads/external" / name
-            for name in (
-                "families.py",
-                "grid_families.py",
-                "launches.py",
-                "memory_families.py",
-                "notes_families.py",
-                "pattern_families.py",
-                "teaching_families.py",
-                "wgmma_families.py",
-            )
-        ),
+        *sorted([*_EXTERNAL.glob("*families.py"), _EXTERNAL / "launches.py"]),
     ):
         digest.update(path.read_bytes())
     return digest.hexdigest()
