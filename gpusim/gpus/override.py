@@ -63,9 +63,8 @@ def _multiplied(spec: GpuSpec, where: str, key: str, text: str) -> float:
         if isinstance(each, bool) or not isinstance(each, (int, float)):
             raise SpecError(f"{where}: {whose} is no number that could be multiplied")
     try:
-        return (
-            round(own * factor) if isinstance(own, int) else float(f"{own * factor:.12g}")
-        )  # 3350.0000000000005 is nobody's
+        # 3350.0000000000005 is nobody's.
+        return round(own * factor) if isinstance(own, int) else float(f"{own * factor:.12g}")
     except (ValueError, OverflowError):
         raise SpecError(f"{where}: {own} times {factor} is no number of a GPU") from None
 

@@ -33,14 +33,10 @@ def lock_folder() -> Path:
 def file_lock(path: Path) -> Iterator[bool]:
     """Whether the lock ``path`` (in a folder that is there) could be had, without waiting for whoever has it; held until the block's
     end. Raises OSError where the file cannot be made."""
-    descriptor = _taken(path)
-    for _ in range(
-        TRIES if descriptor is None else 0
-    ):  # remove_unheld() of another process holds each file for a moment
+    descriptor, tries = _taken(path), 0
+    while descriptor is None and tries < TRIES:  # remove_unheld() of another process holds each file for a moment
         time.sleep(TRY_SECONDS)
-        descriptor = _taken(path)
-        if descriptor is not None:
-            break
+        descriptor, tries = _taken(path), tries + 1
     try:
         yield descriptor is not None
     finally:
@@ -72,9 +68,8 @@ def _taken(path: Path, create: bool = True) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(
-            descriptor
-        )  # its holder has removed it between our opening and our locking: another file, or none, has the name
+        # Its holder has removed it between our opening and our locking: another file, or none, has the name.
+        os.close(descriptor)
 
 
 def _remove(path: Path, descriptor: int) -> None:
