@@ -12,6 +12,7 @@ from gpusim.explore.property_registry import make_property
 from gpusim.gpus import limits
 from gpusim.gpus.limits import Better, better
 from gpusim.gpus.load import known_keys, load_gpu
+from gpusim.gpus.spec import value_of
 
 H200 = load_gpu("h200")
 #: Some of each kind: a rate, a latency, a size, a count, an interval.
@@ -32,14 +33,14 @@ def test_every_key_says_which_way_it_is_better(key):
     if which is Better.NEITHER:
         assert machine is None
     elif machine is not None:
-        before, after = resources._value(H200, key), resources._value(machine, key)
+        before, after = value_of(H200, key), value_of(machine, key)
         assert (after > before) == (which is Better.MORE) and after != before
 
 
 def test_most_keys_can_be_made_better_alone():
     stuck = {key for key in known_keys() if better(key) and resources.improved(H200, key, 2.0) is None}
     # All others are at their best already, or there is no such unit: an H200 has no tensor memory, so none of its keys can be set.
-    assert all(resources._value(H200, key) in (0, 1, False) or key.startswith("tensor_memory.") for key in stuck)
+    assert all(value_of(H200, key) in (0, 1, False) or key.startswith("tensor_memory.") for key in stuck)
 
 
 def test_better_keys_make_a_small_launch_no_slower():
