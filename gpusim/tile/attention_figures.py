@@ -167,6 +167,7 @@ class ContextLibrary:
     start_cycles: float
     clock_mhz: float
     rate: float
+    fed_flops_per_cycle: float
     score_cycles: float
     skipped_step_share: float
     masked_step_share: float

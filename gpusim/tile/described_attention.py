@@ -146,6 +146,7 @@ def described_context(spec: GpuSpec, constants: AttentionConstants | None = None
         start_cycles=used.context_start_ns * ghz,
         clock_mhz=1e3 * ghz,
         rate=min(_MOST_RATE, used.rate * _fed_share(spec, like)),
+        fed_flops_per_cycle=0.0,  # the description's own port has it
         score_cycles=used.exponential_share / exponentials_per_cycle,
         blocks_stay=0,
         tail=used.tail,
