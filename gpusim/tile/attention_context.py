@@ -208,7 +208,7 @@ def project_context(
         operator=_title(shape),
         gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,
         validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops, executed_flops=executed,
-        dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
+        dram_bytes=dram_bytes, l2_bytes=l2_bytes, started_blocks=float(shape.batch * heads * tiles * parts), launches=2,
         vector_flops=SCORE_OPERATIONS * executed / (4.0 * shape.head_dim),
     )  # fmt: skip
 
