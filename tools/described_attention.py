@@ -39,7 +39,7 @@ from gpusim.tile.described_attention import (
 )
 
 _GENERATION = (
-    "node_ns", "warps_start_ns", "groups_start_ns", "join_ns", "fill_share", "head_cycles", "dram_share", "warps_l2_rate_share", "groups_l2_rate_share", "l2_share",
+    "node_ns", "warps_start_ns", "groups_start_ns", "join_ns", "part_ns", "fill_share", "head_cycles", "dram_share", "warps_l2_rate_share", "groups_l2_rate_share", "l2_share", "missed_ns", "overlap_power",
 )  # fmt: skip
 _CONTEXT = ("context_node_ns", "context_start_ns", "rate", "exponential_share", "tail", "kv_passes", "head_passes")
 _SEARCHED = {"generation": _GENERATION, "context": _CONTEXT}

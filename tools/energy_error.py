@@ -205,7 +205,7 @@ def band_rows(rows: list[Row]) -> dict[str, dict[str, float]]:
 #: Figure -> what literature and the board's peak rates say, and the standard deviation of its logarithm that is allowed beside it.
 PRIORS = {
     "busy_watts": (150.0, 0.7), "tensor_bf16_flop_pj": (0.4, 0.4), "tensor_fp8_flop_pj": (0.2, 0.4), "tensor_fp4_flop_pj": (0.13, 0.4),
-    "vector_flop_pj": (12.0, 0.5), "l2_byte_pj": (5.0, 0.6), "dram_byte_pj": (38.0, 0.3),
+    "vector_flop_pj": (12.0, 0.5), "l2_byte_pj": (5.0, 0.6), "dram_byte_pj": (38.0, 0.3), "block_start_nj": (1500.0, 0.7),
 }  # fmt: skip
 _PRIOR_WEIGHT, _CAPPED_WEIGHT, _CLOCK_WEIGHT, _HELD_WATTS = 0.006, 0.5, 0.3, 985.0
 
@@ -221,7 +221,7 @@ def fit(rows: list[Row]) -> dict[str, float]:
     for at, row in enumerate(rows):
         one = row.projection
         rates[at, names.index(f"tensor_{one.dtype}_flop_pj")] = max(one.flops, one.executed_flops)
-        rates[at, 4:] = one.vector_flops, one.l2_bytes, one.dram_bytes
+        rates[at, 4:] = one.vector_flops, one.l2_bytes, one.dram_bytes, 1e3 * one.started_blocks
         rates[at, 1:] *= 1e-12 / row.seconds
     watts, held = np.array([row.watts for row in rows]), np.array([row.capped for row in rows])
     kinds = np.array([row.kind for row in rows])

@@ -26,7 +26,7 @@ _FIGURES_LIKE = {("blackwell", 12): "ada"}
 
 @dataclass(frozen=True)
 class EnergyFigures:
-    """Picojoules an event (``_pj``), watts, degrees Celsius and kelvins, at the described clock; what each is stands in the files. ``clock_exponent``:
+    """Picojoules an event (``_pj``; nanojoules: ``_nj``), watts, degrees Celsius and kelvins, at the described clock; what each is stands in the files. ``clock_exponent``:
     dynamic power goes with the clock to this power."""
 
     constant_watts: float
@@ -45,6 +45,7 @@ class EnergyFigures:
     lane_fp64_pj: float
     lane_special_pj: float
     vector_flop_pj: float
+    block_start_nj: float
     tensor_fp64_flop_pj: float
     tensor_tf32_flop_pj: float
     tensor_bf16_flop_pj: float

@@ -42,6 +42,8 @@ class Projected(Protocol):
     def l2_bytes(self) -> float: ...
     @property
     def link_bytes(self) -> float: ...
+    @property
+    def started_blocks(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def _events(spec: GpuSpec, projection: Projected) -> tuple[tuple[str, float], ..
     return (
         ("tensor cores", 1e-12 * tensor_pj),
         ("other arithmetic", 1e-12 * (fma_pj + figures.vector_flop_pj * projection.vector_flops)),
+        ("block starts", 1e-9 * figures.block_start_nj * projection.started_blocks),
         ("L2", 1e-12 * figures.l2_byte_pj * projection.l2_bytes),
         ("DRAM", 1e-12 * figures.dram_byte_pj * projection.dram_bytes),
         ("links", 1e-12 * figures.link_byte_pj * projection.link_bytes),

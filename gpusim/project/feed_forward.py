@@ -5,7 +5,15 @@ from __future__ import annotations
 from gpusim.collective.shape import Collective
 from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation, product, quantised, reduced, written_converted
+from gpusim.project.operator import (
+    Operator,
+    multiplied_apart,
+    normalisation,
+    product,
+    quantised,
+    reduced,
+    written_converted,
+)
 from gpusim.project.plan import Plan
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
@@ -23,9 +31,16 @@ def _block(part: str, tokens: int, config: Decoder, width: int, plan: Plan) -> l
     moved, converted = 2.0 * tokens * width, written_converted(plan)
     written = tokens * width * FORMATS[plan.dtype].a_bytes if converted else moved
     up, activation = ("gate and up", "gated activation") if config.gated else ("up", "activation")
+    ups = [Operator(part, up, product(tokens, config.ways_up * width, config.hidden, plan))]
+    if config.gated and multiplied_apart(plan):
+        # What brings the rows to few bits serves both.
+        ups = [
+            Operator(part, name, product(tokens, width, config.hidden, plan, converted=name == "up"))
+            for name in ("gate", "up")
+        ]
     return [
         *quantised(part, tokens, config.hidden, plan),
-        Operator(part, up, product(tokens, config.ways_up * width, config.hidden, plan)),
+        *ups,
         Operator(part, activation, MemoryOp("activation", config.ways_up * moved, written)),
         Operator(part, "down", product(tokens, config.hidden, width, plan, converted=converted)),
     ]

@@ -68,9 +68,9 @@ def _slower(gpu: str) -> float:
 
 
 #: Launches. Python's eager mode: a step of one token of Llama 3.1 8B takes 8.4 ms on an H100 SXM, and 5.1 as a CUDA graph (cloudai.pt, CUDA Graphs + torch.compile): 356 kernels; vLLM's is reported three times as
-#: slow (22 ms for 28 layers, 13 as a graph: vllm-project/vllm-omni, issue 7960). Engines of TensorRT-LLM: the mean of what first tokens of four networks after 128 tokens took on H100, 18.0 to 24.0 us a kernel
+#: slow (22 ms for 28 layers, 13 as a graph: vllm-project/vllm-omni, issue 7960). Engines of TensorRT-LLM: the mean of what first tokens of four networks after 128 tokens took on H100, 16.7 to 24.0 us a kernel
 #: (traces/library/whole_models.csv; tools/model_error.py prints each by the other three).
-_EAGER, _ENGINES = 23.6e-6, 21.4e-6
+_EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: Memory (TensorRT-LLM: trtllm-bench's kv_cache_free_gpu_mem_fraction; vLLM: gpu_memory_utilization; SGLang: mem_fraction_static on one GPU), pages (TensorRT-LLM's PyTorch backend: 32) and graphs (TensorRT-LLM: those of
 #: its published benchmarks, docs/source/performance/perf-overview.md; vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts
 #: or not: docs.vllm.ai, design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py,

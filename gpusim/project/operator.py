@@ -48,6 +48,12 @@ def context_queries(plan: Plan) -> str:
     return "fp8" if narrow else "bf16"
 
 
+def multiplied_apart(plan: Plan) -> bool:
+    """Whether gate and up are two products, as in TensorRT-LLM's engines before 2024 (``reads`` "each"), which join them only where they are told to (its docs/source/performance.md: --use_fused_mlp, which the commands of its
+    published figures leave out)."""
+    return plan.served_by == "trtllm" and plan.reads == "each"
+
+
 def _static_fp8(plan: Plan) -> bool:
     """Whether products of fp8 are those of TensorRT-LLM's PyTorch backend: operands brought to fp8 by the checkpoint's scales (ModelOpt), multiplied by cuBLAS (tensorrt_llm/_torch/modules/linear.py, FP8QDQLinearMethod:
     static_quantize_e4m3_per_tensor, cublas_scaled_mm). Engines before 2024 (``reads`` "each") chose kernels of their own."""

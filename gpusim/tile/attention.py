@@ -252,7 +252,7 @@ def project_attention(
         operator=_title(shape), gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter=limiter,
         dtype=shape.dtype, flops=shape.flops, executed_flops=executed, dram_bytes=missed * kv_bytes,
-        vector_flops=vector_flops, l2_bytes=l2_bytes,
+        vector_flops=vector_flops, l2_bytes=l2_bytes, started_blocks=0.0 if each_head else float(blocks * parts),
         launches=2 + (parts > 1) + 2 * regrouped,
     )  # fmt: skip
 

@@ -44,6 +44,12 @@ _NARROW_WIDTH = 96
 #: numbers is read off the rows: H100's are 7 % faster with them, and with no others of 16 numbers of heads).
 HEAD_BLOCKS = (4, 8, 16)
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
+#: What an SM does beside a tile's products (shared memory's port, exponentials, sums) overlaps with them as far as such a sum says: 1 not at all, infinite wholly. FlashAttention 2 as published reaches, of the peak at the clock that boards
+#: hold, 0.95 on an RTX 4090 (2.7 GHz) with heads of 64 and of 128 elements (169 TFLOP/s, 2,048 keys: apache/tvm, tl_doc/flash_perf.md, fork tilelang), and 0.60 and 0.73 on an A100 (Dao, FlashAttention-2 (2023), figure 5), whose tensor
+#: cores are four times as fast an SM: with 2, what the A100 takes beside its products makes 0.95 to 0.97 of the RTX 4090's.
+_OVERLAP_POWER = 2.0
+#: The first capability that FlashAttention 2 runs on; what others launch in its place (xformers') reaches 0.6 to 0.8 of its rate (Dao-AILab/flash-attention, issue 416), so that theirs keeps an A100's share.
+_FLASH_CAPABILITY = (8, 0)
 #: Frameworks whose contexts have kernels of their own whatever the number of queries.
 _APART = ("trtllm",)
 
@@ -153,8 +159,7 @@ def project_context(
     blocks_per_sm = max(1, min(used.blocks_per_sm, int(spec.sm.shared_max_bytes // block_bytes)))
     executed = 4.0 * shape.batch * shape.heads * shape.head_dim * executed_scores
     # Of an SM that works on one block.
-    score_cycles = used.score_cycles * spec.pipes["mufu"].interval_cycles / EXPONENTIAL_CYCLES
-    step_cycles = query_rows * kv_columns * (4.0 * width / (machine.flops_per_cycle * used.rate) + score_cycles)
+    step_cycles = query_rows * kv_columns * _cycles_a_score(spec, machine.flops_per_cycle, used, width)
     start_cycles = machine.cycles_of(used.start_cycles, used.clock_mhz)
     if packed in HEAD_BLOCKS:
         start_cycles *= used.head_block_start_share
@@ -203,9 +208,21 @@ def project_context(
         operator=_title(shape),
         gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor, high_seconds=seconds * band.factor,
         validated=band.validated, reason=band.reason, limiter=limiter, dtype=shape.dtype, flops=shape.flops, executed_flops=executed,
-        dram_bytes=dram_bytes, l2_bytes=l2_bytes, launches=2,
+        dram_bytes=dram_bytes, l2_bytes=l2_bytes, started_blocks=float(shape.batch * heads * tiles * parts), launches=2,
         vector_flops=SCORE_OPERATIONS * executed / (4.0 * shape.head_dim),
     )  # fmt: skip
+
+
+def _cycles_a_score(spec: GpuSpec, flops_per_cycle: float, used: ContextLibrary, width: int) -> float:
+    """Of an SM for each score of a tile: both products over heads of ``width`` elements, and what an SM does beside them, which takes as many cycles whatever its tensor cores' rate."""
+    beside_cycles = used.score_cycles * spec.pipes["mufu"].interval_cycles / EXPONENTIAL_CYCLES
+    flops = 4.0 * width
+    slower = flops_per_cycle < used.fed_flops_per_cycle and spec.capability >= _FLASH_CAPABILITY
+    if not slower:
+        return flops / (flops_per_cycle * used.rate) + beside_cycles
+    there_cycles = flops / used.fed_flops_per_cycle
+    apart = (there_cycles / used.rate) ** _OVERLAP_POWER - there_cycles**_OVERLAP_POWER
+    return ((flops / flops_per_cycle) ** _OVERLAP_POWER + apart) ** (1.0 / _OVERLAP_POWER) + beside_cycles
 
 
 def _tile(used: ContextLibrary, width: int, shape: ContextShape) -> tuple[int, int]:

@@ -167,6 +167,7 @@ class ContextLibrary:
     start_cycles: float
     clock_mhz: float
     rate: float
+    fed_flops_per_cycle: float
     score_cycles: float
     skipped_step_share: float
     masked_step_share: float
@@ -203,6 +204,7 @@ def context_library_of(
         row |= table[name].get("encoder", {})
     for each in rows:
         row |= table[name].get(f"context_{each}", {}) if framework == FRAMEWORKS[0] else own.get(each, {})
+        row |= {} if causal else table[name].get(f"encoder_{each}", {})
     expected = {each.name for each in fields(ContextLibrary)}
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}.context: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")

@@ -43,12 +43,15 @@ class AttentionConstants:
     warps_start_ns: float
     groups_start_ns: float
     join_ns: float
+    part_ns: float
     fill_share: float
     head_cycles: float
     dram_share: float
     warps_l2_rate_share: float
     groups_l2_rate_share: float
     l2_share: float
+    missed_ns: float
+    overlap_power: float
     context_node_ns: float
     context_start_ns: float
     rate: float
@@ -107,17 +110,20 @@ def described_attention(spec: GpuSpec, constants: AttentionConstants | None = No
     """The kernels for one query token a sequence on ``spec``, as its description and ``constants`` (those of all measured rows) have them."""
     used, kernels = constants or attention_constants_of(), newest_kernels(spec)
     software, ghz, of_warps = _software(kernels), spec.clock_hz / 1e9, _of_warps(spec)
-    # What the measured GPU's rows alone say (its scheduler's and its second kernel's times, how its blocks and DRAM overlap) is not taken over.
+    like = attention_library_of(kernels)
+    # The last block of a head adds its parts up itself, which its figures have (combine_rows), or a kernel of its own does.
+    joins_apart = not like.combine_rows
+    # What the measured GPU's rows alone say (its scheduler's times) is not taken over.
     return replace(
-        attention_library_of(kernels),
+        like,
         launch_ns=software.nodes * used.node_ns,
         regroup_ns=software.copy_nodes * used.node_ns,
         regroup_head_cycles=used.head_cycles * (software.copy_nodes > 0),
         start_cycles=(used.warps_start_ns if of_warps else used.groups_start_ns) * ghz,
         later_start_share=software.later_start_share,
         clock_mhz=1e3 * ghz,
-        combine_cycles=(software.join_nodes * used.node_ns + used.join_ns) * ghz,
-        combine_part_cycles=0.0,
+        combine_cycles=(software.join_nodes * used.node_ns + joins_apart * used.join_ns) * ghz,
+        combine_part_cycles=joins_apart * used.part_ns * ghz,
         combine_rest_cycles=0.0,
         sequence_ns=0.0,
         given_sequence_ns=0.0,
@@ -127,8 +133,8 @@ def described_attention(spec: GpuSpec, constants: AttentionConstants | None = No
         dram_share=used.dram_share,
         l2_rate_share=used.warps_l2_rate_share if of_warps else used.groups_l2_rate_share,
         l2_share=used.l2_share,
-        missed_ns=0.0,
-        overlap_power=0.0,
+        missed_ns=used.missed_ns,
+        overlap_power=used.overlap_power,
     )
 
 
@@ -146,6 +152,7 @@ def described_context(spec: GpuSpec, constants: AttentionConstants | None = None
         start_cycles=used.context_start_ns * ghz,
         clock_mhz=1e3 * ghz,
         rate=min(_MOST_RATE, used.rate * _fed_share(spec, like)),
+        fed_flops_per_cycle=0.0,  # the description's own port has it
         score_cycles=used.exponential_share / exponentials_per_cycle,
         blocks_stay=0,
         tail=used.tail,

@@ -24,5 +24,5 @@ def joined(
         flops=sum(each.flops for each in parts),
         executed_flops=sum(max(each.flops, each.executed_flops) for each in parts), vector_flops=sum(each.vector_flops for each in parts),
         dram_bytes=sum(each.dram_bytes for each in parts), l2_bytes=sum(each.l2_bytes for each in parts),
-        launches=sum(each.launches for each in parts),
+        started_blocks=sum(each.started_blocks for each in parts), launches=sum(each.launches for each in parts),
     )  # fmt: skip

@@ -17,7 +17,7 @@ class Projection:
     from what; ``limiter``: the busiest unit, "latency", "launch" or "power"; ``dtype``: of the operands (:data:`gpusim.tile.machine.OPERANDS`) or ""
     where nothing is multiplied; ``flops``: operations on tensor cores that count, a multiply-add counting two; ``executed_flops``: those that they do, masked scores of
     a tile included (0: as ``flops``), which take energy as well; ``vector_flops``: those outside; ``dram_bytes``, ``l2_bytes``: read
-    and written; ``link_bytes``: sent to other GPUs by one GPU.
+    and written; ``link_bytes``: sent to other GPUs by one GPU; ``started_blocks``: of attention on tensor cores, whose start takes energy.
     """
 
     operator: str
@@ -35,4 +35,5 @@ class Projection:
     dram_bytes: float = 0.0
     l2_bytes: float = 0.0
     link_bytes: float = 0.0
+    started_blocks: float = 0.0
     launches: int = 1
