@@ -45,7 +45,7 @@ _NARROW_WIDTH = 96
 HEAD_BLOCKS = (4, 8, 16)
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 #: What an SM does beside a tile's products (shared memory's port, exponentials, sums) overlaps with them as far as such a sum says: 1 not at all, infinite wholly. FlashAttention 2 as published reaches, of the peak at the clock that boards
-#: hold, 0.95 on an RTX 4090 (2.7 GHz) with heads of 64 and of 128 elements (169 TFLOP/s, 2,048 keys: apache/tvm, tl_doc/flash_perf.md, fork tilelang), and 0.60 and 0.73 on an A100 (Dao, FlashAttention-2 (2023), figure 5), whose tensor
+#: hold, 0.95 on an RTX 4090 (2.7 GHz) with heads of 64 and of 128 elements (169 TFLOP/s, 2,048 keys: apache/tvm, tl_doc/flash_perf.md, fork tilelang), and 0.50 to 0.73 on an A100 (Dao, FlashAttention-2 (2023), abstract), whose tensor
 #: cores are four times as fast an SM: with 2, what the A100 takes beside its products makes 0.95 to 0.97 of the RTX 4090's.
 _OVERLAP_POWER = 2.0
 #: The first capability that FlashAttention 2 runs on; what others launch in its place (xformers') reaches 0.6 to 0.8 of its rate (Dao-AILab/flash-attention, issue 416), so that theirs keeps an A100's share.
