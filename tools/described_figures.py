@@ -30,7 +30,7 @@ from gpusim.report.tables import format_records
 from gpusim.tile.described import Constants, constants_of, described_library
 
 _SEARCHED = (
-    "launch_ns", "dram_share", "l2_rate_share", "l2_share", "block_start_ns", "epilogue_ns", "split_k_ns", "fill_share",
+    "launch_ns", "tensor_memory_launch_ns", "dram_share", "l2_rate_share", "l2_share", "block_start_ns", "epilogue_ns", "split_k_ns", "fill_share",
     "rate", "step_cycles", "epilogue_elements_per_cycle", "shared_loads",
     "warps_l2_rate_share", "warps_dram_share",
 )  # fmt: skip

@@ -3,6 +3,7 @@
     python tools/square_products.py                    a row a GPU, of what set nothing
     python tools/square_products.py --gpu h20          a row a size
     python tools/square_products.py --format md        the table of docs/validation/projections/products.md (seconds)
+    python tools/square_products.py --record           and keep errors in FP32 and TF32 as the bands of projections (gpusim/tile/square_errors.json)
 
 Mental model: torch.mm of two square matrices of random numbers, 30 times in a row after six, timed by the host's clock from a synchronisation to the next one; so both operands lie in L2
 where they fit. Owners ran the same program and published what it printed (zzc0721/torch-performance-test-data, issues 42 to 200; of its database.md, whose rows are the best of the
@@ -15,19 +16,27 @@ Products in FP32 of four GPUs (:data:`SET_BY`) set the rates of the library's ke
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import click
+import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from operators.shape_bands import band_rows, held_without
 
 from gpusim.gpus.load import load_gpu
+from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
+from gpusim.tile.bands import REGIONS, region_of
+from gpusim.tile.library import named_kernels
 from gpusim.tile.product import GemmOp, project_product
 
 MEASURED = ROOT / "traces" / "library" / "square_products.csv"
@@ -35,6 +44,9 @@ SIZES = (1024, 2048, 4096, 8192, 10240)
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
 #: GPUs whose products in FP32 set rates.
 SET_BY = ("v100", "a10g", "h20", "b200")
+RECORD = ROOT / "gpusim" / "tile" / "square_errors.json"
+#: Number formats that no other products were measured in, which have their bands from these; a region of rows has one where so many GPUs have a row in it.
+RECORDED, LEAST_GPUS = ("fp32", "tf32"), 10
 
 
 @dataclass(frozen=True)
@@ -74,9 +86,13 @@ def read(path: Path = MEASURED) -> list[Row]:
         ]
 
 
-def summaries(rows: list[Row]) -> Iterator[dict[str, object]]:
-    """A record a GPU and one for all, of rows that set nothing."""
-    errors = {row: row.error() for row in rows if not row.left_out and not row.sets}
+def errors_of(rows: list[Row]) -> dict[Row, float]:
+    """Errors of those rows that set nothing and are not left out."""
+    return {row: row.error() for row in rows if not row.left_out and not row.sets}
+
+
+def summaries(errors: dict[Row, float]) -> Iterator[dict[str, object]]:
+    """A record a GPU and one for all."""
     for gpu in (*sorted({row.gpu for row in errors}), "all"):
         own = {row: error for row, error in errors.items() if gpu in (row.gpu, "all")}
         record: dict[str, object] = {
@@ -90,6 +106,20 @@ def summaries(rows: list[Row]) -> Iterator[dict[str, object]]:
         record["mean_error_percent"] = round(100 * fmean(map(abs, own.values())), 1)
         record["signed_percent"] = round(100 * fmean(own.values()), 1)
         yield record
+
+
+def bands(errors: dict[Row, float], dtype: str) -> dict[str, Any]:
+    """Of products in ``dtype``: the generations that have rows, and of each range of rows the factor that holds the next GPU's, with how many shapes of how many GPUs, and the share of them that lie within
+    the factor which the other GPUs alone make. ``errors``: of rows that set nothing; a best of all sizes is no row of a size."""
+    of_kind = {row: error for row, error in errors.items() if row.dtype == dtype and row.size}
+    off = np.array(list(of_kind.values()))
+    _, gpus = np.unique([row.gpu for row in of_kind], return_inverse=True)
+    regions = [(name, np.array([region_of(row.size) == name for row in of_kind])) for name, _ in REGIONS]
+    regions = [(name, inside) for name, inside in regions if len(np.unique(gpus[inside])) >= LEAST_GPUS]
+    found = band_rows(regions, off, gpus)
+    for name, inside in regions:
+        found[name]["held_percent"] = round(100 * float(held_without(inside, off, gpus).mean()))
+    return {"generations": sorted({named_kernels(load_gpu(row.gpu)) for row in of_kind}), "regions": found}
 
 
 def sizes_of(rows: list[Row], gpu: str) -> Iterator[dict[str, object]]:
@@ -108,12 +138,25 @@ def sizes_of(rows: list[Row], gpu: str) -> Iterator[dict[str, object]]:
 
 @click.command(help=__doc__)
 @click.option("--gpu", help="A row a size of this one.")
+@click.option("--record", is_flag=True, help="Keep errors as the bands of products in FP32 and TF32.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-def main(gpu: str | None, form: str) -> None:
+def main(gpu: str | None, record: bool, form: str) -> None:
     rows = read()
+    if gpu and record:
+        raise click.UsageError("--record keeps the errors of all GPUs: leave out --gpu")
     if gpu and gpu not in {row.gpu for row in rows}:
         raise click.ClickException(f"no row of {gpu!r}; there are of {', '.join(sorted({row.gpu for row in rows}))}")
-    click.echo(format_records(list(sizes_of(rows, gpu) if gpu else summaries(rows)), form))
+    if gpu:
+        click.echo(format_records(list(sizes_of(rows, gpu)), form))
+        return
+    errors = errors_of(rows)
+    if record:
+        document = {
+            "about": "Written by tools/square_products.py --record.",
+            "dtypes": {dtype: bands(errors, dtype) for dtype in RECORDED},
+        }
+        write_whole(RECORD, (json.dumps(document, indent=1) + "\n").encode())
+    click.echo(format_records(list(summaries(errors)), form))
 
 
 if __name__ == "__main__":

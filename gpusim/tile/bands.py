@@ -4,7 +4,8 @@ Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``
 the factor that holds four of five shapes of a network that was not measured, from the half that set nothing. A generation without measurements takes another's figures: its factor is the widest of
 GPUs that were measured, each with what others' rows say (in products and attention by their descriptions, :mod:`gpusim.tile.described` and :mod:`gpusim.tile.described_attention`; elsewhere by another
 generation's figures; ``other_figures_errors.json``, written by
-``tools/other_figures.py --record``), and says so.
+``tools/other_figures.py --record``), and says so. Products in FP32 and TF32 have the factor that holds four of five square products of the next GPU (``square_errors.json``, written by
+``tools/square_products.py --record``): what is left out there is a GPU, as what sets the factors is one row of sizes on each of many.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
+from typing import Any
 
 _FILE = Path(__file__).with_name("gemm_errors.json")
 _ATTENTION_FILE = Path(__file__).with_name("attention_errors.json")
 _OPERATORS_FILE = Path(__file__).with_name("operator_errors.json")
+_SQUARE_FILE = Path(__file__).with_name("square_errors.json")
 _OTHER_FIGURES_FILE = Path(__file__).with_name("other_figures_errors.json")
 LEVEL_PERCENT = 80
 #: The framework whose attention kernels are taken where none is named.
@@ -56,6 +59,9 @@ class Band:
 @functools.cache
 def gemm_band(generation: str, dtype: str, rows: int) -> Band:
     """The band of a product with ``rows`` rows of results."""
+    square = _square_band(generation, dtype, region_of(rows))
+    if square:
+        return square
     table = json.loads(_FILE.read_text(encoding="utf-8"))
     known = table["generations"]
     region = region_of(rows)
@@ -68,6 +74,35 @@ def gemm_band(generation: str, dtype: str, rows: int) -> Band:
         return _borrowed("gemm", region, widest, f"products of the {generation} generation")
     return Band(
         widest, 0, False, f"not validated: no measured products of {dtype}; the widest of {', '.join(sorted(known))}"
+    )
+
+
+@functools.cache
+def _square_bands() -> dict[str, dict[str, Any]]:
+    return json.loads(_SQUARE_FILE.read_text(encoding="utf-8"))["dtypes"]
+
+
+def _square_band(generation: str, dtype: str, region: str) -> Band | None:
+    """Of products of ``dtype`` that square ones of owners' GPUs were measured of, as many rows; of other numbers of rows their widest factor, which then is not earned. None: no such rows."""
+    known = _square_bands().get(dtype)
+    if not known:
+        return None
+    regions = known["regions"]
+    row, name = regions.get(region), dtype.upper()
+    of_rows = f"more than {REGIONS[-2][1]:,} rows" if region == REGIONS[-1][0] else f"{region} rows"
+    if row and generation in known["generations"]:
+        reason = f"{row['shapes']} measured square products in {name} of {of_rows} on {row['networks']} GPUs, each of which set no figure"
+        return Band(row["factor"], row["shapes"], True, reason)
+    widest = max(each["factor"] for each in regions.values())
+    what = f"products of the {generation} generation in {name}"
+    if generation in known["generations"]:
+        what = f"products in {name} of {of_rows}"
+    widest = max(widest, _borrowed("gemm", region, widest, what).factor)
+    return Band(
+        widest,
+        0,
+        False,
+        f"not validated, outside of what was measured: no measured {what}; no narrower than square products in {name} of other sizes or GPUs, nor than 16-bit products of generations without rows",
     )
 
 

@@ -31,11 +31,12 @@ _WARP_OUTPUTS, _LEAST_WARPS = 4096, 4
 
 @dataclass(frozen=True)
 class Constants:
-    """Of ``described.toml``; units in the names, shares are of 1. ``fill_share``: of the described rate at which an SM takes lines from L2 by loads;
+    """Of ``described.toml``; units in the names, shares are of 1. ``tensor_memory_launch_ns``: ``launch_ns`` of kernels for tensor memory; ``dram_share``, ``warps_dram_share``: of the rate that DRAM's pins have, as a data sheet says it; ``fill_share``: of the described rate at which an SM takes lines from L2 by loads;
     ``step_cycles``, ``epilogue_elements_per_cycle`` and ``shared_loads``: of kernels whose operands the tensor cores read from shared memory themselves;
     ``warps_l2_rate_share``, ``warps_dram_share``, ``warps_epilogue_elements_per_cycle``: of kernels of warps, whose lanes load and store themselves."""
 
     launch_ns: float
+    tensor_memory_launch_ns: float
     block_start_ns: float
     epilogue_ns: float
     split_k_ns: float
@@ -96,11 +97,13 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
         feed,
         generation=f"described {spec.name}",
         tiles=tiles,
-        launch_ns=used.launch_ns,
+        launch_ns=used.tensor_memory_launch_ns if spec.tensor_memory.columns_per_cycle else used.launch_ns,
         block_start_cycles=used.block_start_ns * ghz,
         epilogue_cycles=used.epilogue_ns * ghz,
         split_k_cycles=used.split_k_ns * ghz,
-        dram_share=used.warps_dram_share if of_warps else used.dram_share,
+        # What a described GPU's streams reach of its pins' rate is measured on that GPU, or taken from another: of shares of it, those of the pins' rate are the more alike.
+        dram_share=(used.warps_dram_share if of_warps else used.dram_share)
+        / (spec.dram.read_efficiency or spec.dram.efficiency),
         dram_share_per_doubling=0.0,
         l2_rate_share=used.warps_l2_rate_share if of_warps else used.l2_rate_share,
         l2_share=used.l2_share,

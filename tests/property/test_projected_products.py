@@ -95,6 +95,18 @@ def test_a_band_of_what_was_not_measured_says_so_and_is_no_narrower():
     assert not gemm_band("hopper", "fp8", 64).validated
 
 
+def test_products_in_fp32_and_tf32_have_the_band_of_square_products_of_other_gpus_where_there_were_any():
+    for dtype, rows in (("fp32", 4096), ("tf32", 4096), ("tf32", 1024)):
+        known = gemm_band("ada", dtype, rows)
+        assert known.validated and dtype.upper() in known.reason and 1.05 < known.factor < 1.3
+    # Few rows, where no square product is, and generations whose rows set the rates or that have none.
+    for generation, dtype, rows in (("ada", "fp32", 64), ("ada", "fp32", 1024), ("volta", "fp32", 4096), ("later", "tf32", 4096)):  # fmt: skip
+        unknown = gemm_band(generation, dtype, rows)
+        assert not unknown.validated and "outside of what was measured" in unknown.reason
+        assert unknown.factor >= gemm_band("ada", dtype, 4096).factor
+    assert project_product(load_gpu("l40s"), GemmOp(4096, 4096, 4096, "fp32")).validated
+
+
 def test_a_generation_with_figures_of_another_is_less_sure_than_those_are_of_their_own():
     own = max(gemm_band(generation, "bf16", 64).factor for generation in ("ampere", "hopper"))
     borrowed = gemm_band("ada", "bf16", 64)

@@ -9,8 +9,10 @@ import pytest
 
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
+from gpusim.tile.described import constants_of, described_library
 from gpusim.tile.fewest_waves import fewest_waves
 from gpusim.tile.library import library_of
+from gpusim.tile.machine import tile_machine
 from gpusim.tile.mla_described import described_mla, described_mla_context, mla_library_on
 from gpusim.tile.mla_library import mla_context_library_of, mla_library_of
 from gpusim.tile.operators import AttentionOp, GemmOp, project_attention_op, project_gemm_op
@@ -28,6 +30,18 @@ def test_a_generation_with_rows_has_their_figures_and_one_without_its_descriptio
     assert mla_library_on(B200) == described_mla(B200)
     unknown = replace(H100, generation="another")
     assert mla_library_on(unknown) == described_mla(unknown)
+
+
+def test_a_described_gpu_launches_as_its_tensor_cores_are_fed_and_reaches_a_share_of_what_its_pins_move():
+    constants = constants_of()
+    launches_ns = [described_library(spec).launch_ns for spec in (B200, H100, A100)]
+    assert launches_ns == [constants.tensor_memory_launch_ns, constants.launch_ns, constants.launch_ns]
+    assert launches_ns[0] < launches_ns[1]
+    # What streams were described to reach of the pins' rate does not come into it twice.
+    others = replace(H100, dram=replace(H100.dram, efficiency=0.8))
+    reached = [tile_machine(spec, "bf16").dram_bytes_per_cycle * described_library(spec).dram_share for spec in (H100, others)]  # fmt: skip
+    assert reached[0] == pytest.approx(reached[1])
+    assert reached[0] * H100.clock_hz / 1e9 == pytest.approx(constants.dram_share * H100.dram.peak_bytes_per_ns)
 
 
 def test_keys_of_latents_are_split_from_capability_9_on_and_gone_through_by_one_block_below():
