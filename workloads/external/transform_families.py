@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from gpusim.gpus.load import load_gpu
-
 from .launches import HERE, CudaKernel, Row, Timed
 
 _SOURCE = HERE / "transforms.cu"
@@ -46,6 +44,15 @@ _TWO, _MOST_EACH = 2, 32
 #: Shared memory of a block that the driver takes, and what a tile is followed by.
 _RESERVED_BYTES, _BULK_PADDING = 1024, 128
 _SCALAR = 3
+#: Of the measured GPUs: SMs, and shared memory of each. All hold 2,048 threads an SM.
+_GPUS = {
+    "a100_80gb": (108, 164 << 10),
+    "h100_pcie": (114, 228 << 10),
+    "h200": (132, 228 << 10),
+    "gh200": (132, 228 << 10),
+    "b200": (148, 228 << 10),
+}
+_SM_THREADS = 2048
 
 
 @dataclass(frozen=True)
@@ -76,18 +83,21 @@ def elements_each(way: Way, element_bytes: int, arrays: int, elements: int, gpu:
     """Elements that a thread has."""
     if not way.flight_bytes:
         return _TWO
-    spec = load_gpu(gpu)
-    blocks = 32 * spec.sm.max_warps // way.threads
+    sms, shared_bytes = _GPUS[gpu]
+    blocks = _SM_THREADS // way.threads
     loaded = arrays * element_bytes
     if way.padding is None:
         each = -(-way.flight_bytes // (blocks * way.threads * loaded))
     else:
         each = 1
-        while _resident(blocks, way, loaded, arrays, each, spec.sm.shared_max_bytes) * way.threads * each * loaded < way.flight_bytes:
+        while (
+            _resident(blocks, way, loaded, arrays, each, shared_bytes) * way.threads * each * loaded < way.flight_bytes
+        ):
             each += 1
     if way.spreads:
-        share = elements / (spec.sm_count * way.threads * blocks)
-        each = min(each, int(share) if way.padding is None else -(-elements // (spec.sm_count * way.threads * blocks)))
+        at_once = sms * way.threads * blocks
+        # Prefetches of 2024 round down, copies of 2025 and later up.
+        each = min(each, elements // at_once if way.padding is None else -(-elements // at_once))
     return min(max(each, 1), _MOST_EACH)
 
 
