@@ -120,7 +120,12 @@ def _read_table(folder: Traversable, table: _Table) -> list[PublishedPoint]:
         raise UsageError(f"{folder}/{name} is not the table that {MANIFEST} names: its sha256 differs")
     # A GPU's own figures may come from another commit than the table's.
     sources = {
-        gpu: Provenance(method=table["method"], **table["source"] | {k: v for k, v in entry.items() if k == "commit"})
+        gpu: Provenance(
+            table["source"]["repository"],
+            entry.get("commit", table["source"]["commit"]),
+            table["source"]["date"],
+            method=table["method"],
+        )
         for gpu, entry in table["gpus"].items()
     }
     measurements = []
