@@ -24,6 +24,8 @@ from gpusim.trace.record import Trace
 
 #: Why a variant is left out rather than an error: the GPU refuses it, or it cannot be emulated.
 _LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError)
+#: What is looked at and kept at a time of a memory's content.
+_PIECE_BYTES = 1 << 20
 _chosen: dict[tuple[Hashable, str, Any], str] = {}
 
 
@@ -89,10 +91,24 @@ def _timed_on(gpu: str | GpuSpec | tuple[int, int], target: Target) -> list[GpuS
 
 @contextmanager
 def kept_content(memory: DeviceMemory) -> Iterator[None]:
-    """Put back, at the end, all that lies in ``memory`` as it was when this was entered."""
-    before = [(each.host, ctypes.string_at(each.host, each.size)) for each in memory.sorted() if each.size]
+    """Put back, at the end, all that lies in ``memory`` as it was when this was entered.
+
+    Piece by piece: pages of zeros that nobody wrote, of which large arrays often consist, are neither kept nor made by putting them back.
+    """
+    places = [
+        (each.host + at, min(_PIECE_BYTES, each.size - at))
+        for each in memory.sorted()
+        for at in range(0, each.size, _PIECE_BYTES)
+    ]
+    zeros = bytes(max((size for _, size in places), default=0))
+    before = []
+    for host, size in places:
+        content = ctypes.string_at(host, size)
+        before.append(None if content == zeros[:size] else content)
     try:
         yield
     finally:
-        for host, content in before:
-            ctypes.memmove(host, content, len(content))
+        for (host, size), content in zip(places, before, strict=True):
+            content = zeros[:size] if content is None else content
+            if ctypes.string_at(host, size) != content:
+                ctypes.memmove(host, content, size)

@@ -118,7 +118,7 @@ def run_experiment(experiment: Experiment, gpu: str, every: int, settings: list[
     benches: dict[str, Bench] = {}
     for m in points[:: max(1, every)]:
         bench = benches.setdefault(m.series, Bench(spec))
-        bench.gpu = at_clock(spec, m.sm_clock_mhz * 1e6)
+        bench.gpu = at_clock(override_gpu(spec, (*m.board, *settings)), m.sm_clock_mhz * 1e6)
         begun = time.perf_counter()
         try:
             simulated = REPLAYS[m.series](bench, m)

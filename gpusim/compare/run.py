@@ -242,13 +242,16 @@ def _replay_reporting(index: int, group: Group) -> None:
 def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) -> Iterator[ComparedPoint | Failure]:
     """Replay the points of one series on one GPU; the first failure is the last thing yielded.
 
-    The GPU runs at the clock of the measurement, unless its description has another clock on purpose.
+    The GPU runs at the clock of the measurement, unless its description has another clock on purpose, and as the measured board was, unless it is another
+    description on purpose.
     """
     spec = compared_gpu.spec
-    keeps_clock = spec.clock_hz == load_gpu(compared_gpu.measured_as).clock_hz
+    described = load_gpu(compared_gpu.measured_as)
+    keeps_clock = spec.clock_hz == described.clock_hz
     bench = WatchedBench(spec)
     for m in points:
-        bench.gpu = at_clock(spec, m.sm_clock_mhz * 1e6) if keeps_clock else spec
+        board = override_gpu(spec, m.board) if m.board and spec == described else spec
+        bench.gpu = at_clock(board, m.sm_clock_mhz * 1e6) if keeps_clock else board
         start = time.monotonic()
         try:
             simulated = REPLAYS[m.series](bench, m)

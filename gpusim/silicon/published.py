@@ -41,7 +41,8 @@ class Provenance:
 @dataclass(frozen=True)
 class PublishedPoint:
     """One measured value. ``axes`` maps axis name to int, float or str, in the table's order. ``fitted``: the GPU's
-    description was set from this series, so that an error says how well the model can follow it; else it is held out."""
+    description was set from this series, so that an error says how well the model can follow it; else it is held out. ``board``: settings of the
+    description in which the measured board differed from it."""
 
     gpu: str
     series: str
@@ -51,6 +52,7 @@ class PublishedPoint:
     sm_clock_mhz: float
     source: Provenance
     fitted: bool = True
+    board: tuple[str, ...] = ()
 
     @property
     def point(self) -> str:
@@ -69,11 +71,13 @@ class _SourceEntry(TypedDict):
 
 
 class _Gpu(TypedDict):
-    """What a table says of a GPU; ``commit`` where its figures come from another one than the table's."""
+    """What a table says of a GPU; ``commit`` where its figures come from another one than the table's; ``board``: settings of the description in which the
+    measured board differed from it, as they were found in the figures (``remark``)."""
 
     sm_clock_mhz: int | float
     fitted: list[str]
     commit: NotRequired[str]
+    board: NotRequired[list[str]]
 
 
 class _Table(TypedDict):
@@ -116,7 +120,12 @@ def _read_table(folder: Traversable, table: _Table) -> list[PublishedPoint]:
         raise UsageError(f"{folder}/{name} is not the table that {MANIFEST} names: its sha256 differs")
     # A GPU's own figures may come from another commit than the table's.
     sources = {
-        gpu: Provenance(method=table["method"], **table["source"] | {k: v for k, v in entry.items() if k == "commit"})
+        gpu: Provenance(
+            table["source"]["repository"],
+            entry.get("commit", table["source"]["commit"]),
+            table["source"]["date"],
+            method=table["method"],
+        )
         for gpu, entry in table["gpus"].items()
     }
     measurements = []
@@ -157,6 +166,7 @@ def _point(row: dict[str, str], table: _Table, sources: dict[str, Provenance]) -
         entry["sm_clock_mhz"],
         sources[row["gpu"]],
         row["series"].removesuffix("_data_wavefronts").removesuffix("_tag_wavefronts") in entry["fitted"],
+        tuple(entry.get("board", ())),
     )
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from gpusim.compare.points import default_points
+from gpusim.compare.replay import REPLAYS
+from gpusim.compare.run import ComparedGpu, WatchedBench, replay_group
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
-from gpusim.silicon.published import load_published
+from gpusim.gpus.override import override_gpu
+from gpusim.silicon.published import Provenance, PublishedPoint, load_published
 
 FOLDER = Path(__file__).parents[2] / "traces" / "published"
 
@@ -100,3 +103,24 @@ def test_an_axis_that_only_one_kernel_of_a_table_has_is_left_out_of_the_others()
 def test_figures_of_a_gpu_name_their_own_commit() -> None:
     commits = {m.gpu: m.source.commit for m in load_published() if m.series == "pointer_chase"}
     assert commits["l40"] != commits["h100_pcie"]
+
+
+def test_a_board_in_another_state_is_replayed_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def watched(bench: WatchedBench, point: PublishedPoint) -> float:
+        seen.append(bench.gpu.dram.efficiency)
+        return point.value
+
+    monkeypatch.setitem(REPLAYS, "stream_init", watched)
+    source = Provenance("", "", "", "")
+    points = [
+        PublishedPoint("h200", "stream_init", (), "GB/s", 1.0, 1980.0, source, board=board)
+        for board in ((), ("dram.efficiency=0.81",))
+    ]
+    list(replay_group(ComparedGpu(load_gpu("h200"), "h200"), points))
+    described = load_gpu("h200").dram.efficiency
+    assert seen == [described, 0.81] and described != 0.81
+    seen.clear()
+    list(replay_group(ComparedGpu(override_gpu(load_gpu("h200"), ["dram.efficiency=0.5"]), "h200"), points))
+    assert seen == [0.5, 0.5]

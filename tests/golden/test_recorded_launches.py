@@ -27,10 +27,10 @@ CYCLES = {
     "softmax-a100_80gb.trace": 8180,
     "histogram-a100_80gb.trace": 7277,
     "matmul_tiled-a100_80gb.trace": 5975,
-    "saxpy-h200.trace": 3304,
-    "softmax-h200.trace": 10145,
-    "histogram-h200.trace": 8585,
-    "matmul_tiled-h200.trace": 7321,
+    "saxpy-h200.trace": 3296,
+    "softmax-h200.trace": 10138,
+    "histogram-h200.trace": 8581,
+    "matmul_tiled-h200.trace": 7306,
 }
 
 

@@ -15,9 +15,11 @@ from gpusim.cases.requests import parse_request
 from gpusim.cases.run_case import SAMPLED, run_case
 from gpusim.cases.suite import capture_case
 from gpusim.errors import TraceFormatError, UsageError
+from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import SCATTERED, Trace
 from gpusim.trace.synthesis import Part, RegularChunks
 from gpusim.trace.template import find_loop
+from gpusim.tuning import kept_content
 
 
 @dataclass
@@ -190,3 +192,13 @@ def test_a_longer_loop_takes_no_more_memory(tmp_path):
     for name, trace in (("short", short), ("long", long)):
         trace.save(tmp_path / name)
     assert (tmp_path / "long").stat().st_size < 1.1 * (tmp_path / "short").stat().st_size
+
+
+def test_what_a_few_blocks_wrote_is_put_back_in_arrays_of_two_gib_too() -> None:
+    memory, large, small = DeviceMemory(), np.zeros((2 << 30) + 64, np.uint8), np.arange(1000)
+    large[5] = 7
+    for array in (large, small):
+        memory.address_of(array)
+    with kept_content(memory):
+        large[5], large[-1], small[3] = 1, 9, -1
+    assert (large[5], large[-1]) == (7, 0) and (small == np.arange(1000)).all()

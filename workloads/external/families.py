@@ -23,6 +23,7 @@ from .memory_families import MEMORY_FAMILIES
 from .notes_families import NOTES_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
+from .transform_families import TRANSFORM_FAMILIES
 from .wgmma_families import WGMMA_FAMILIES
 
 
@@ -265,4 +266,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **GRID_FAMILIES,
     **WGMMA_FAMILIES,
     **NOTES_FAMILIES,
+    **TRANSFORM_FAMILIES,
 }
