@@ -23,9 +23,9 @@ from itertools import count
 from gpusim.engine.graph import MachineGraph
 from gpusim.model.messages import TICKS_PER_CYCLE
 
-#: Times as long as in turns that parts take for windows of half the length, since what a window touches is fetched more often: measured for streaming and
-#: for tiled products, with other work on both cores, from 1.1 to 1.3.
-_SHORT_WINDOWS_COST = 1.2
+#: Times as long as in turns that parts take at least for windows of half the length, since what a window touches is fetched more often. Measured for
+#: streaming and for tiled products with other work on both cores: 1.1 to 1.3 (docs/validation/speed.md).
+_SHORT_WINDOWS_COST = 1.1
 
 
 @dataclass(frozen=True)
