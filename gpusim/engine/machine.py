@@ -25,7 +25,7 @@ from gpusim.engine.link import LinkPart
 from gpusim.engine.part import Part
 from gpusim.engine.peer_port import PeerPort, windows_of
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.round_windows import Turns, turns_of
+from gpusim.engine.round_windows import Turns, stages_of, turns_of, turns_pay
 from gpusim.engine.run_ahead import run_ahead
 from gpusim.engine.sm import SmGroup, is_clustered
 from gpusim.engine.window import WindowScheduler
@@ -41,6 +41,8 @@ _BLOCKS_WORTH_THREADS = 16
 Builder = Callable[[MachineGraph, Node, int], Sequence[Part]]
 #: Messages that only launches with clusters send.
 _OF_CLUSTERS = frozenset({"peer"})
+#: Windows that threads share before it is decided, once more, whether the parts are to take turns.
+_WINDOWS_TO_DECIDE = 16
 #: Cycles of SMs that one call of compiled code runs through at most, a few tenths of a second: Python obeys a signal between
 #: two calls. A machine whose parts are far apart could take windows that last for minutes.
 _MOST_SM_CYCLES = 1 << 18
@@ -94,11 +96,15 @@ class Machine:
         )
         longest = min(limit, max(1, _MOST_SM_CYCLES // of_a_group))
         self.window_ticks = (window_cycles or longest) * TICKS_PER_CYCLE
-        # One thread runs the parts in turns, whose windows may be longer, without clusters longest.
+        # In turns windows may be longer, without clusters longest. One thread runs one part after the other.
         most = max(1, _MOST_SM_CYCLES // of_a_group)
         self._turns = {}
-        if threads == 1 and window_cycles is None:
-            self._turns = {True: turns_of(graph, most), False: turns_of(graph, most, _OF_CLUSTERS)}
+        self._stages = stages_of(graph) if threads > 1 else None
+        if window_cycles is None:
+            self._turns = {
+                clustered: turns_of(graph, most, frozenset() if clustered else _OF_CLUSTERS, self._stages)
+                for clustered in (True, False)
+            }
         self.parts = {node.name: _build(graph, node, threads, builders) for node in graph.parts}
         self._wires = {
             part.name: _wires_of(graph, node, self.parts) for node in graph.parts for part in self.parts[node.name]
@@ -181,13 +187,15 @@ class Machine:
     ) -> None:
         """Run all parts until nothing has anything left to do."""
         parts = [part for parts in self.parts.values() for part in parts]
-        offsets, calls = None, None
+        offsets, calls, stages = None, None, None
         if turns is not None:
             offsets = {part.name: offset for node, offset in turns.offset_ticks.items() for part in self.parts[node]}
             launch = next(iter(running.values()))
-            if WindowCalls.fit(parts) and isinstance(launch, RunningLaunch):
+            if self._stages is not None:
+                stages = {part.name: self._stages[node] for node in turns.offset_ticks for part in self.parts[node]}
+            elif WindowCalls.fit(parts) and isinstance(launch, RunningLaunch):
                 calls = WindowCalls(parts, turns.window_ticks, offsets, lambda: launch.next_boundary)
-        elif self._random is not None:
+        if self._random is not None and calls is None and (turns is None or stages is not None):
             self._random.shuffle(parts)
 
         def on_boundary(device: int | None, tick: int) -> None:
@@ -200,20 +208,33 @@ class Machine:
 
         start_tick = self.cycle * TICKS_PER_CYCLE
         busy = max(self.devices[number].dispatcher.blocks for number in running)
-        scheduler = WindowScheduler(
-            parts,
-            self._wires,
-            self.window_ticks if turns is None else turns.window_ticks,
-            start_tick,
-            self._pool if busy >= _BLOCKS_WORTH_THREADS else None,
-            on_window if wanted.progress is not None else None,
-            on_boundary,
-            self._helpers,
-            None if wanted.looks_at_boundaries else self._ahead,
-            offsets,
-            calls,
-        )
+
+        def scheduler_of(in_turns: bool, expected_ns: Mapping[str, int]) -> WindowScheduler:
+            return WindowScheduler(
+                parts,
+                self._wires,
+                turns.window_ticks if in_turns and turns is not None else self.window_ticks,
+                start_tick,
+                self._pool if busy >= _BLOCKS_WORTH_THREADS else None,
+                on_window if wanted.progress is not None else None,
+                on_boundary,
+                self._helpers,
+                None if wanted.looks_at_boundaries else self._ahead,
+                offsets if in_turns else None,
+                calls,
+                stages if in_turns else None,
+                None if stages is None else _WINDOWS_TO_DECIDE,
+                expected_ns,
+            )
+
+        # With several threads all parts run at once first: what their turns take says what is faster from then on.
+        scheduler = scheduler_of(turns is not None and stages is None, {})
         scheduler.run()
+        while stages is not None and scheduler.has_left:
+            self.windows += scheduler.windows
+            expected_ns = scheduler.expected_ns
+            scheduler = scheduler_of(turns_pay(expected_ns, stages, 1 + self._helpers), expected_ns)
+            scheduler.run()
         self.windows += scheduler.windows
         stuck = [launch.kernel for number, launch in running.items() if not self.devices[number].dispatcher.done]
         if stuck:

@@ -7,8 +7,8 @@ Simulated time in SimPy is the window's number; its one process sleeps until the
 A part with nothing to do costs nothing; a message for it names the window of its arrival. When no part has work in
 sight, nothing can ever happen again: the machine is quiet, or it is deadlocked, which the caller can tell.
 
-Where one thread runs all parts they may take turns within longer windows (:mod:`gpusim.engine.round_windows`): each has what those before it
-have sent in the same window. Of one GPU many windows in which no block starts or ends are one call of compiled code (:mod:`gpusim.engine.window_calls`), between two
+Parts may take turns within longer windows (:mod:`gpusim.engine.round_windows`): each has what those before it
+have sent in the same window. Several threads share those that have their turn at once. Of one GPU many windows in which no block starts or ends are one call of compiled code (:mod:`gpusim.engine.window_calls`), between two
 events of this process.
 
 Threads are worth their hand-over only where a window is long: parts that, after what their last turns took, would
@@ -89,8 +89,9 @@ class WindowScheduler:
     after each part's turn; ``on_boundary(device, tick)`` once before a device's parts have their turns in a window, when
     they have done everything before ``tick`` and nothing after it. With ``ahead`` a part that alone has work in a window goes on
     behind it as far as nothing can reach it; at a boundary it may then have done more. With ``offset_ticks``, by part, the parts take
-    turns, of which each has what those before it sent, and no thread helps: a part's windows lie so far behind the others', so that
-    at a boundary it may have done as much more, and nothing less. ``calls`` runs through many windows of such parts at once."""
+    turns, of which each has what those before it sent, those at once that have the same number in ``stages``: a part's windows lie so far behind the others', so that
+    at a boundary it may have done as much more, and nothing less. ``leave_after``: it stops when threads have shared so many windows, if not before; another
+    scheduler may go on from there, whatever its windows, with what this one knows of the parts' turns, ``expected_ns``. ``calls`` runs through many windows of such parts at once."""
 
     def __init__(
         self,
@@ -105,7 +106,11 @@ class WindowScheduler:
         ahead: RunAhead | None = None,
         offset_ticks: Mapping[str, int] | None = None,
         calls: WindowCalls | None = None,
+        stages: Mapping[str, int] | None = None,
+        leave_after: int | None = None,
+        expected_ns: Mapping[str, int] | None = None,
     ) -> None:
+        self._shared, self._leave_after = 0, leave_after
         self.window_ticks = window_ticks
         self.windows = 0
         self._environment = simpy.Environment(initial_time=start_tick // window_ticks)
@@ -114,7 +119,14 @@ class WindowScheduler:
         self._in_turns = offset_ticks is not None
         offsets = offset_ticks or {}
         places = {part.name: _Place(part, offsets.get(part.name, 0)) for part in parts}
+        for name, time_ns in (expected_ns or {}).items():
+            places[name].expected_ns = time_ns
         self._places = list(places.values())
+        numbers = stages or {name: number for number, name in enumerate(places)}
+        self._stages = [
+            [place for name, place in places.items() if numbers[name] == number]
+            for number in sorted(set(numbers.values()))
+        ]
         self._calls = calls
         self._python = [] if calls is None else [places[calls.dispatcher.name]]
         self._alone = {} if ahead is None else {place: self._when_alone(place, ahead) for place in self._places}
@@ -134,6 +146,16 @@ class WindowScheduler:
             # A process that has not ended would hold the scheduler and with it all parts until Python looks for cycles.
             self._process.close()
 
+    @property
+    def has_left(self) -> bool:
+        """Whether it has stopped although parts have work."""
+        return self._shared == self._leave_after
+
+    @property
+    def expected_ns(self) -> dict[str, int]:
+        """What the turns of each part take, by its name."""
+        return {place.part.name: place.expected_ns for place in self._places}
+
     def waiting(self) -> list[str]:
         """What every part waits for, for a deadlock's message."""
         return [line for place in self._places if (line := place.part.waiting_for())]
@@ -145,7 +167,7 @@ class WindowScheduler:
         self._look(places)
         while True:
             window = min([place.window for place in places])
-            if window >= never:
+            if window >= never or self.has_left:
                 return
             if window > now:
                 yield environment.timeout(window - int(environment.now))
@@ -187,29 +209,37 @@ class WindowScheduler:
         if len(due) == 1 and self._alone:
             alone = self._alone[due[0]]
             due[0].run_alone(alone.until(until), alone.answer_ticks)
-        elif self._pool is not None and len(due) > 1 and self._to_share(due) > WORTH_A_HAND_OVER_NS:
-            self._share(self._pool, due, until)
         else:
-            for place in due:
-                place.run(until)
+            self._run_at_once(due, until)
         self._hand_over(due, until)
 
     def _take_turns(self, window: int) -> None:
-        """Run the parts that have work in a window one after the other, those too that only get it from parts before them."""
+        """Run the parts that have work in a window stage after stage, those too that only get it from parts before them."""
         tick, told = window * self.window_ticks, []
-        for place in self._places:
-            if place.window > window:
+        until = tick + self.window_ticks
+        for stage in self._stages:
+            due = [place for place in stage if place.window <= window]
+            if not due:
                 continue
-            until = tick + self.window_ticks + place.offset_ticks
-            if place.part.device not in told and self._on_boundary is not None:
-                told.append(place.part.device)
-                self._on_boundary(place.part.device, tick)
-            if self._alone and len([other for other in self._places if other.window <= window]) == 1:
-                alone = self._alone[place]
-                place.run_alone(alone.until(until), alone.answer_ticks)
+            for place in due:
+                if place.part.device not in told and self._on_boundary is not None:
+                    told.append(place.part.device)
+                    self._on_boundary(place.part.device, tick)
+            if self._alone and len(due) == 1 and len([other for other in self._places if other.window <= window]) == 1:
+                alone = self._alone[due[0]]
+                due[0].run_alone(alone.until(until + due[0].offset_ticks), alone.answer_ticks)
             else:
-                place.run(until)
-            self._hand_over([place], until)
+                self._run_at_once(due, until)
+            self._hand_over(due, until)
+
+    def _run_at_once(self, due: list[_Place], until: int) -> None:
+        """Turns of which none can see another, up to the end of the window at ``until``."""
+        if self._pool is not None and len(due) > 1 and self._to_share(due) > WORTH_A_HAND_OVER_NS:
+            self._shared += 1
+            self._share(self._pool, due, until)
+        else:
+            for place in due:
+                place.run(until + place.offset_ticks)
 
     def _next_in_python(self, now: int) -> int:
         """The first window in which a part that is Python, or another process, may have something to do."""
@@ -271,7 +301,7 @@ class WindowScheduler:
                     place = left.popleft()
                 except IndexError:  # another thread was quicker
                     return
-                place.run(until)
+                place.run(until + place.offset_ticks)
 
         helping = [pool.submit(work) for _ in range(min(self._helpers, len(due) - 1))]
         try:

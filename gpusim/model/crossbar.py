@@ -10,6 +10,8 @@ Source of the numbering: clusters on an RTX 5090 (lookup1980/microbench-blackwel
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from gpusim.errors import SpecError
@@ -83,10 +85,17 @@ def partition_of_sm(sm: int, partitions: int, gpcs: int) -> int:
 def service_order(spec: GpuSpec, cluster_blocks: int) -> np.ndarray:
     """SMs in the order in which they get their first blocks, int64[SMs]: from group to group, a cluster at a time. A group's SMs that are too
     few for one more cluster are not among them."""
-    gpcs = gpc_count(spec)
+    return np.array(_service_order(spec.sm_count, gpc_count(spec), cluster_blocks), np.int64)
+
+
+@cache
+def _service_order(sm_count: int, gpcs: int, cluster_blocks: int) -> tuple[int, ...]:
+    """Kept, since each launch asks for it several times."""
     if gpcs == 0:
-        return np.arange(spec.sm_count)
-    groups = [[sm for sm in range(spec.sm_count) if gpc_of_sm(sm, gpcs) == gpc] for gpc in range(gpcs)]
+        return tuple(range(sm_count))
+    groups: list[list[int]] = [[] for _ in range(gpcs)]
+    for sm in range(sm_count):
+        groups[gpc_of_sm(sm, gpcs)].append(sm)
     turns = range(max(map(len, groups)) // cluster_blocks)
     parts = [group[turn * cluster_blocks : (turn + 1) * cluster_blocks] for turn in turns for group in groups]
-    return np.array([sm for part in parts if len(part) == cluster_blocks for sm in part], np.int64)
+    return tuple(sm for part in parts if len(part) == cluster_blocks for sm in part)

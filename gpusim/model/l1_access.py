@@ -22,7 +22,7 @@ from gpusim.model.cluster_port import delay
 from gpusim.model.coalescer import ADDRESS, LANE_BYTES, LINE_BYTES, OPERATIONS, SECTORS, bits
 from gpusim.model.compiled import inlined, inner
 from gpusim.model.grid_writes import OPEN
-from gpusim.model.lsu import LOCAL, SHARED, occupy_stages
+from gpusim.model.lsu import CLUSTER, LOCAL, SHARED, occupy_stages
 from gpusim.model.messages import NEVER
 from gpusim.model.phase_waits import resume, suspend
 from gpusim.model.residency import (
@@ -170,11 +170,15 @@ def enter(state, tables, sm, now):
         else:
             row[count.SHARED_LOADS] += 1
         signal = lsu[sm, LSU_SIGNAL]
-        # A commit names its own block's mbarrier and may tell those of its cluster at the same place.
         commit = signal and is_commit(program, pc)
+        # A commit names its own block's mbarrier and may tell those of its cluster at the same place; so may the answer to a
+        # try_cancel, which one lane asks for. Which blocks hear of it stands in the signals, not in the lanes that are on.
+        multicasts = commit or (signal and program[pc, op.SPACE] == CLUSTER and (kind == STORE or kind == REDUCTION))
         if commit and put_off(state, sm, warp, signal, now):
             pass
-        elif signal and (lsu[sm, LSU_REMOTE] or (commit and state.resident.blocks[warps[warp, BLOCK], CLUSTER_BLOCKS])):
+        elif signal and (
+            lsu[sm, LSU_REMOTE] or (multicasts and state.resident.blocks[warps[warp, BLOCK], CLUSTER_BLOCKS])
+        ):
             # What a poll of another SM's memory waits for is not followed.
             write_to_peers(
                 state.peers_sent, state.report, state.resident.blocks, tables.signals, state.written, timing,

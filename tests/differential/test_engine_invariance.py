@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,23 @@ def test_window_order_and_threads_do_not_show(machine, trace, other, data):
         patch.setattr(engine_window, "WORTH_A_HAND_OVER_NS", -1)  # these windows are not worth it
         patch.setattr(engine_machine, "_BLOCKS_WORTH_THREADS", 1)
         assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
+
+
+@pytest.mark.by_day(2)
+@pytest.mark.parametrize("machine", MACHINES)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(trace=launches(), data=st.data())
+def test_turns_that_threads_share_do_not_show_whenever_they_begin_and_end(machine, trace, data):
+    spec = MACHINES[machine]
+    want = facts(simulate(trace, spec, threads=1))
+    choices = data.draw(st.lists(st.booleans(), min_size=1, max_size=5), "choices")
+    chosen = cycle(choices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_window, "WORTH_A_HAND_OVER_NS", -1)
+        patch.setattr(engine_machine, "_BLOCKS_WORTH_THREADS", 1)
+        patch.setattr(engine_machine, "_WINDOWS_TO_DECIDE", data.draw(st.integers(1, 4), "windows"))
+        patch.setattr(engine_machine, "turns_pay", lambda *_: next(chosen))
+        assert facts(simulate(trace, spec, threads=2)) == want
 
 
 @pytest.mark.by_day(1)

@@ -13,7 +13,6 @@ from gpusim.emulator import block_scheduler
 from gpusim.emulator.clusters import ClusterOrder
 from gpusim.engine.gpu import simulate
 from gpusim.engine.supply import has_runs
-from gpusim.errors import DeadlockError
 from gpusim.gpus.load import load_gpu
 from gpusim.trace.record import Space, Trace
 
@@ -121,12 +120,7 @@ def test_registers_go_from_one_warp_group_to_others(arch: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "grid, cluster",
-    [
-        ((40, 3, 2), 1),
-        # docs/validation/gaps.md: the simulation waits for an answer that never comes, whatever the SMs.
-        pytest.param((40, 6, 1), (2, 2), marks=pytest.mark.xfail(raises=DeadlockError, strict=True)),
-        ((10, 1, 1), 1),
-    ],
+    [((40, 3, 2), 1), ((40, 6, 1), (2, 2)), ((10, 1, 1), 1)],
 )
 def test_running_clusters_take_over_those_that_have_not_started(grid, cluster) -> None:
     out = np.zeros(grid[::-1], np.uint32)

@@ -13,7 +13,7 @@ from gpusim.engine.graph import Node, Route, gpu_graph, machine_graph
 from gpusim.engine.launch import Observation
 from gpusim.engine.machine import BUILDERS, Machine
 from gpusim.engine.result import LaunchResult
-from gpusim.engine.round_windows import turns_of
+from gpusim.engine.round_windows import stages_of, turns_of, turns_pay
 from gpusim.errors import SpecError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.model.link import LinkSpec
@@ -181,14 +181,15 @@ def test_the_window_is_the_least_latency_of_all_routes():
 @pytest.mark.parametrize(
     "graph", [gpu_graph(load_gpu("h200")), gpu_graph(SMALL), linked(LINK)[0], linked(SHORT_LINK)[0]]
 )
-def test_no_message_comes_too_late_for_parts_that_take_turns(graph, unused):
-    turns = turns_of(graph, 10**6, unused)
-    order = [node.name for node in graph.parts]
+@pytest.mark.parametrize("shared", [False, True])
+def test_no_message_comes_too_late_for_parts_that_take_turns(graph, unused, shared):
+    stages = stages_of(graph) if shared else {node.name: place for place, node in enumerate(graph.parts)}
+    turns = turns_of(graph, 10**6, unused, stages)
     for route in graph.routes:
         if route.message in unused:
             continue
         there = turns.offset_ticks[route.target] - turns.offset_ticks[route.source]
-        is_seen = order.index(route.source) < order.index(route.target)
+        is_seen = stages[route.source] < stages[route.target]
         assert route.latency_ticks - there >= (0 if is_seen else turns.window_ticks)
     assert turns.window_ticks // TICKS_PER_CYCLE >= graph.window_limit_cycles
     assert min(turns.offset_ticks.values()) == 0 and turns_of(graph, 5, unused).window_ticks == 5 * TICKS_PER_CYCLE
@@ -200,6 +201,27 @@ def test_turns_are_as_long_as_the_shortest_way_round():
     assert turns_of(graph, 10**6).window_ticks == cycles["peer"] * TICKS_PER_CYCLE
     round_trip = cycles["request"] + cycles["response"]
     assert turns_of(graph, 10**6, frozenset({"peer"})).window_ticks == round_trip * TICKS_PER_CYCLE
+
+
+def test_parts_of_a_stage_send_each_other_nothing():
+    for graph in (gpu_graph(load_gpu("h200")), linked(LINK)[0]):
+        stages = stages_of(graph)
+        assert {route.source for route in graph.routes if stages[route.source] == stages[route.target]} <= {
+            node.name
+            for node in graph.parts
+            if node.kind == "sm"  # SMs of one node, to each other
+        }
+    assert stages_of(gpu_graph(SMALL)) == {"gpu0.l2": 0, "gpu0.sm": 1, "gpu0.hbm": 1, "gpu0.dispatcher": 0}
+
+
+@pytest.mark.parametrize(
+    ("l2_ns", "sm_ns", "threads", "pay"),
+    [(0, 100, 2, True), (40, 100, 2, True), (200, 100, 2, False), (40, 100, 8, False), (0, 100, 8, True)],
+)
+def test_turns_pay_where_the_l2_has_little_to_do(l2_ns, sm_ns, threads, pay):
+    times = {"l2": l2_ns, **{f"sm{i}": sm_ns // threads * 2 for i in range(threads)}}
+    stages = {name: int(name != "l2") for name in times}
+    assert turns_pay(times, stages, threads) == pay
 
 
 def test_a_part_that_is_faster_than_its_routes_say_is_refused():
