@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpusim.project.plan import Plan
+from gpusim.project.plan import LLAMA_CPP, Plan
 
 #: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of the others: Qwen3 30B under TensorRT-LLM answers 24,107 tokens a second on a GB200 and 39,827 on a
 #: B200 where it waits for the host (traces/library/served_models.csv). A guess for other frameworks.
@@ -98,6 +98,9 @@ _TABLE = {
     ("sglang", ""): Framework(
         memory_share=0.88, of_free=False, page_tokens=1, chunked=True, mixed=False, keeps_ends=False, most_sequences=4096, step_tokens=8192, launch_seconds=_EAGER,
         large=(4096, 16384), large_bytes=160 << 30, overlapped=True,
+    ),
+    (LLAMA_CPP, ""): Framework(
+        memory_share=0.95, of_free=True, page_tokens=256, chunked=True, mixed=True, keeps_ends=True, most_sequences=4, step_tokens=512, launch_seconds=4e-6,
     ),
 }  # fmt: skip
 

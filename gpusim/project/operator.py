@@ -81,6 +81,14 @@ def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) 
     return Operator(part, "normalisation", MemoryOp("norm", moved, moved))
 
 
+def added(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
+    """The kernel that adds 16-bit rows to the residual, where the norm behind does not."""
+    if plan.joins:
+        return []
+    moved = 2.0 * rows * columns
+    return [Operator(part, "residual", MemoryOp("activation", 2 * moved, moved))]
+
+
 def reduced(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
     """The sum of 16-bit results over the GPUs that share a layer, where there are several. Serving frameworks sum small messages by kernels of their own, unless the plan
     says otherwise."""
