@@ -82,6 +82,8 @@ _EAGER, _ENGINES = 23.6e-6, 21.4e-6
 #: (traces/library/served_models.csv): 15.9 to 9.4 % off. From 1.2 on at most 5 us fit GPT-OSS 20B on a GB200 (8 there), which hardly shows and is not projected (its sampler and its preparation of inputs were made faster: NVIDIA/TensorRT-LLM,
 #: pull requests 5550, 11141 and 11704 measure such times). SGLang's is not projected. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
 #: 2, 4 and 8 RTX PRO 6000 Server Edition (traces/library/served_models.csv), 5.6 % off with it: one network on one host, so a guess on others.
+#: llama.cpp: llama-server's slots, pieces of 512 tokens (--ubatch-size) and pages are its defaults (tools/server/README.md), its share of memory and what its host, which is no Python, takes for a launch are guesses; what it does between two tokens is
+#: in no figure: generation of one sequence on ten GPUs is as long as its kernels (tools/framework_error.py).
 _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
