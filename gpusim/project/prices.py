@@ -18,6 +18,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.make_memory import CODES_SHARE
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.operator import Shape
+from gpusim.tile.library import has_rows, named_kernels
 from gpusim.tile.machine import has_products
 from gpusim.tile.operators import (
     AttentionOp,
@@ -72,6 +73,8 @@ class Prices:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
         if not self._has_bf16 and not isinstance(op, Collective | MemoryOp | RecurrentOp) and op.dtype == "bf16":
             op = replace(op, dtype="fp16")  # what a model keeps in 16 bits
+        if isinstance(op, GemmOp) and op.dtype == "nvfp4" and not has_rows(named_kernels(self.spec), f"nvfp4_{op.framework}"):  # fmt: skip
+            op = replace(op, framework="")  # of kernels that nobody measured those that are followed
         found = self._known.get(op)
         if found is None:
             if isinstance(op, Collective):

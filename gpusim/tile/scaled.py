@@ -16,7 +16,6 @@ from gpusim.tile.machine import fma_lanes
 SCALED, _OF_FEW_ROWS, _FEW_ROWS = "ggml", "ggml_vector", 8
 
 
-
 def scaled_library(spec: GpuSpec, rows: int) -> Library:
     """Whose kernels multiply ``rows`` activations with such weights on ``spec``."""
     if rows <= _FEW_ROWS:

@@ -45,7 +45,9 @@ def test_fewer_bits_are_read_faster_and_one_row_waits_for_dram() -> None:
 
 def test_prompts_are_bound_by_issue_and_scaling_and_not_by_the_tensor_cores_rate() -> None:
     """H100's tensor cores multiply 8 bits four times as fast a cycle as an RTX 4090's: both reach the same."""
-    ada, hopper, turing = (scaled_library(load_gpu(gpu), 512).issued_flops_per_cycle for gpu in ("rtx4090", "h100", "rtx2080ti"))
+    ada, hopper, turing = (
+        scaled_library(load_gpu(gpu), 512).issued_flops_per_cycle for gpu in ("rtx4090", "h100", "rtx2080ti")
+    )
     assert ada == hopper
     assert 0.6 < turing / ada < 0.8  # half of the FP32 lanes, and as many instructions beside them
     op = GemmOp(512, 14336, 4096, "q4_0")
@@ -76,7 +78,9 @@ def test_logits_are_of_six_bits_where_layers_are_of_four() -> None:
     formats = {}
     for dtype in ("q4_0", "q8_0"):
         step = _step("rtx4090", replace(DECODE, dtype=dtype))
-        formats[dtype] = next(item.operator.op.dtype for item in step.items if item.operator.name == "logits")
+        (logits,) = (item.operator.op for item in step.items if item.operator.name == "logits")
+        assert isinstance(logits, GemmOp)
+        formats[dtype] = logits.dtype
     assert formats == {"q4_0": "q6_k", "q8_0": "q8_0"}
 
 
