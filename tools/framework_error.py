@@ -1,11 +1,12 @@
-"""How far projected requests and servers of vLLM and SGLang are from what was published of them.
+"""How far projected requests and servers of vLLM, SGLang and llama.cpp are from what was published of them.
 
     python tools/framework_error.py                     a row a measurement of the learning half, and means
     python tools/framework_error.py --final             rows of the final half
     python tools/framework_error.py --final --record    and keep the means for the pages (traces/library/framework_errors.json), and what widens intervals, which the learning half says (gpusim/project/errors.json)
 
 Rows (traces/library/served_elsewhere.csv; where each comes from is in the README beside it) are in halves by a hash. Lengths are what requests were given, where the source draws them from a range or a set of conversations
-the mean. "request_tokens_per_s": tokens that one request generates over its time, prompt included; "output_tokens_per_s": of all requests at once, or so many at a time; "tpot_ms": between two tokens of a sequence.
+the mean. "request_tokens_per_s": tokens that one request generates over its time, prompt included; "output_tokens_per_s": of all requests at once, or so many at a time; "tpot_ms": between two tokens of a sequence; "prompt_tokens_per_s": of a prompt over the
+time until its first token. Rows of llama.cpp, one network on many GPUs, are in halves by the GPU.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.project.bands import products_measured, served_factor
-from gpusim.project.plan import Plan
+from gpusim.project.plan import LLAMA_CPP, Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
+from gpusim.project.whole import project_model
 from gpusim.report.tables import FORMATS, format_records
 from tools.model_error import BANDS, summary
 from tools.served_bands import calibration, cells
@@ -42,10 +44,14 @@ RECORD = ROWS.parent / "framework_errors.json"
 #: Sources of a board that is not said and runs at half of what the GPU that they name does (docs/validation/projections/models.md): intervals of that GPU do not follow from them. In the final half they count.
 OTHER_BOARDS = ("gpustack-lab-h100",)
 
+_OF_PROMPTS = "prompt_tokens_per_s"
+
 
 def learns(row: Any) -> bool:
     """Whether constants may be set by the row."""
     key = f"{row.source} {row.gpu} {row.model} {row.dtype} {row.concurrency} {row.sequence} {row.output}"
+    if row.framework == LLAMA_CPP:
+        key = f"{row.framework} {row.gpu}"
     return hashlib.sha256(key.encode()).digest()[0] % 2 == 0
 
 
@@ -56,7 +62,9 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         framework=row.framework, engine=row.engine, launch=row.launch,
     )  # fmt: skip
     config = network(row.model)
-    if row.metric == "request_tokens_per_s" or row.requests == row.concurrency or row.concurrency == 1:
+    if row.metric == _OF_PROMPTS:
+        whole = project_model(prices, config, replace(plan, phase="prefill", output=0)).step
+    elif row.metric == "request_tokens_per_s" or row.requests == row.concurrency or row.concurrency == 1:
         request = project_request(prices, config, plan)
         whole = request.per_token if row.metric == "tpot_ms" else request.seconds
     else:
@@ -74,6 +82,8 @@ def measured_seconds(row: Any) -> float:
     """Of the same."""
     if row.metric == "tpot_ms":
         return row.measured / 1e3
+    if row.metric == _OF_PROMPTS:
+        return row.sequence / row.measured
     return (1 if row.metric == "request_tokens_per_s" else row.requests) * row.output / row.measured
 
 

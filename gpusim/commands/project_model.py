@@ -18,9 +18,9 @@ from gpusim.project.plan import (
     PHASES,
     READS,
     RECOMPUTES,
+    SERVING_FRAMEWORKS,
     WEIGHT_BYTES,
 )
-from gpusim.tile.library import FRAMEWORKS
 
 _COUNT = click.IntRange(min=1)
 
@@ -186,7 +186,7 @@ class TokensOption(click.Option):
 )
 @click.option(
     "--framework",
-    type=click.Choice(FRAMEWORKS),
+    type=click.Choice(SERVING_FRAMEWORKS),
     help="Whose kernels attention (but latent attention), experts and products of fp8 have, and whose host works between steps (serve, request); default: vllm's, of experts and products those that are followed for their format, and of requests no host.",
 )
 @click.option(

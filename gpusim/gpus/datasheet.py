@@ -41,12 +41,14 @@ _Words = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``kind``: GDDR6, GDDR6X, GDDR7, HBM2, HBM2e, HBM3 or HBM3e; ``bus_bits`` wide, ``gb_per_s`` at its pins."""
+    """``kind``: GDDR6, GDDR6X, GDDR7, HBM2, HBM2e, HBM3 or HBM3e; ``bus_bits`` wide, ``gb_per_s`` at its pins; ``codes_in_line``: whether error codes lie among the data, as the board is
+    delivered (GDDR6 and GDDR7 have no pins for them, HBM has)."""
 
     kind: _Words
     gib: _Positive
     bus_bits: _Count
     gb_per_s: _Positive
+    codes_in_line: bool = False
 
 
 class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

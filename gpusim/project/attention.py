@@ -6,6 +6,7 @@ from gpusim.project.decoder import Decoder, LatentAttention
 from gpusim.project.load import Load
 from gpusim.project.operator import (
     Operator,
+    added,
     context_queries,
     normalisation,
     product,
@@ -33,7 +34,7 @@ def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[O
     if not converted:
         found += quantised(PART, load.tokens, inner, plan)
     found.append(Operator(PART, "output", product(load.tokens, config.hidden, inner, plan, converted=converted)))
-    return found + reduced(PART, load.tokens, config.hidden, plan)
+    return found + reduced(PART, load.tokens, config.hidden, plan) + added(PART, load.tokens, config.hidden, plan)
 
 
 def kv_heads_of(config: Decoder, tensor_parallel: int) -> int:
@@ -44,32 +45,50 @@ def kv_heads_of(config: Decoder, tensor_parallel: int) -> int:
 def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -> list[Operator]:
     kv_heads, dim, tokens = kv_heads_of(config, plan.tensor_parallel), config.head_dim, load.tokens
     found = [
-        normalisation(PART, tokens, config.hidden),
+        normalisation(PART, tokens, config.hidden, residual=plan.joins),
         *quantised(PART, tokens, config.hidden, plan, plan.of_attention),
-        Operator(
-            PART,
-            "queries, keys, values",
-            product(
-                tokens, ((1 + config.gates_heads) * heads + 2 * kv_heads) * dim, config.hidden, plan, plan.of_attention
-            ),
-        ),
+        *_inward(config, plan, tokens, (1 + config.gates_heads) * heads * dim, kv_heads * dim),
     ]
     if config.normalises_heads:
         found.append(normalisation(PART, tokens * (heads + kv_heads), dim, residual=False))
-    turned = 2.0 * tokens * (heads + kv_heads) * dim
-    found.append(Operator(PART, "rotary positions", MemoryOp("rotary", turned, turned)))
+    found += _turned(plan, tokens, heads * dim, kv_heads * dim)
     for group in load.groups:
         phase = "generation" if group.queries == 1 else "context"
         queries = context_queries(plan) if phase == "context" else "bf16"
         op = AttentionOp(
             phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, queries, plan.kv_dtype, window,
-            each_head=plan.reads == "each" and phase == "generation", framework=plan.served_by, cold=phase == "generation",
+            each_head=plan.reads == "each" and phase == "generation", framework=plan.attended_by, cold=phase == "generation",
         )  # fmt: skip
         found.append(Operator(PART, "attention", op))
     if config.gates_heads:
         gated = 2.0 * tokens * heads * dim
         found.append(Operator(PART, "gate", MemoryOp("activation", 2 * gated, gated)))
     return found
+
+
+def _inward(config: Decoder, plan: Plan, tokens: int, queries: int, keys: int) -> list[Operator]:
+    """The product or products that make queries, keys and values, of so many columns each."""
+    if plan.joins:
+        columns = {"queries, keys, values": (queries + 2 * keys, 1)}
+    else:
+        columns = {"queries": (queries, 1), "keys, values": (keys, 2)}
+    return [
+        Operator(PART, name, product(tokens, wide, config.hidden, plan, plan.of_attention), count)
+        for name, (wide, count) in columns.items()
+    ]
+
+
+def _turned(plan: Plan, tokens: int, queries: int, keys: int) -> list[Operator]:
+    """Rotary positions, of all in one kernel, or of each in its own, that of keys writes them into the cache, values are copied there."""
+    if plan.joins:
+        moved = 2.0 * tokens * (queries + keys)
+        return [Operator(PART, "rotary positions", MemoryOp("rotary", moved, moved))]
+    turned = [
+        Operator(PART, "rotary positions", MemoryOp("rotary", 2.0 * tokens * wide, 2.0 * tokens * wide))
+        for wide in (queries, keys)
+    ]
+    kept = 2.0 * tokens * keys
+    return [*turned, Operator(PART, "into the cache", MemoryOp("copy", kept, kept))]
 
 
 def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, heads: int) -> list[Operator]:

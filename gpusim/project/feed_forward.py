@@ -7,6 +7,7 @@ from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.load import Load
 from gpusim.project.operator import (
     Operator,
+    added,
     multiplied_apart,
     normalisation,
     product,
@@ -18,30 +19,36 @@ from gpusim.project.plan import Plan
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
 
+#: llama.cpp's kernel of one row multiplies with gate and up and activates (ggml/src/ggml-cuda/ggml-cuda.cu, ggml_cuda_should_fuse_mul_mat_vec_q).
+_FUSED_ROWS = 1
+
 
 def dense(config: Decoder, plan: Plan, load: Load) -> list[Operator]:
     """Up (with the gate in one product), the activation, down."""
     part, tokens = "feed-forward", load.tokens
-    found = [normalisation(part, tokens, config.hidden)]
+    found = [normalisation(part, tokens, config.hidden, residual=plan.joins)]
     found += _block(part, tokens, config, config.feed_forward // plan.tensor_parallel, plan)
-    return found + reduced(part, tokens, config.hidden, plan)
+    return found + reduced(part, tokens, config.hidden, plan) + added(part, tokens, config.hidden, plan)
 
 
 def _block(part: str, tokens: int, config: Decoder, width: int, plan: Plan) -> list[Operator]:
     moved, converted = 2.0 * tokens * width, written_converted(plan)
     written = tokens * width * FORMATS[plan.dtype].a_bytes if converted else moved
     up, activation = ("gate and up", "gated activation") if config.gated else ("up", "activation")
-    ups = [Operator(part, up, product(tokens, config.ways_up * width, config.hidden, plan))]
+    fused = not plan.joins and tokens <= _FUSED_ROWS
+    ways = (config.ways_up, 1) if plan.joins or fused else (1, config.ways_up)
+    ups = [Operator(part, up, product(tokens, ways[0] * width, config.hidden, plan), ways[1])]
     if config.gated and multiplied_apart(plan):
         # What brings the rows to few bits serves both.
         ups = [
             Operator(part, name, product(tokens, width, config.hidden, plan, converted=name == "up"))
             for name in ("gate", "up")
         ]
+    found = [*quantised(part, tokens, config.hidden, plan), *ups]
+    if not fused:
+        found.append(Operator(part, activation, MemoryOp("activation", config.ways_up * moved, written)))
     return [
-        *quantised(part, tokens, config.hidden, plan),
-        *ups,
-        Operator(part, activation, MemoryOp("activation", config.ways_up * moved, written)),
+        *found,
         Operator(part, "down", product(tokens, config.hidden, width, plan, converted=converted)),
     ]
 

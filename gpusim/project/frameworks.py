@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpusim.project.plan import Plan
+from gpusim.project.plan import LLAMA_CPP, Plan
 
 #: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of the others: Qwen3 30B under TensorRT-LLM answers 24,107 tokens a second on a GB200 and 39,827 on a
 #: B200 where it waits for the host (traces/library/served_models.csv). A guess for other frameworks.
@@ -82,6 +82,8 @@ _EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: (traces/library/served_models.csv): 15.9 to 9.4 % off. From 1.2 on at most 5 us fit GPT-OSS 20B on a GB200 (8 there), which hardly shows and is not projected (its sampler and its preparation of inputs were made faster: NVIDIA/TensorRT-LLM,
 #: pull requests 5550, 11141 and 11704 measure such times). SGLang's is not projected. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
 #: 2, 4 and 8 RTX PRO 6000 Server Edition (traces/library/served_models.csv), 5.6 % off with it: one network on one host, so a guess on others.
+#: llama.cpp: llama-server's slots, pieces of 512 tokens (--ubatch-size) and pages are its defaults (tools/server/README.md), its share of memory and what its host, which is no Python, takes for a launch are guesses; what it does between two tokens is
+#: in no figure: generation of one sequence on ten GPUs is as long as its kernels (tools/framework_error.py).
 _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
@@ -98,6 +100,9 @@ _TABLE = {
     ("sglang", ""): Framework(
         memory_share=0.88, of_free=False, page_tokens=1, chunked=True, mixed=False, keeps_ends=False, most_sequences=4096, step_tokens=8192, launch_seconds=_EAGER,
         large=(4096, 16384), large_bytes=160 << 30, overlapped=True,
+    ),
+    (LLAMA_CPP, ""): Framework(
+        memory_share=0.95, of_free=True, page_tokens=256, chunked=True, mixed=True, keeps_ends=True, most_sequences=4, step_tokens=512, launch_seconds=4e-6,
     ),
 }  # fmt: skip
 

@@ -78,7 +78,7 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
     share = -(-config.vocabulary // plan.tensor_parallel)
     found = [
         normalisation("head", rows, config.hidden),
-        Operator("head", "logits", GemmOp(rows, share, config.hidden, "bf16")),
+        Operator("head", "logits", GemmOp(rows, share, config.hidden, plan.of_head)),
     ]
     if plan.phase == "train":
         return found + _loss(plan, rows, share)

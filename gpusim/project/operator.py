@@ -60,6 +60,12 @@ def _static_fp8(plan: Plan) -> bool:
     return (plan.framework, plan.dtype, plan.reads) == ("trtllm", "fp8", "shared")
 
 
+#: Rows up to which products of NVFP4 are the named framework's own (TensorRT-LLM's: library.toml, nvfp4_trtllm). Its kernels of generation are slower than vLLM's, by a third at 384 rows of Llama 70B's first product: published throughputs of
+#: Llama 70B and 405B on B200s and GB200s were projected 5 % too fast with vLLM's. Above, vLLM's are taken: TensorRT-LLM's rows of more were measured in runs that draw 600 to 650 W where vLLM's draw 970, and are as long all the same;
+#: with them servers that read prompts come out 8 to 14 % too slow (traces/library/served_models.csv).
+_OWN_FP4_ROWS = 512
+
+
 def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *, converted: bool = False) -> GemmOp:
     """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). ``converted``: whether the first operand comes in
     the format (:func:`written_converted`), as TensorRT-LLM's of fp8 always does (:func:`quantised`): its measured kernels look for the operand's largest element first, which checkpoints that carry scales spare. Of its older
@@ -67,6 +73,7 @@ def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *,
     dtype = dtype or plan.dtype
     static = dtype == "fp8" and _static_fp8(plan)
     own = dtype in CONVERTED and (static or (plan.framework, dtype) != ("trtllm", "fp8"))
+    own = own or (dtype == "nvfp4" and rows <= _OWN_FP4_ROWS)
     return GemmOp(
         rows, columns, depth, dtype, framework=plan.framework if own else "",
         input_dtype=dtype if converted or static else "bf16",
@@ -85,6 +92,14 @@ def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) 
     """RMS or layer normalisation of 16-bit rows; with the residual that is added, read and written on the way."""
     moved = 2.0 * rows * columns * (2 if residual else 1)
     return Operator(part, "normalisation", MemoryOp("norm", moved, moved))
+
+
+def added(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
+    """The kernel that adds 16-bit rows to the residual, where the norm behind does not."""
+    if plan.joins:
+        return []
+    moved = 2.0 * rows * columns
+    return [Operator(part, "residual", MemoryOp("activation", 2 * moved, moved))]
 
 
 def reduced(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:

@@ -30,8 +30,14 @@ WEIGHT_BYTES = {
         "int8_wo",
         "int4_wo",
         "mxfp4_wo",
+        "q4_0",
+        "q4_k_m",
+        "q8_0",
     )
 }
+#: Frameworks whose requests are projected: those whose kernels were measured one by one, and llama.cpp.
+LLAMA_CPP = "llama.cpp"
+SERVING_FRAMEWORKS = (*FRAMEWORKS, LLAMA_CPP)
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 #: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
 OVERLAPS = ("none", "two-batch")
@@ -105,7 +111,7 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
-            ("framework", ("", *FRAMEWORKS)),
+            ("framework", ("", *SERVING_FRAMEWORKS)),
             ("engine", ENGINES),
             ("all_reduce", ALL_REDUCES),
             ("launch", LAUNCHES),
@@ -168,6 +174,23 @@ class Plan:
     def served_by(self) -> str:
         """The framework whose attention kernels and ways to launch are taken."""
         return self.framework or FRAMEWORKS[0]
+
+    @property
+    def attended_by(self) -> str:
+        """The framework whose attention kernels are taken: llama.cpp's were not measured by themselves."""
+        return self.served_by if self.served_by in FRAMEWORKS else FRAMEWORKS[0]
+
+    @property
+    def joins(self) -> bool:
+        """Whether weights that multiply the same activations are one product, and residuals are added by the norm behind: not in llama.cpp (src/llama-model.cpp, build_qkv, build_ffn)."""
+        return self.served_by != LLAMA_CPP
+
+    @property
+    def of_head(self) -> str:
+        """The number format of the weights that make logits. llama.cpp keeps them in Q6_K where layers have 4 bits (src/llama-quant.cpp), in the layers' format elsewhere."""
+        if self.served_by != LLAMA_CPP:
+            return "bf16"
+        return {"q4_0": "q6_k", "q4_k_m": "q6_k"}.get(self.dtype, self.dtype)
 
     @property
     def gpus(self) -> int:

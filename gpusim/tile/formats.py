@@ -52,6 +52,12 @@ FORMATS: dict[str, Format] = {
         # GPTQ and AWQ: 16 bits of scale for 128 elements of a column (Frantar et al. (2022), section 4; Lin et al. (2023), section 5).
         Format("int4_wo", "fp16", 2.0, 0.5 + 2 / _BLOCK, "int4_wo"),
         Format("mxfp4_wo", "fp16", 2.0, 0.5 + 1 / 32, "mxfp4_wo"),
+        # llama.cpp's (ggml-org/llama.cpp, ggml/src/ggml-common.h: bytes of a block): weights in blocks of 32 (or 256, Q6_K) with scales in 16 bits, multiplied in 8 bits with activations of 32 elements and two halves (block_q8_1).
+        # Q4_K_M mixes Q4_K with Q6_K: 4.8 bits an element of layers, by its files of Llama 3 8B and 70B (4.58 and 39.59 GiB, tables of 4.5 and 6.6 bits in them).
+        Format("q4_0", "int8", 36 / 32, 18 / 32, "ggml"),
+        Format("q8_0", "int8", 36 / 32, 34 / 32, "ggml"),
+        Format("q4_k_m", "int8", 36 / 32, 4.8 / 8, "ggml"),
+        Format("q6_k", "int8", 36 / 32, 210 / 256, "ggml"),
     )
 }
 #: Formats with scales for blocks that a plain number format has if nothing else is said.

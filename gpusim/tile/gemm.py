@@ -20,7 +20,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import library_on
 from gpusim.tile.fewest_waves import MULTICAST_ROWS, fewest_waves
 from gpusim.tile.grid import EVENTS, RASTER_ROWS, run_groups
-from gpusim.tile.library import SCALE_DEPTH, SCALE_ROWS, Library, Tile
+from gpusim.tile.library import SCALE_DEPTH, SCALE_ROWS, SCALED_DEPTH, Library, Tile
 from gpusim.tile.machine import MOST_DRAM_SHARE, OPERANDS, TileMachine, tile_machine
 from gpusim.tile.moe_waves import PAIR_ROWS, wave_tile
 
@@ -145,7 +145,10 @@ def project_gemm(
     assert best is not None  # SPLITS has 1, so there is a choice
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
     unlimited_seconds = cycles / machine.clock_hz
-    seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes)
+    scaling_flops = shape.flops / (2 * SCALED_DEPTH) * library.scaling_lanes
+    seconds = slowed_by_power(
+        spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops
+    )
     # The scales of one row are one column of another order, as those of one column are.
     ragged = shape.rows % SCALE_ROWS and shape.rows > 1 and shape.depth > SCALE_DEPTH
     launch_seconds = 1e-9 * (library.launch_ns + library.ns_of_ragged(shape.rows) * bool(ragged))
@@ -222,7 +225,8 @@ def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, til
     share, taken_bytes = library.rate(tile.outputs), machine.flops_per_cycle * OPERANDS[shape.dtype][0]
     if shape.dtype != "fp32" and taken_bytes < library.fed_bytes_per_cycle:
         share = max(share, min(_MOST_SHARE, share * library.fed_bytes_per_cycle / taken_bytes))
-    return machine.flops_per_cycle * share
+    reached = machine.flops_per_cycle * share
+    return min(reached, library.issued_flops_per_cycle) if library.issued_flops_per_cycle else reached
 
 
 def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmShape) -> float:

@@ -62,11 +62,13 @@ SCALE_ROWS = 4
 MOST_RAGGED_ROWS, _FEW_ROWS = 2048, 8
 #: A row has a scale for each so many elements (DeepSeek-V3, section 3.3.2); one column of scales needs no other order.
 SCALE_DEPTH = 128
+#: The same of weights of llama.cpp (ggml-common.h, QK4_0 and QK8_0), whose sums of so many products are scaled outside the tensor cores.
+SCALED_DEPTH = 32
 
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling",
+    "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does.
 _WAVES = ("counts_waves", "fills_waves")
@@ -129,7 +131,8 @@ class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
     that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
-    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``counts_waves``: whether it takes
+    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of one SM, that the
+    instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``counts_waves``: whether it takes
     the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
@@ -159,6 +162,8 @@ class Library:
     convert_blocks: float = 0.0
     dram_fed_bytes_per_ns: float = 0.0
     dram_share_per_doubling: float = 0.0
+    issued_flops_per_cycle: float = 0.0
+    scaling_lanes: float = 0.0
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
     fills_waves: bool = False

@@ -19,6 +19,7 @@ from gpusim.tile.library import Library, kernels_of, named_kernels
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
+from gpusim.tile.scaled import SCALED, scaled_library
 from gpusim.tile.software import CONVERTED, followed_in, product_library
 
 
@@ -121,6 +122,8 @@ def library_for(spec: GpuSpec, op: GemmOp) -> Library:
     """Whose kernels: of batches, of the format, of a framework, in this order; what comes converted needs no launches of a conversion."""
     batched = op.batch > 1 and op.dtype in ("bf16", "fp16")
     kernels = product_library(spec, "batch" if batched else op.format.library, op.framework)
+    if op.format.library == SCALED:
+        return scaled_library(spec, op.rows)
     if op.format.library not in CONVERTED or op.input_dtype != op.dtype:
         return kernels
     return replace(kernels, launch_ns=min(kernels.launch_ns, library_on(spec).launch_ns))

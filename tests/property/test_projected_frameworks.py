@@ -7,11 +7,13 @@ import json
 import pytest
 
 from gpusim.cli import run
+from gpusim.gpus.load import load_gpu
 from gpusim.project.layers import layer_operators, stages_of
 from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
 from gpusim.project.operator import Operator
 from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
 from gpusim.tile.operators import GemmOp
 
 
@@ -44,3 +46,14 @@ def test_a_sweeps_table_says_once_what_all_plans_have(capsys: pytest.CaptureFixt
     assert table.split("\n")[0].split()[:2] == ["batch", "framework"] and len(table.strip().split("\n")) == 6
     assert run([*words, "--format", "json"]) == 0
     assert all({"model", "framework"} <= set(row) for row in json.loads(capsys.readouterr().out))
+
+
+def test_few_rows_of_nvfp4_have_tensorrts_kernels_where_they_were_measured_and_many_have_not() -> None:
+    def products(gpu: str, framework: str, batch: int) -> float:
+        prices = Prices(load_gpu(gpu))
+        plan = Plan("decode", batch=batch, dtype="nvfp4", framework=framework)
+        return sum(prices.of(item.op).seconds for item in _layer(plan) if isinstance(item.op, GemmOp))
+
+    assert products("b200", "trtllm", 384) > 1.1 * products("b200", "vllm", 384)
+    assert products("b200", "trtllm", 1024) == products("b200", "vllm", 1024)
+    assert products("rtx_pro_6000", "trtllm", 384) == products("rtx_pro_6000", "vllm", 384)
