@@ -165,9 +165,9 @@ def test_depbar_waits_for_hits_too_until_as_few_are_under_way(level):
 def test_warps_of_a_block_leave_a_barrier_together():
     latency = GPU.l1.barrier_latency_cycles
     asm = Asm().op(PipeClass.BARRIER, 1, flags=int(Flag.BARRIER_WAIT)).op(PipeClass.FMA, 1)
-    # 8 warps a sub-core arrive one each `interval` cycles; the last arrival opens it
+    # the SM takes one of the 32 arrivals each `interval` cycles, from whichever sub-core; the last one opens it
     interval = GPU.pipes["barrier"].interval_cycles
-    arrivals = 7 * interval
+    arrivals = 31 * interval
     assert cycles(asm, threads=32 * 32) == 1 + arrivals + latency + 7
 
 
@@ -285,12 +285,11 @@ def meeting(warps: int, threads: int, waits: bool = True) -> Asm:
 
 def test_a_barrier_of_some_warps_opens_when_so_many_have_come():
     latency = GPU.l1.barrier_latency_cycles
-    # Four warps on four sub-cores come at once, two at a time meet.
-    assert cycles(meeting(2, 128), threads=128) == 1 + latency
-    # With eight warps on four sub-cores the second four come an interval later; of four that meet none waits for them.
+    # Warps come one each `interval`, from whichever sub-core; of four, two at a time meet, of eight, four or all.
     interval = GPU.pipes["barrier"].interval_cycles
-    assert cycles(meeting(4, 256), threads=256) == 1 + interval + latency
-    assert cycles(meeting(8, 256), threads=256) == 1 + interval + latency + 1
+    assert cycles(meeting(2, 128), threads=128) == 1 + 3 * interval + latency
+    assert cycles(meeting(4, 256), threads=256) == 1 + 7 * interval + latency
+    assert cycles(meeting(8, 256), threads=256) == 1 + 7 * interval + latency + 1
 
 
 def test_a_barrier_that_expects_more_warps_than_come_is_a_deadlock():
