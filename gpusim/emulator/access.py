@@ -388,6 +388,8 @@ def execute_memory(
     if space == GENERIC and size > 4 and stride == AFFINE_NONE:
         return _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q)
     status = resolve(state, allocations, hint, index, warp, mask, size, space)
+    if status == at.BAD_ADDRESS and row[at.ORDERED] & at.WHOLE_WORD:
+        status = _last_words(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, space)
     if status != at.DONE:
         return status
     if op == ops.LOAD:
@@ -402,6 +404,21 @@ def execute_memory(
         return _async_copy(
             state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
         )
+    return np.int64(at.DONE)
+
+
+@seldom
+def _last_words(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, space):
+    """As :func:`resolve`, of aligned words of which the first byte at least is allocated: on the host such a word crosses no page."""
+    formed_addresses(state, matrix, registers, index, own_base)  # resolving has moved them
+    for lane in range(at.LANES):
+        place = state.address[lane]
+        status = _resolve_each(state, allocations, hint, index, warp, mask & np.int64(1) << lane, size, space)
+        if status != at.DONE:
+            found = find_allocation(allocations, hint, index, place, np.int64(1)) if space != SHARED else np.int64(-1)
+            if found < 0 or (place + allocations[found, 2] - allocations[found, 0]) & (size - 1):
+                return status
+            state.address[lane] = place + allocations[found, 2] - allocations[found, 0]
     return np.int64(at.DONE)
 
 

@@ -75,7 +75,7 @@ SECOND = CODE_TABLE.column(
 ORDERED = CODE_TABLE.column(
     "code",
     "bits ORDER_SHOWS, DECIDES, and for what polling warps may wait for and polls TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, "
-    "_PERHAPS; AWAITS_TIME, WAITS_FOR_TIME, WRITES_LATER",
+    "_PERHAPS; AWAITS_TIME, WAITS_FOR_TIME, WRITES_LATER, WHOLE_WORD",
 )
 #: Four cache lines of the host: an instruction's row begins at one.
 COLUMNS = CODE_TABLE.width
@@ -89,6 +89,9 @@ AWAITS_TIME = 128
 WAITS_FOR_TIME = 256
 #: What it writes is written when the asynchronous work is done that it asks for or tells of: its own warp waits for that as others do.
 WRITES_LATER = 512
+#: An atomic on a word, or the load with which the loop around a compare-and-swap begins: where less than a word is left of an allocation,
+#: the word that holds it is meant (emulator/encode.py).
+WHOLE_WORD = 1024
 TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
 
 #: Runs of the longest way from one decision of a polling loop to the next.
