@@ -89,9 +89,7 @@ AWAITS_TIME = 128
 WAITS_FOR_TIME = 256
 #: What it writes is written when the asynchronous work is done that it asks for or tells of: its own warp waits for that as others do.
 WRITES_LATER = 512
-#: An atomic on a word, or the load with which the loop around a compare-and-swap begins: where less than a word is left of an allocation,
-#: the word that holds it is meant (emulator/encode.py).
-WHOLE_WORD = 1024
+WHOLE_WORD = 1024  # an atomic on a word, or the load of its loop: only the word's first byte need be allocated (emulator/encode.py)
 TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
 
 #: Runs of the longest way from one decision of a polling loop to the next.
