@@ -1,10 +1,10 @@
 """Memory instructions: bounds of their addresses, and the bytes themselves.
 
-Mental model: compute 32 addresses; find the one allocation that holds all of them (nearly always the one
-that this instruction used last); check alignment; move bytes between the user's arrays and the registers.
-Addresses that form an affine sequence over a whole warp, the common case, are checked by their two ends and moved as one stretch. Only
-if the lanes do not share an allocation is each looked up alone. Nothing is moved before every executing lane has been checked.
-Operands are places in the register file, as in :mod:`gpusim.isa.bodies.lanes`.
+Mental model: compute 32 addresses; find the one allocation that holds all of them (nearly always the one that this instruction used
+last); check alignment; move bytes between the user's arrays and the registers. Addresses that form an affine sequence over a whole warp,
+the common case, are checked by their two ends and moved as one stretch. Only if the lanes do not share an allocation is each looked up
+alone. Nothing is moved before every executing lane has been checked. Operands are places in the register file, as in
+:mod:`gpusim.isa.bodies.lanes`.
 """
 
 from __future__ import annotations
@@ -344,8 +344,7 @@ def execute_memory(
 ):
     """Execute the memory instruction ``index`` for the lanes of ``mask``; returns DONE or what is wrong.
 
-    Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the
-    predicate of an atomic.
+    Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the predicate of an atomic.
     """
     row = matrix[index]
     op, size, space = row[at.OP], np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
@@ -417,9 +416,9 @@ def _last_words(state, matrix, registers, allocations, hint, index, warp, own_ba
         state.shared_bytes = held
         if status != at.DONE:
             found = find_allocation(allocations, hint, index, place, np.int64(1)) if space != SHARED else np.int64(-1)
-            if found < 0 or (place + allocations[found, 2] - allocations[found, 0]) & (size - 1):
+            state.address[lane] = place + allocations[found, 2] - allocations[found, 0] if found >= 0 else 1
+            if state.address[lane] & (size - 1):
                 return status
-            state.address[lane] = place + allocations[found, 2] - allocations[found, 0]
     return np.int64(at.DONE)
 
 

@@ -1,10 +1,9 @@
 """How a kernel looks to the interpreter: the columns of its code matrix and the state of a block.
 
-Mental model: :mod:`gpusim.emulator.encode` turns micro-ops into one int32 row each; the interpreter reads
-nothing else. Eight warps of a block are a group, and a register is one row of the group: 8 x 32 lanes side
-by side, so that warps in lockstep are executed by one loop over them all. All rows lie in one flat int32 array:
-first those that all groups share (zeros, a sink, scratch, constants, immediates; the same value in each lane),
-then each group's own. An operand is an offset plus a mask that is -1 for a group's own rows (add the group's
+Mental model: :mod:`gpusim.emulator.encode` turns micro-ops into one int32 row each; the interpreter reads nothing else. Eight warps of
+a block are a group, and a register is one row of the group: 8 x 32 lanes side by side, so that warps in lockstep are executed by one loop
+over them all. All rows lie in one flat int32 array: first those that all groups share (zeros, a sink, scratch, constants, immediates;
+the same value in each lane), then each group's own. An operand is an offset plus a mask that is -1 for a group's own rows (add the group's
 base) and 0 for shared ones; a warp's lanes of an own row begin at 32 times its place in the group.
 """
 

@@ -126,7 +126,9 @@ class _Flow:
         """Whether the swap compares memory with just the value, at a place that does not depend on it."""
         row = self.program.instructions[self.swap]
         operands = _operands(part["operands"])
-        if operands and _PREDICATE.fullmatch(operands[0].replace("PT", "P0")):  # of a generic address: whether memory was swapped
+        if operands and _PREDICATE.fullmatch(
+            operands[0].replace("PT", "P0")
+        ):  # of a generic address: whether memory was swapped
             del operands[0]
         if len(operands) != 4 or not _REGISTER.fullmatch(operands[2]):
             return False
