@@ -180,6 +180,12 @@ def test_what_makes_no_machine_is_refused_by_name(name, sheet, like, error, mess
         ("a = [", "not valid TOML"),
         ("\xff", "not valid TOML|Expected|missing"),
         (SHEETS[0].read_text() + "\nextra = 1\n", "extra"),
+        (
+            'title = "a"\nsource = "b"\nsm_count = 1\nboost_clock_mhz = 1000\nl2_mib = 1\nboost = 1',
+            "a datasheet has title, source",
+        ),
+        ("[dense_tflops]\nfp4 = 1", r"`fp4` .*; \[dense_tflops\] of a datasheet has fp32, fp64, f16"),
+        ("[memory]\nbits = 1", r"; \[memory\] of a datasheet has kind, gib"),
         (SHEETS[0].read_text().replace("sm_count = ", "sm_count = -"), "sm_count"),
         (SHEETS[0].read_text().replace("boost_clock_mhz = ", "boost_clock_mhz = 1e400 #"), "finite|<= 1"),
         (SHEETS[0].read_text().replace('title = "', 'title = "\\n'), "one line"),

@@ -36,12 +36,13 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 @dataclass(frozen=True)
 class Axis:
     """``values`` worth trying; ``bounds`` within which whole numbers lie, None where there are none; ``default`` and the
-    ``small`` value, ``inspect.Parameter.empty`` where nothing says one."""
+    ``small`` value, ``inspect.Parameter.empty`` where nothing says one. ``listed``: it takes no others (a ``Literal``, an enumeration)."""
 
     values: tuple[Any, ...]
     bounds: range | None
     default: Any
     small: Any
+    listed: bool = False
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -65,7 +66,7 @@ def axis_of(parameter: inspect.Parameter) -> Axis:
     default, choices, bounds = parameter.default, _choices(parameter), bounds_of(parameter)
     is_open = default is parameter.empty
     if choices:
-        return Axis(choices, None, choices[0] if is_open else default, choices[0] if is_open else default)
+        return Axis(choices, None, choices[0] if is_open else default, choices[0] if is_open else default, listed=True)
     if bounds is not None:
         if is_open:
             default = _clamp(SMALL_SIZE, bounds)

@@ -22,7 +22,7 @@ _EMPTY = inspect.Parameter.empty
 @dataclass(frozen=True)
 class UserEntry:
     """What a search needs of a kernel, as an entry of the suite has it; ``bounds``: the whole numbers that an axis may be,
-    for those whose annotation says so. ``make`` lets errors of the user's code through as they are."""
+    for those whose annotation says so; ``listed``: axes that take none but the values of ``axes``. ``make`` lets errors of the user's code through as they are."""
 
     name: str
     purpose: str
@@ -31,6 +31,13 @@ class UserEntry:
     small: dict[str, Any]
     make: Callable[..., Any]
     bounds: dict[str, range] = field(default_factory=dict)
+    listed: frozenset[str] = frozenset()
+
+    def allows(self, axis: str, value: Any) -> bool:
+        """Whether the annotation of ``axis`` lets it be ``value``."""
+        if axis in self.listed:
+            return value in self.axes[axis]
+        return axis not in self.bounds or value in self.bounds[axis]
 
 
 def user_entry(reference: str) -> UserEntry:
@@ -72,6 +79,7 @@ def function_entry(
         small=simplest,
         make=lambda **shape: as_case(name, function(**shape)),
         bounds={each: axis.bounds for each, axis in read.items() if axis.bounds is not None},
+        listed=frozenset(each for each, axis in read.items() if axis.listed),
     )
 
 

@@ -1,10 +1,9 @@
 """Memory instructions: bounds of their addresses, and the bytes themselves.
 
-Mental model: compute 32 addresses; find the one allocation that holds all of them (nearly always the one
-that this instruction used last); check alignment; move bytes between the user's arrays and the registers.
-Addresses that form an affine sequence over a whole warp, the common case, are checked by their two ends and
-moved as one stretch. Only if the lanes do not share an allocation is each looked up alone. Nothing is moved
-before every executing lane has been checked. Operands are places in the register file, as in
+Mental model: compute 32 addresses; find the one allocation that holds all of them (nearly always the one that this instruction used
+last); check alignment; move bytes between the user's arrays and the registers. Addresses that form an affine sequence over a whole warp,
+the common case, are checked by their two ends and moved as one stretch. Only if the lanes do not share an allocation is each looked up
+alone. Nothing is moved before every executing lane has been checked. Operands are places in the register file, as in
 :mod:`gpusim.isa.bodies.lanes`.
 """
 
@@ -69,8 +68,7 @@ def fail(state, index, warp, lane, address, size, space):
 def resolve(state, allocations, hint, index, warp, mask, size, space):
     """Turn ``state.address`` into host addresses for the lanes of ``mask``.
 
-    Returns DONE, BAD_ADDRESS or MISALIGNED. Local addresses of more than four bytes are not contiguous on
-    the host; ``local_step`` of the caller handles them, so local memory is resolved to its first word.
+    Returns DONE, BAD_ADDRESS or MISALIGNED. Local memory is resolved to its first word; the caller steps to the next (:func:`word_step`).
     """
     address = state.address
     low, high, odd = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(-1), np.int64(0)
@@ -346,8 +344,7 @@ def execute_memory(
 ):
     """Execute the memory instruction ``index`` for the lanes of ``mask``; returns DONE or what is wrong.
 
-    Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the
-    predicate of an atomic.
+    Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the predicate of an atomic.
     """
     row = matrix[index]
     op, size, space = row[at.OP], np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
@@ -388,6 +385,8 @@ def execute_memory(
     if space == GENERIC and size > 4 and stride == AFFINE_NONE:
         return _mixed_wide(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, x, y, d, q)
     status = resolve(state, allocations, hint, index, warp, mask, size, space)
+    if status == at.BAD_ADDRESS and row[at.ORDERED] & at.WHOLE_WORD:
+        status = _last_words(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, space)
     if status != at.DONE:
         return status
     if op == ops.LOAD:
@@ -402,6 +401,24 @@ def execute_memory(
         return _async_copy(
             state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask
         )
+    return np.int64(at.DONE)
+
+
+@seldom
+def _last_words(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, space):
+    """As :func:`resolve`, of aligned words of which the first byte at least is allocated: on the host such a word crosses no page."""
+    formed_addresses(state, matrix, registers, index, own_base)  # resolving has moved them
+    held = state.shared_bytes
+    for lane in range(at.LANES):
+        place = state.address[lane]
+        state.shared_bytes = held + size - 1 & -size
+        status = _resolve_each(state, allocations, hint, index, warp, mask & np.int64(1) << lane, size, space)
+        state.shared_bytes = held
+        if status != at.DONE:
+            found = find_allocation(allocations, hint, index, place, np.int64(1)) if space != SHARED else np.int64(-1)
+            state.address[lane] = place + allocations[found, 2] - allocations[found, 0] if found >= 0 else 1
+            if state.address[lane] & (size - 1):
+                return status
     return np.int64(at.DONE)
 
 

@@ -31,6 +31,8 @@ from gpusim.trace.record import Flag, MemoryKind
 NO_REGISTER = 255
 #: An mbarrier.
 _BARRIER_BYTES = 8
+#: Bytes that an atomic unit works on at least, and instructions from a load to the compare-and-swap of its loop, at most.
+_WORD_BYTES, _MOST_APART = 4, 32
 _RESULT_REGISTER, _RETURN_REGISTER = 4, 20  # see gpusim.isa.binary.externals
 
 
@@ -168,6 +170,7 @@ def encode(image: KernelImage, instructions: tuple[Instruction, ...], micros: tu
     ]
     polls = poll_columns(matrix, strong)
     matrix[time_branches(matrix), at.ORDERED] |= at.AWAITS_TIME
+    matrix[_whole_words(micros), at.ORDERED] |= at.WHOLE_WORD
     polls = np.concatenate((polls, clock_columns(matrix)))
     shared = rows.next
     own_columns = [at.A + at.SOURCE_OFFSET, at.B + at.SOURCE_OFFSET, at.C + at.SOURCE_OFFSET]
@@ -372,6 +375,25 @@ def _apart(row: np.ndarray) -> bool:
         if count and same_part and start < first + words and first < start + count:
             return False
     return True
+
+
+def _whole_words(micros: tuple[MicroOp, ...]) -> list[int]:
+    """Atomics on words, and the loads of the loops that an atomic on one or two bytes is compiled to: memory has atomics on words alone, so that of the
+    last element of ``__half[5]`` is a loop around a compare-and-swap of the word that it lies in, two bytes of which are nobody's."""
+    found: list[int] = []
+    for index, micro in enumerate(micros):
+        if micro.op != ops.ATOMIC or micro.access_bytes != _WORD_BYTES or "address" not in micro.extra:
+            continue
+        found.append(index)
+        if micro.flags[0] in (ops.CAS, ops.CAST):
+            found += [
+                load
+                for load in range(max(0, index - _MOST_APART), index)
+                if micros[load].op == ops.LOAD
+                and micros[load].access_bytes == _WORD_BYTES
+                and micros[load].extra.get("address") == micro.extra["address"]
+            ]
+    return found
 
 
 def _ordered(micro: MicroOp) -> bool:

@@ -76,7 +76,8 @@ def make_state(
     state["limit"] = instruction_limit
     warps = int(state["warps"])
     below = int(state["shared_base"] - state["shared_low"])
-    shared = np.zeros(max(1, below + int(state["shared_bytes"])), np.uint8)
+    # Atomics on less than a word reach the whole of the last one.
+    shared = np.zeros(max(1, below + -(-int(state["shared_bytes"]) // 4) * 4), np.uint8)
     local = np.zeros(max(1, int(state["local_bytes"]) * warps * at.LANES), np.uint8)
     state["shared_host"], state["local_host"] = shared.ctypes.data + below, local.ctypes.data
     state["peer_shared"][0] = state["shared_host"]

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpusim.cases.case_forms import launches_ahead
 from gpusim.cases.suite import find_kernel, make_case
+from gpusim.cases.user_entries import UserEntry
 from gpusim.errors import UsageError
 from gpusim.explore.finding import Finding, Witness
 from gpusim.explore.region import LabelledRun, Region, join, learn
@@ -162,9 +163,14 @@ def _minimal(search: Search, worst: Tried, keep: Callable[[Tried], None]) -> dic
     shape = {axis: value for axis, value in worst.shape.items() if axis in free}
     least = shrink(
         shape, lambda each: diverges(_whole(each, fixed, worst.shape)), free, small, most_tries=SHRINK_TRIES,
-        size=lambda each: _blocks(worst.kernel, _whole(each, fixed, worst.shape)),
+        size=lambda each: _blocks(worst.kernel, _whole(each, fixed, worst.shape)) if _allowed(entry, each) else math.inf,
     )  # fmt: skip
     return _whole(least, fixed, worst.shape)
+
+
+def _allowed(entry: Any, shape: Mapping[str, Any]) -> bool:
+    """Whether a user's annotations let the axes have those values; the suite's kernels say so when they are made."""
+    return not isinstance(entry, UserEntry) or all(entry.allows(axis, value) for axis, value in shape.items())
 
 
 def _blocks(kernel: str, shape: Mapping[str, Any]) -> float:
@@ -194,10 +200,11 @@ def _run_neighbours(search: Search, kernel: str, case: Mapping[str, Any], keep: 
     for axis, value in case.items():
         if axis in search.machine_axes:
             continue
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and axis not in getattr(entry, "listed", ()):
             near = (value + 1, 2 * value, value - 1, 4 * value, value + 32)
         else:
             near = tuple(each for each in entry.axes[axis] if each != value)
+        near = [each for each in near if _allowed(entry, {axis: each})]
         for each in near[: max(1, NEIGHBOURS // len(case))]:
             if left > 0 and not (isinstance(each, int) and not isinstance(each, bool) and each < 1):
                 left -= 1

@@ -41,7 +41,7 @@ _Words = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``kind``: GDDR6, GDDR6X, GDDR7, HBM2, HBM2e, HBM3 or HBM3e; ``bus_bits`` wide, ``gb_per_s`` at its pins; ``codes_in_line``: whether error codes lie among the data, as the board is
+    """``kind``: GDDR6, GDDR6X, GDDR7, HBM2, HBM2e, HBM3, HBM3e, HBM4, LPDDR5 or LPDDR5X; ``bus_bits`` wide, ``gb_per_s`` at its pins; ``codes_in_line``: whether error codes lie among the data, as the board is
     delivered (GDDR6 and GDDR7 have no pins for them, HBM has)."""
 
     kind: _Words
@@ -94,6 +94,17 @@ class Datasheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     board_watts: _Positive | None = None
 
 
+#: Table of a datasheet -> what stands in it.
+_TABLES: dict[str, type[msgspec.Struct]] = {"memory": Memory, "dense_tflops": Rates, "links": Links}
+
+
+def _fields(error: str) -> str:
+    """What may stand where ``error`` says that something is wrong (msgspec: "... - at `$.memory`")."""
+    named = next((name for name in _TABLES if f"`$.{name}" in error), None)
+    kind = _TABLES[named] if named else Datasheet
+    return f"{f'[{named}] of a datasheet' if named else 'a datasheet'} has {', '.join(kind.__struct_fields__)}"
+
+
 def read_datasheet(path: Path) -> Datasheet:
     """The datasheet in the file at ``path``."""
     try:
@@ -104,7 +115,7 @@ def read_datasheet(path: Path) -> Datasheet:
     except (OSError, RecursionError) as error:
         raise SpecError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except msgspec.ValidationError as error:
-        raise SpecError(f"{path}: {error}; a datasheet has {', '.join(Datasheet.__struct_fields__)}") from None
+        raise SpecError(f"{path}: {error}; {_fields(str(error))}") from None
     except ValueError as error:
         raise SpecError(f"{path}: not valid TOML: {error}") from None
     for text in (sheet.title, sheet.source):

@@ -24,7 +24,9 @@ class MemoryKind:
 
 
 _TWO_HBM3 = "between GH200 (0.98) and H200 (0.81)"
-#: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3).
+#: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3), JESD270-4 (HBM4: 32 channels of 64 bits, each of two
+#: pseudo channels), JESD209-5 (LPDDR5 and 5X: channels of 16 bits, 16 banks, pages of 2 KiB). Of HBM4 and LPDDR5 no stream was measured here, and a slice of L2 for
+#: so many bits is a guess too.
 MEMORY_KINDS: dict[str, MemoryKind] = {
     "GDDR6": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC GDDR6", "A40: stream init and read, 679 of 696 GB/s"),
     "GDDR6X": MemoryKind(16, 16, 2048, 8, 0.976, "as GDDR6", "as GDDR6", masked_writes=True),
@@ -37,6 +39,9 @@ MEMORY_KINDS: dict[str, MemoryKind] = {
     ),
     "HBM3": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
     "HBM3e": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
+    "HBM4": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM4, pseudo channels", "as HBM3, not measured"),
+    "LPDDR5": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC LPDDR5", "as GDDR6, not measured"),
+    "LPDDR5X": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC LPDDR5", "as GDDR6, not measured"),
 }
 #: Built-in GPU -> its memory, which its file's figures alone do not tell.
 MEMORY_OF = {

@@ -1,10 +1,9 @@
 """How a kernel looks to the interpreter: the columns of its code matrix and the state of a block.
 
-Mental model: :mod:`gpusim.emulator.encode` turns micro-ops into one int32 row each; the interpreter reads
-nothing else. Eight warps of a block are a group, and a register is one row of the group: 8 x 32 lanes side
-by side, so that warps in lockstep are executed by one loop over them all. All rows lie in one flat int32 array:
-first those that all groups share (zeros, a sink, scratch, constants, immediates; the same value in each lane),
-then each group's own. An operand is an offset plus a mask that is -1 for a group's own rows (add the group's
+Mental model: :mod:`gpusim.emulator.encode` turns micro-ops into one int32 row each; the interpreter reads nothing else. Eight warps of
+a block are a group, and a register is one row of the group: 8 x 32 lanes side by side, so that warps in lockstep are executed by one loop
+over them all. All rows lie in one flat int32 array: first those that all groups share (zeros, a sink, scratch, constants, immediates;
+the same value in each lane), then each group's own. An operand is an offset plus a mask that is -1 for a group's own rows (add the group's
 base) and 0 for shared ones; a warp's lanes of an own row begin at 32 times its place in the group.
 """
 
@@ -75,7 +74,7 @@ SECOND = CODE_TABLE.column(
 ORDERED = CODE_TABLE.column(
     "code",
     "bits ORDER_SHOWS, DECIDES, and for what polling warps may wait for and polls TRACK_ONE_LANE, _WRITE, _POLL, _VALUE, "
-    "_PERHAPS; AWAITS_TIME, WAITS_FOR_TIME, WRITES_LATER",
+    "_PERHAPS; AWAITS_TIME, WAITS_FOR_TIME, WRITES_LATER, WHOLE_WORD",
 )
 #: Four cache lines of the host: an instruction's row begins at one.
 COLUMNS = CODE_TABLE.width
@@ -89,6 +88,7 @@ AWAITS_TIME = 128
 WAITS_FOR_TIME = 256
 #: What it writes is written when the asynchronous work is done that it asks for or tells of: its own warp waits for that as others do.
 WRITES_LATER = 512
+WHOLE_WORD = 1024  # an atomic on a word, or the load of its loop: only the word's first byte need be allocated (emulator/encode.py)
 TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
 
 #: Runs of the longest way from one decision of a polling loop to the next.

@@ -5,7 +5,8 @@ a branch back. What LDS has read is only what the compare-and-swap expects: wher
 happen and the loop goes round with what memory holds. So that load is a part of an atomic, although it is an ordinary instruction. Kernels write
 the same loop themselves, ``old = *p; do { assumed = old; old = atomicCAS(p, assumed, f(assumed)); } while (assumed != old)``. There it
 is followed to where the value goes: only into what the swap expects and what it would write. Where it decides a branch, an address or a
-store before a swap has confirmed it, the load is an ordinary one.
+store before a swap has confirmed it, the load is an ordinary one. An atomic on ``__half`` is compiled to such a loop too, around a swap of the word
+that it lies in, and by generic addresses: LD and ATOM in place of LDS and ATOMS.
 
 Source: CUDA C++ Programming Guide, "Atomic Functions", whose example is that loop.
 """
@@ -20,10 +21,12 @@ from gpusim.trace.record import MemoryKind, Program
 
 #: Mnemonic and operands of an instruction that may stand behind a predicate.
 _INSTRUCTION = re.compile(r"^(?:@!?(?P<guard>\w+)\s+)?(?P<name>[A-Z][\w.]*)\s*(?P<operands>.*)$")
-_REGISTER = re.compile(r"R\d+")
+_REGISTER = re.compile(r"\bR\d+")
 _PREDICATE = re.compile(r"\bU?P\d\b")
 #: Instructions from such a load to its swap, and from there to the branch back, at most: what is computed is short.
 _MOST_APART = 32
+#: Names of a swap in shared memory and by a generic address, and of the load of its loop.
+_SWAPS = {"ATOMS.CAS": "LDS", "ATOM.E.CAS": "LD."}
 #: Names of what leads elsewhere; those that only mark where lanes meet again do not.
 _LEAVES = ("BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "CALL", "BREAK", "BAR", "BARRIER", "KILL")
 
@@ -56,11 +59,13 @@ def _of_program(parts: Sequence[re.Match[str] | None], program: Program) -> Iter
     """Loads before the swaps that a kernel's own source asks for."""
     addresses = {int(address): index for index, address in enumerate(program.instructions["address"])}
     for swap, part in enumerate(parts):
-        if part is None or not part["name"].startswith("ATOMS.CAS") or ".SPIN" in part["name"]:
+        name = part["name"] if part is not None and ".SPIN" not in part["name"] else ""
+        loads = next((load for start, load in _SWAPS.items() if name.startswith(start)), None)
+        if loads is None:
             continue
         for load in range(max(0, swap - _MOST_APART), swap):
             before = parts[load]
-            if before is not None and before["name"].startswith("LDS") and _Flow(program, parts, addresses, load, swap).ends_in_swap():  # fmt: skip
+            if before is not None and before["name"].startswith(loads) and _Flow(program, parts, addresses, load, swap).ends_in_swap():  # fmt: skip
                 yield load
 
 
@@ -121,10 +126,15 @@ class _Flow:
         """Whether the swap compares memory with just the value, at a place that does not depend on it."""
         row = self.program.instructions[self.swap]
         operands = _operands(part["operands"])
+        if operands and _PREDICATE.fullmatch(
+            operands[0].replace("PT", "P0")
+        ):  # of a generic address: whether memory was swapped
+            del operands[0]
         if len(operands) != 4 or not _REGISTER.fullmatch(operands[2]):
             return False
         first, words = int(operands[2][1:]), 2 if part["name"].endswith(".64") else 1
-        where = {int(each[1:]) for each in _REGISTER.findall(operands[1])}
+        named = [int(each[1:]) for each in _REGISTER.findall(operands[1])]
+        where = {*named, *(each + 1 for each in named if part["name"].startswith("ATOM.E"))}
         return (
             [self.copies.get(first + word) for word in range(words)] == list(range(words))
             and not any(map(self._holds, where))

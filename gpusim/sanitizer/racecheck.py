@@ -133,11 +133,15 @@ def one_access(chunk, access, code, pc, kind, space, epoch, warp, block, facts, 
         if offset < 0 or offset + code[pc, BYTES] > (facts[LOCAL_BYTES] if is_local else facts[SHARED_BYTES]):
             continue  # memcheck has told
         before = counts[2]
+        begun = False  # an atomic on half a word is one on the word, whose other half may be nobody's
+        if atomic and not is_local:
+            for place in range(offset, offset + code[pc, BYTES]):
+                begun |= shared[place, WRITTEN] != 0
         for place in range(offset, offset + code[pc, BYTES]):
             silent = counts[2] != before  # a lane's access counts once, whatever its width
             if not is_local:
                 races = facts[RACES] and not silent
-                unwritten = facts[READS] and not silent and not facts[WRITTEN_BY_OTHERS]
+                unwritten = facts[READS] and not silent and not facts[WRITTEN_BY_OTHERS] and not begun
                 touch_shared(
                     shared[place], reads, writes, atomic, epoch, thread, pc, block, races, unwritten, found, counts,
                     place,

@@ -12,7 +12,9 @@ import math
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 
+from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.uncertainty.limiters import TENSOR, Limiter
 from gpusim.uncertainty.table import DATASHEET, FITTED, Row, Table, row_of, table, widest
@@ -20,6 +22,13 @@ from gpusim.uncertainty.table import DATASHEET, FITTED, Row, Table, row_of, tabl
 _SETTING = re.compile(r"\[(\w[\w.]*)=")
 #: What a what-if may change without leaving what was validated: curves are of several clocks.
 _VALIDATED_SETTINGS = {"clock_hz"}
+#: What the size and speed of a machine are told by: beyond those of all GPUs that are described nothing was ever measured.
+_SIZES = {
+    "sm_count": lambda spec: spec.sm_count,
+    "clock_hz": lambda spec: spec.clock_hz,
+    "l2.total_bytes": lambda spec: spec.l2.total_bytes,
+    "dram.peak_bytes_per_ns": lambda spec: spec.dram.peak_bytes_per_ns,
+}
 #: Half-width at 80 % over that at 95 %, at which sampling claims its error, of a normal distribution: its quantiles at 0.9 and 0.975.
 _OF_THE_LEVEL = 1.2816 / 1.96
 
@@ -81,6 +90,8 @@ def _outside(
     changed = [key for key in _SETTING.findall(spec.name) if key not in _VALIDATED_SETTINGS]
     if changed:
         yield f"{', '.join(changed)} of the description changed"
+    elif spec.name.partition("[")[0] not in list_gpus():
+        yield from _beyond(spec)
     new = sorted(set(formats) - set(known["tensor"].get(capability, ())))
     if new:
         yield f"no measured kernel used tensor cores for {' and '.join(new)} on compute capability {capability}"
@@ -91,3 +102,20 @@ def _outside(
         yield "no measured run used several GPUs"
     if chained:
         yield "no measured run overlapped programmatic dependent launches"
+
+
+def _beyond(spec: GpuSpec) -> Iterator[str]:
+    """In what a GPU of the user's own is larger, faster, smaller or slower than all that are described."""
+    for key, (lowest, highest) in _described_sizes().items():
+        value = float(_SIZES[key](spec))
+        if value > highest:
+            yield f"{key} {value:.9g} is above every described GPU's, of which the most is {highest:.9g}"
+        elif value < lowest:
+            yield f"{key} {value:.9g} is below every described GPU's, of which the least is {lowest:.9g}"
+
+
+@cache
+def _described_sizes() -> dict[str, tuple[float, float]]:
+    """Lowest and highest of each of ``_SIZES`` among the built-in GPUs."""
+    described = [load_gpu(name) for name in list_gpus()]
+    return {key: (float(min(map(of, described))), float(max(map(of, described)))) for key, of in _SIZES.items()}

@@ -251,6 +251,24 @@ def test_an_interval_says_where_it_was_not_validated() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"sm_count": 140}, ""),
+        ({"sm_count": 288}, "sm_count 288 is above every described GPU's, of which the most is 188"),
+        ({"clock_hz": 0.9e9}, "clock_hz 900000000 is below every described GPU's, of which the least is 1.41e+09"),
+        ({"dram": 22_000.0}, "dram.peak_bytes_per_ns 22000 is above every described GPU's, of which the most is 8000"),
+    ],
+)
+def test_a_made_up_gpu_beyond_all_that_are_described_is_not_called_validated(changes: dict, said: str) -> None:
+    spec = load_gpu("h200")
+    if "dram" in changes:
+        changes = {"dram": replace(spec.dram, peak_bytes_per_ns=changes["dram"])}
+    mine = interval_of(10.0, replace(spec, name="mine", **changes), Limiter.DRAM)
+    assert "; ".join(mine.outside) == said and (mine.high_us == pytest.approx(10 * widest()["factor"])) == bool(said)
+
+
+@pytest.mark.parametrize(
     ("gpu", "format"),
     [("v100", "F16"), ("t4", "INT8"), ("b200", "F16"), ("rtx5090", "FP4"), ("a100_80gb", "TF32"), ("h200", "INT8")],
 )

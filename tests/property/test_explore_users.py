@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from forked_commands import gpusim as forked
 from hypothesis import given, settings
 
 from gpusim.cases.suite import find_kernel
+from gpusim.cases.user_entries import UserEntry
 from gpusim.cli import run
 from gpusim.errors import UsageError
 from gpusim.explore.cost import MeasuredCost
@@ -20,6 +22,7 @@ from gpusim.explore.coverage import Coverage
 from gpusim.explore.coverage_holes import kernel_of
 from gpusim.explore.network_shapes import shapes_around
 from gpusim.explore.property import Property
+from gpusim.explore.report_findings import _run_neighbours
 from gpusim.explore.search import Search
 from gpusim.gpus.load import load_gpu
 from gpusim.io.sibling import load_sibling
@@ -101,11 +104,31 @@ def test_a_function_s_parameters_are_its_axes(mine: str) -> None:
         "grain": (6, 11, 12, 13, 24),
     }
     assert entry.small == {**entry.default, "n": 1000} and entry.purpose == "Every stride-th element twice."
+    assert entry.listed == {"stride"}
     with pytest.raises(UsageError, match="needs a default of n, or"):
         find_kernel(f"{mine}:needs")
     with pytest.raises(UsageError, match="is a kernel"):
         find_kernel(f"{mine}:scale")
     assert kernel_of(f"{mine}:case:n=4 @ h200") == f"{mine}:case" and kernel_of("saxpy:n=4 @ h200") == "saxpy"
+
+
+def test_what_is_run_to_make_a_case_small_is_within_what_annotations_allow(tmp_path: Path) -> None:
+    (tmp_path / "bounded.py").write_text(
+        "from typing import Annotated, Literal\n\n\ndef case(n: Annotated[int, (32, 4096)] = 1000, block: Literal[32, 64, 128] = 64): ...\n"
+    )
+    kernel, run_shapes = f"{tmp_path / 'bounded.py'}:case", []
+
+    def measure(kernel: str, shape: dict[str, int], keep: Any) -> None:
+        run_shapes.append(shape)
+
+    search = cast(Search, SimpleNamespace(machine_axes={}, measure=measure))
+    _run_neighbours(search, kernel, {"n": 4096, "block": 64}, lambda tried: None)
+    assert {shape["block"] for shape in run_shapes} == {32, 64, 128}
+    assert {shape["n"] for shape in run_shapes} == {4095, 4096}
+    entry = find_kernel(kernel)
+    assert isinstance(entry, UserEntry)
+    assert [entry.allows("n", n) for n in (31, 32, 4096, 4097)] == [False, True, True, False]
+    assert [entry.allows("block", block) for block in (64, 117)] == [True, False]
 
 
 def test_two_builds_in_a_file_of_one_s_own_are_told_apart(
