@@ -87,12 +87,29 @@ def _timed_on(gpu: str | GpuSpec | tuple[int, int], target: Target) -> list[GpuS
     return found
 
 
+#: Bytes that are kept at a time. Of an array that nobody wrote yet the system has no pages, and none are made for a copy of its zeros or to put them back.
+_PIECE_BYTES = 1 << 20
+_ZEROS = bytes(_PIECE_BYTES)
+
+
 @contextmanager
 def kept_content(memory: DeviceMemory) -> Iterator[None]:
     """Put back, at the end, all that lies in ``memory`` as it was when this was entered."""
-    before = [(each.host, ctypes.string_at(each.host, each.size)) for each in memory.sorted() if each.size]
+    before = [(host, _piece(host, size)) for each in memory.sorted() for host, size in _pieces(each.host, each.size)]
     try:
         yield
     finally:
         for host, content in before:
-            ctypes.memmove(host, content, len(content))
+            if ctypes.string_at(host, len(content)) != content:
+                ctypes.memmove(host, content, len(content))
+
+
+def _pieces(host: int, size: int) -> Iterator[tuple[int, int]]:
+    for offset in range(0, size, _PIECE_BYTES):
+        yield host + offset, min(_PIECE_BYTES, size - offset)
+
+
+def _piece(host: int, size: int) -> bytes:
+    """A copy of a piece; of zeros the one that all such pieces share."""
+    content = ctypes.string_at(host, size)
+    return _ZEROS if content == _ZEROS else content
