@@ -100,7 +100,7 @@ def bench(
     ``fn`` takes no arguments and launches kernels on NumPy arrays, or returns ``(kernel, grid, block, args)``; it is called
     once. As with do_bench, the first of the launches finds its machine code in the instruction caches, and an L2 full of the
     lines of a buffer that was zeroed to sweep it: they have yet to be written back, which takes some of DRAM's bandwidth. What the two
-    events read besides, about 2 us (:data:`gpusim.silicon.methods.EVENTS_US`), is left out: it is none of the launches'. ``warmup`` and ``rep`` (milliseconds to spend) are taken so that calls written for do_bench stay as
+    events read besides, about 4 us (:data:`gpusim.silicon.methods.UNHELD_EVENTS_US`), is left out: it is none of the launches'. ``warmup`` and ``rep`` (milliseconds to spend) are taken so that calls written for do_bench stay as
     they are: a prediction is the same every time. ``quantiles``: a list of as many equal figures (one alone: the figure);
     ``return_mode``: "min", "max", "mean" or "median" give the figure, "all" a list of it; "interval", which do_bench has not, the
     list of the low end of its prediction interval (:mod:`gpusim.uncertainty`), the figure, and the high end. ``sample`` as in

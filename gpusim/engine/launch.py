@@ -7,7 +7,7 @@ a sampled launch) and at the end reads all counters, less what they showed at it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,7 @@ class CounterReader:
 
     def __init__(self, device: Device, start: int) -> None:
         self._device, self._start = device, start
-        self._memory_before = device.memory_counters()
+        self._memory_before, self._filled_before = device.memory_counters(), device.l2.filled
 
     def read(self, cycle: int) -> Reading:
         """All of them, at the machine's ``cycle``."""
@@ -69,7 +69,13 @@ class CounterReader:
         work = np.sum([group.state.work for group in groups], axis=0)
         totals = np.sum([group.state.counters for group in groups], axis=0)
         issued = int(stalls[:, SELECTED].sum())
-        return Reading(cycle - self._start, issued, self._device.l2.filled, stalls, work, totals, memory)
+        return Reading(cycle - self._start, issued, self._filled(memory), stalls, work, totals, memory)
+
+    def _filled(self, memory: Mapping[str, float]) -> float:
+        """The share of L2's lines that hold something, without what lay there before the launch and it has not displaced: as much as it brought in is gone of that."""
+        chip = self._device.spec.l2
+        brought = memory["dram__bytes_read.sum"] + chip.sector_bytes * memory["lts__t_sectors_op_write.sum"]
+        return self._device.l2.filled - self._filled_before * max(0.0, 1 - brought / chip.total_bytes)
 
     def totals(self) -> list[int]:
         """What a sample reads, in the order of :data:`gpusim.engine.samples.COLUMNS` after the cycle."""

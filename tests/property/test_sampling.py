@@ -97,6 +97,22 @@ def test_a_launch_behind_a_sampled_one_finds_what_the_whole_one_would_have_left(
     assert second.sampling.error_cycles >= BEHIND_SHARE * second.cycles
 
 
+def test_lines_that_others_left_to_be_written_back_are_displaced_before_anything_is_left_out():
+    l2 = load_gpu("h200").l2
+    gpu = small_gpu(sm_count=2, l2__total_bytes=4 * l2.slices * l2.ways * l2.line_bytes)
+    blocks = 3 * gpu.l2.total_bytes // 1024
+    asm = Asm()
+    for i in range(8):
+        asm.load(lambda b, w, i=i: ((1 << 30) + b * 1024 + i * 128, 4), barrier=i % 6)
+    trace = build(asm.exit(wait_mask=63), blocks=blocks, blocks_per_chunk=100, shared_bytes=50 * 1024)
+    (sampled,), (full,) = (simulate(trace, gpu, flush=True, sample=sample).launches for sample in (True, False))
+    assert sampled.sampling.skipped_blocks
+    assert abs(sampled.cycles - full.cycles) <= sampled.sampling.error_cycles
+    written = "dram__bytes_write.sum"
+    # Left out where half of its own lines are in would be counted as if all of them displaced dirty ones: 3 times what L2 holds.
+    assert sampled.counters[written] < 2 * gpu.l2.total_bytes
+
+
 def test_a_drift_or_a_scatter_is_not_steady():
     work = [1000 * i for i in range(1, 12)]
     even = [5000 * i for i in range(1, 12)]

@@ -17,6 +17,7 @@ from kernels.case import Case
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
 from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
+from .gems_families import GEMS_FAMILIES
 from .grid_families import GRID_FAMILIES
 from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
@@ -267,4 +268,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **WGMMA_FAMILIES,
     **NOTES_FAMILIES,
     **TRANSFORM_FAMILIES,
+    **GEMS_FAMILIES,
 }
