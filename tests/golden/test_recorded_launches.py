@@ -28,9 +28,9 @@ CYCLES = {
     "histogram-a100_80gb.trace": 7277,
     "matmul_tiled-a100_80gb.trace": 5975,
     "saxpy-h200.trace": 3296,
-    "softmax-h200.trace": 10138,
-    "histogram-h200.trace": 8581,
-    "matmul_tiled-h200.trace": 7306,
+    "softmax-h200.trace": 10052,
+    "histogram-h200.trace": 8574,
+    "matmul_tiled-h200.trace": 7275,
 }
 
 
