@@ -87,6 +87,15 @@ class Device:
         writes = np.diff(np.floor(np.arange(count + 1) * written)).astype(np.uint8)
         self.l2.warm(lines, whole, writes, np.arange(count) % self.spec.sm_count)
 
+    @property
+    def flushed(self) -> float:
+        """Share of L2's lines that hold those of another buffer (:meth:`fill_data`). A launch's first blocks write these back, its later ones its own."""
+        chip, held = self.spec.l2, self.l2.state.tags.slots[HELD]
+        first = _FLUSH_ADDRESS // chip.line_bytes
+        return np.count_nonzero(
+            (held >= first) & (held < first + int(_FLUSH_SHARE * chip.total_bytes) // chip.line_bytes)
+        ) / len(held)
+
     def memory_counters(self) -> dict[str, int]:
         """Cumulative counters of L2 and DRAM."""
         return {**self.l2.counters(), **self.hbm.counters()}

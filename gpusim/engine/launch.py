@@ -57,7 +57,7 @@ class CounterReader:
 
     def __init__(self, device: Device, start: int) -> None:
         self._device, self._start = device, start
-        self._memory_before, self._filled_before = device.memory_counters(), device.l2.filled
+        self._memory_before, self._flushed_before = device.memory_counters(), device.flushed
 
     def read(self, cycle: int) -> Reading:
         """All of them, at the machine's ``cycle``."""
@@ -72,10 +72,10 @@ class CounterReader:
         return Reading(cycle - self._start, issued, self._filled(memory), stalls, work, totals, memory)
 
     def _filled(self, memory: Mapping[str, float]) -> float:
-        """The share of L2's lines that hold something, without what lay there before the launch and it has not displaced: as much as it brought in is gone of that."""
+        """The share of L2's lines that hold something, without what is left of another buffer's lines (:meth:`Device.fill_data`): as much as the launch brought in is gone of that."""
         chip = self._device.spec.l2
         brought = memory["dram__bytes_read.sum"] + chip.sector_bytes * memory["lts__t_sectors_op_write.sum"]
-        return self._device.l2.filled - self._filled_before * max(0.0, 1 - brought / chip.total_bytes)
+        return self._device.l2.filled - self._flushed_before * max(0.0, 1 - brought / chip.total_bytes)
 
     def totals(self) -> list[int]:
         """What a sample reads, in the order of :data:`gpusim.engine.samples.COLUMNS` after the cycle."""

@@ -9,8 +9,8 @@ The test (:func:`steady_cost`): over the last three quarters of the waves seen, 
 :data:`LEAST_CYCLES`, the 95 % confidence interval of the mean cost is within :data:`TOLERANCE` of it, and so is
 the difference between the costs of that stretch's halves. The interval is that of the means of :data:`BATCHES` batches
 of waves, since neighbouring waves are alike. And all that time the L2 was full (or it would not be full at the launch's
-end either), since write-backs begin only then; of an L2 that
-others left full, so much counts as the launch has brought into it: until then it displaces their lines, which may be dirty. A launch that never passes is simulated in full.
+end either), since write-backs begin only then; of an L2 that a
+flush left full, so much counts as the launch has brought into it: until then it displaces the flush's lines, all of which are to be written back. A launch that never passes is simulated in full.
 
 The error estimate is for 95 %: the interval's half-width and the drift, on what was left out; the mix of memory
 accesses and instructions of the blocks left out where it differs from that of the blocks simulated; the waves' own
@@ -150,7 +150,7 @@ def _path_lengths(chunk: Chunk) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Reading:
-    """All counters of a launch at some cycle, and the share of the L2's lines that hold something, of what others left there only as much as the launch has displaced."""
+    """All counters of a launch at some cycle, and the share of the L2's lines that hold something, without what is left there of a flush."""
 
     cycle: int
     issued: int
