@@ -245,7 +245,7 @@ def test_an_interval_says_where_it_was_not_validated() -> None:
         (interval_of(10.0, spec, Limiter.DRAM, formats=["TF32"]), "TF32"),
         (interval_of(10.0, spec, Limiter.DRAM, devices=2), "several GPUs"),
         (interval_of(10.0, spec, Limiter.DRAM, chained=True), "programmatic"),
-        (interval_of(10.0, spec, Limiter.L1), "too few L1-bound"),
+        (interval_of(10.0, spec, Limiter.LAUNCH), "too few launch-bound"),
     ):
         assert what in " ".join(other.outside) and other.high_us == pytest.approx(10 * most)
 
