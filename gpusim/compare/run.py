@@ -239,6 +239,11 @@ def _replay_reporting(index: int, group: Group) -> None:
     _worker_queue[-1].put((index, None))
 
 
+def as_measured(spec: GpuSpec, point: PublishedPoint) -> GpuSpec:
+    """``spec`` as the point's board was, where it is the built-in description of the point's GPU: another one is so on purpose."""
+    return override_gpu(spec, point.board) if point.board and spec == load_gpu(point.gpu) else spec
+
+
 def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) -> Iterator[ComparedPoint | Failure]:
     """Replay the points of one series on one GPU; the first failure is the last thing yielded.
 
@@ -246,12 +251,11 @@ def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) ->
     description on purpose.
     """
     spec = compared_gpu.spec
-    described = load_gpu(compared_gpu.measured_as)
-    keeps_clock = spec.clock_hz == described.clock_hz
+    keeps_clock = spec.clock_hz == load_gpu(compared_gpu.measured_as).clock_hz
     bench = WatchedBench(spec)
     for m in points:
-        board = override_gpu(spec, m.board) if m.board and spec == described else spec
-        bench.gpu = at_clock(board, m.sm_clock_mhz * 1e6) if keeps_clock else board
+        measured = as_measured(spec, m)
+        bench.gpu = at_clock(measured, m.sm_clock_mhz * 1e6) if keeps_clock else measured
         start = time.monotonic()
         try:
             simulated = REPLAYS[m.series](bench, m)

@@ -14,11 +14,9 @@ from pathlib import Path
 
 from gpusim.compare.error import higher_is_faster
 from gpusim.compare.replay import REPLAYS
-from gpusim.compare.run import WatchedBench
+from gpusim.compare.run import WatchedBench, as_measured
 from gpusim.engine.result import tensor_formats
 from gpusim.errors import GpusimError
-from gpusim.gpus.load import load_gpu
-from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import say
 from gpusim.silicon.published import PublishedPoint
@@ -50,7 +48,7 @@ def replayed(spec: GpuSpec, points: Sequence[PublishedPoint], keeps_clock: bool 
     """The points of one series on ``spec``, at the clocks of the measurements; one that fails is said and left out."""
     bench = WatchedBench(spec)
     for point in points:
-        board = override_gpu(spec, point.board) if point.board and spec == load_gpu(point.gpu) else spec
+        board = as_measured(spec, point)
         gpu = replace(board, clock_hz=point.sm_clock_mhz * 1e6) if keeps_clock else board
         key = kept.key_of(("replay", gpu, point.series, point.axes), _REPLAYS)
         found = kept.read_values(key)
