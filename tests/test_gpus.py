@@ -112,6 +112,7 @@ PEAKS_TFLOPS = {
     "rtx4070_super": (35.5, 0.554),
     "rtx4080": (48.7, 0.762),
     "h20": (39.5, 1.0),  # by its SMs at 1,980 MHz; its datasheet says 44 for FP32
+    "h20_141gb": (39.5, 1.0),
     "h100_nvl": (60.3, 30.2),
     "rtx5060ti": (23.7, 0.37),
     "rtx5070": (30.9, 0.482),

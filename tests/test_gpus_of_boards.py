@@ -24,6 +24,7 @@ BOARDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "teaching_rtx4060ti": ("rtx4060ti", ("clock_hz",)),
     "patterns_rtx4070": ("rtx4070", ("clock_hz",)),
     "warp_ladder_rtx4070ti_super": ("rtx4070ti_super", ("clock_hz", "dram.peak_bytes_per_ns")),
+    "gems_h20": ("h20_141gb", ()),
 }
 #: What the settings leave as the relative has it because no row of theirs asks for it: what the board is called, may take and is linked by.
 BESIDE = ("title", "board.", "node.")
