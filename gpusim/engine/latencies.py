@@ -35,8 +35,7 @@ def dram_request_ticks(spec: GpuSpec) -> int:
 
 def burst_ticks(spec: GpuSpec) -> int:
     """One sector on a DRAM channel's bus."""
-    channel_bytes_per_ns = spec.dram.peak_bytes_per_ns * spec.dram.efficiency / spec.dram.channels
-    return ticks(spec, spec.l2.sector_bytes / channel_bytes_per_ns)
+    return ticks(spec, spec.l2.sector_bytes * spec.dram.channels / spec.dram.stream_bytes_per_ns)
 
 
 def dram_answer_ticks(spec: GpuSpec) -> int:

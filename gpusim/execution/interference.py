@@ -52,7 +52,7 @@ def beside_of(links: Links, sms: int, collective: Collective, timing: Timing) ->
 
 def rates_by_figures(spec: GpuSpec) -> Rates:
     """Of computations of which only time and bytes are known."""
-    dram = spec.dram.peak_bytes_per_ns * spec.dram.efficiency * 1e9
+    dram = spec.dram.stream_bytes_per_ns * 1e9
 
     def rates(node: Node, beside: Beside) -> tuple[float, float]:
         alone = min(dram, node.moved_bytes / node.seconds) if node.seconds else 0.0

@@ -71,6 +71,7 @@ _BY_KEY: dict[str, float] = {
     "dram.banks_per_channel": 256,
     "dram.efficiency": 1.0,
     "dram.read_efficiency": 1.0,
+    "dram.codes_share": 0.5,
     "launch.start_cycles": 1 << 20,
     "launch.end_cycles": 1 << 20,
     "launch.block_turnaround_cycles": 1 << 20,
@@ -146,6 +147,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.row_bytes": Better.NEITHER,
     "dram.efficiency": Better.MORE,
     "dram.read_efficiency": Better.MORE,
+    "dram.codes_share": Better.LESS,
     "dram.row_miss_extra_ns": Better.NEITHER,  # a part of the latency, which the first access to a row has
     "instruction_cache.streams": Better.MORE,
     "instruction_cache.l1_fetch_lines": Better.MORE,
@@ -181,6 +183,6 @@ def better(key: str) -> Better:
 
 
 def _may_be_zero(key: str) -> bool:
-    if key.endswith("reserved_bytes"):
+    if key.endswith(("reserved_bytes", "codes_share")):
         return True
     return key.endswith(("_cycles", "_ns")) and "interval" not in key and "per_ns" not in key

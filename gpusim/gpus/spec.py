@@ -320,7 +320,8 @@ class DramSpec:
     unloaded, for a bank that must first change its row (a row that is already open answers
     ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
     refresh and command overheads leave, and ``read_efficiency`` the same of reads alone as library kernels make them,
-    where that is known apart (0: as ``efficiency``; only projections take it). ``row_cycle_ns``: one bank opens a row at most once each
+    where that is known apart (0: as ``efficiency``; only projections take it); of both, ``codes_share`` is what error codes take that lie in line, among the
+    data, as the board is delivered (0: none, or they are switched off, or a part of ``efficiency``). ``row_cycle_ns``: one bank opens a row at most once each
     so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
     go, down to ``write_low_entries``, each change of direction costing the turnaround; with no read
     waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
@@ -349,6 +350,17 @@ class DramSpec:
     refresh_interval_ns: float = 3900.0
     refresh_ns: float = 0.0
     masked_writes: bool = False
+    codes_share: float = 0.0
+
+    @property
+    def stream_bytes_per_ns(self) -> float:
+        """That streams reach."""
+        return self.peak_bytes_per_ns * self.efficiency * (1.0 - self.codes_share)
+
+    @property
+    def read_bytes_per_ns(self) -> float:
+        """That reads alone reach, as library kernels make them."""
+        return self.peak_bytes_per_ns * (self.read_efficiency or self.efficiency) * (1.0 - self.codes_share)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from typing import Any
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
 from gpusim.gpus.clock import at_clock
-from gpusim.gpus.load import load_gpu
-from gpusim.gpus.make_memory import CODES_SHARE
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.operator import Shape
 from gpusim.tile.library import has_rows, named_kernels
@@ -42,26 +40,14 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
     RecurrentOp: project_recurrent_op,
 }
 
-#: GPUs described by measurements without the error codes that lie in line in their GDDR6 as they are delivered. Generation by llama.cpp is 6.3 and 4.6 % too fast without them, 1.4 too fast and 0.5 too slow with them.
-_MEASURED_WITHOUT_CODES = ("a40", "l40")
-
-
-def as_delivered(spec: GpuSpec) -> GpuSpec:
-    """``spec`` as whoever rents such a board meets it: with error codes, where the description has none and nobody set another efficiency."""
-    if spec.name not in _MEASURED_WITHOUT_CODES or spec.dram.efficiency != load_gpu(spec.name).dram.efficiency:
-        return spec
-    efficiency = round((1.0 - CODES_SHARE) * spec.dram.efficiency, 3)
-    return replace(spec, dram=replace(spec.dram, efficiency=efficiency))
-
-
 class Prices:
-    """Projections on ``spec`` (:func:`as_delivered`), by shape. ``limit_watts``: another power limit than the board's, of each GPU; ``one_clock``: it acts on the mean of a step
+    """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU; ``one_clock``: it acts on the mean of a step
     (:mod:`gpusim.project.one_clock`), not on each operator; ``share``: of the clock at which energies are known that of ``spec`` is."""
 
     def __init__(
         self, spec: GpuSpec, limit_watts: float | None = None, one_clock: bool = False, share: float = 1.0
     ) -> None:
-        self.spec, self.limit_watts, self.one_clock, self.share = as_delivered(spec), limit_watts, one_clock, share
+        self.spec, self.limit_watts, self.one_clock, self.share = spec, limit_watts, one_clock, share
         self._known: dict[Shape, Projection] = {}
         self._has_bf16 = has_products(spec, "bf16")
 

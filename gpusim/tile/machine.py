@@ -92,7 +92,7 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
         l2_bytes=float(spec.l2.total_bytes),
         l2_bytes_per_cycle=min(spec.l2.slices * spec.l2.slice_bytes_per_ns / cycles_a_ns, spec.sm_count * spec.l1.fill_bytes_per_cycle),
         l2_latency_cycles=hit_ns * cycles_a_ns,
-        dram_bytes_per_cycle=spec.dram.peak_bytes_per_ns * (spec.dram.read_efficiency or spec.dram.efficiency) / cycles_a_ns,
+        dram_bytes_per_cycle=spec.dram.read_bytes_per_ns / cycles_a_ns,
         dram_latency_cycles=miss_ns * cycles_a_ns,
     )  # fmt: skip
 
