@@ -10,14 +10,16 @@ import pytest
 
 from gpusim import cli
 from gpusim.driver.device_attributes import attributes_of
+from gpusim.engine.latencies import burst_ticks
 from gpusim.errors import SpecError, UnknownGpuError, UsageError
 from gpusim.gpus import datasheet as datasheets
 from gpusim.gpus import describe_gpu, list_gpus, load_gpu
 from gpusim.gpus.capability_rules import LIMITS
 from gpusim.gpus.datasheet import Datasheet, Links, Memory, Rates, read_datasheet
 from gpusim.gpus.make import GENERATIONS, make_gpu
-from gpusim.gpus.make_memory import DRAM_OWN_NS
+from gpusim.gpus.make_memory import CODES_SHARE, DRAM_OWN_NS
 from gpusim.gpus.memory_kinds import MEMORY_KINDS, MEMORY_OF
+from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.architectures import architecture
 from gpusim.tile.machine import tile_machine
@@ -281,3 +283,23 @@ def test_what_a_board_may_take_is_stated_or_inherited() -> None:
         == 1400.0
     )
     assert make_gpu("mine", changed(capability=None, generation=None), "b200").spec.board.power_limit_watts == 1000.0
+
+
+def test_error_codes_in_line_come_with_the_board_that_a_gpu_inherits_from(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('inherits = "a40"\n')
+    mine, a40 = load_gpu(tmp_path / "mine.toml"), load_gpu("a40")
+    assert mine.dram == a40.dram and a40.dram.codes_share == load_gpu("l40s").dram.codes_share == CODES_SHARE
+    assert mine.dram.stream_bytes_per_ns == pytest.approx(696 * 0.976 * (1 - CODES_SHARE))
+    without = override_gpu(mine, ("dram.codes_share=0",))
+    assert without.dram.stream_bytes_per_ns == pytest.approx(696 * 0.976)
+    for rate in (lambda spec: tile_machine(spec, "bf16").dram_bytes_per_cycle, lambda spec: 1 / burst_ticks(spec)):
+        assert rate(mine) / rate(without) == pytest.approx(1 - CODES_SHARE, rel=0.01)
+    codes = {name: load_gpu(name).dram.codes_share for name in list_gpus()}
+    assert {name for name in codes if codes[name]} == {"a10", "a10g", "a40", "l4", "l20", "l40", "l40s"}
+
+
+@pytest.mark.parametrize(("in_line", "like"), [(True, "ada"), (False, "ada"), (True, "rtx4090"), (False, "rtx4090")])
+def test_a_datasheet_says_whether_error_codes_lie_in_line(in_line: bool, like: str) -> None:
+    memory = Memory("GDDR6", 48.0, 384, 696.0, codes_in_line=in_line)
+    made = make_gpu("mine", changed(memory=memory, generation="ada", capability=(8, 9)), like)
+    assert made.spec.dram.codes_share == (CODES_SHARE if in_line else 0.0)

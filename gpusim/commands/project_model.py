@@ -192,7 +192,7 @@ class TokensOption(click.Option):
 @click.option(
     "--engine",
     type=click.Choice([name for name in ENGINES if name]),
-    help="Of --framework vllm: v0, the engine before 0.8; of trtllm: 1.0, whose host takes longer; default: the newest (vLLM's without asynchronous scheduling).",
+    help="Of --framework vllm: v0, the engine before 0.8, or 0.13, those before 0.14, whose host works between steps; of trtllm: 1.0, whose host takes longer; default: the newest.",
 )
 @click.option(
     "--launch",

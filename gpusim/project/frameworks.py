@@ -21,7 +21,7 @@ class Framework:
     whether prompts are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where its end has room; ``graphs``: batches that are captured, to which smaller ones are
     padded, () for no padding; ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step; ``large``: the same two of GPUs with ``large_bytes`` or more but those of
     ``small_names``; ``launch_seconds``: of one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the
-    GPU's; ``pipeline_sequence_seconds``: of pipelines, beside nothing."""
+    GPU's, and ``ending_seconds``, of a sequence, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing."""
 
     memory_share: float
     of_free: bool
@@ -40,6 +40,7 @@ class Framework:
     step_seconds: float = 0.0
     sequence_seconds: float = 0.0
     overlapped: bool = False
+    ending_seconds: float = 0.0
     pipeline_sequence_seconds: float = 0.0
 
     def limits(self, gpu: str, capacity_bytes: float) -> tuple[int, int]:
@@ -54,12 +55,16 @@ class Framework:
         """Between two steps of so many ``sequences`` on GPUs called so."""
         return _slower(gpu) * (self.step_seconds + self.sequence_seconds * sequences)
 
+    def waited_seconds(self, sequences: int, gpu: str) -> float:
+        """Of its work between two steps, that GPUs wait for where they take longer than what runs beside them."""
+        return _slower(gpu) * self.ending_seconds * sequences if self.overlapped else self.host_seconds(sequences, gpu)
+
     def step_of(self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0) -> float:
         """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels takes where no graph replays them, within ``device_seconds`` if the GPU waits for it."""
-        host = self.host_seconds(sequences, gpu)
+        waited = self.waited_seconds(sequences, gpu)
         if not self.overlapped:
-            return max(device_seconds, launch_seconds) + host
-        return max(device_seconds, host + _slower(gpu) * launch_seconds)
+            return max(device_seconds, launch_seconds) + waited
+        return max(device_seconds, self.host_seconds(sequences, gpu) + _slower(gpu) * launch_seconds) + waited
 
 
 def _slower(gpu: str) -> float:
@@ -75,7 +80,8 @@ _EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: its published benchmarks, docs/source/performance/perf-overview.md; vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts
 #: or not: docs.vllm.ai, design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py,
 #: TensorRT-LLM's rule is in gpusim.project.tuned. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most.
-#: Host. vLLM's V1 engine without asynchronous scheduling: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
+#: Host. vLLM schedules asynchronously, beside the GPU, from 0.14 on (its release notes; vllm-project/vllm, pull request 27614). Learning rows of 0.23 on an L4 (1, 16 and 32 sequences) and an RTX A6000 (1, 4 and 8) leave 18 us a sequence after a step, by the rise of both,
+#: and nothing a step: 20 % too slow before, 2; what is beside the GPU is the rest of what its V1 engine did before: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
 #: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
 #: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside
 #: the GPU. What version 1.0 of TensorRT-LLM's takes a sequence and step shows where it is longer than the GPU's: 20 us on x86, by the learning half of the published throughputs of Qwen3 30B on B200s, GB200s and RTX PRO 6000
@@ -91,7 +97,7 @@ _TABLE = {
     ),
     ("vllm", ""): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=True, mixed=True, keeps_ends=False, most_sequences=256, step_tokens=2048, launch_seconds=_EAGER,
-        large=(1024, 8192), large_bytes=70 << 30, small_names=("a100",), captured_tokens=512, step_seconds=0.6e-3, sequence_seconds=58e-6,
+        large=(1024, 8192), large_bytes=70 << 30, small_names=("a100",), captured_tokens=512, step_seconds=0.6e-3, sequence_seconds=40e-6, overlapped=True, ending_seconds=18e-6,
     ),
     ("vllm", "v0"): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=False, mixed=False, keeps_ends=False, most_sequences=256, step_tokens=8192, launch_seconds=_EAGER,
@@ -108,6 +114,7 @@ _TABLE = {
 
 
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
+_TABLE["vllm", "0.13"] = replace(_TABLE["vllm", ""], sequence_seconds=58e-6, overlapped=False, ending_seconds=0.0)
 
 
 def framework_of(plan: Plan) -> Framework:

@@ -51,7 +51,7 @@ def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProje
     weights = (1 / 6, 4 / 6, 1 / 6)
     # Who names a framework asks for what its clients see: the work of its host between steps, too.
     framework, name = framework_of(plan), prices.spec.name
-    host = 0.0 if framework.overlapped or not plan.framework else framework.host_seconds(plan.replica_batch, name)
+    host = framework.waited_seconds(plan.replica_batch, name) if plan.framework else 0.0
 
     def mean(of: str) -> float:
         return host + sum(weight * getattr(step.step, of) for weight, step in zip(weights, steps, strict=True))

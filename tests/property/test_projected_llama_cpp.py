@@ -11,7 +11,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.project.host import launched_kernels
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
-from gpusim.project.prices import Prices, as_delivered
+from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
 from gpusim.project.whole import ModelProjection, project_model
 from gpusim.tile.operators import GemmOp
@@ -97,13 +97,3 @@ def test_gpus_without_products_of_eight_bits_and_experts_say_so() -> None:
         project_model(Prices(load_gpu("rtx4090")), decoder_of("qwen3_30b_a3b"), DECODE)
     with pytest.raises(UsageError, match="has no engine 'v0'"):
         replace(DECODE, engine="v0")
-
-
-def test_boards_measured_without_their_error_codes_are_projected_as_they_are_delivered() -> None:
-    a40 = load_gpu("a40")
-    assert as_delivered(a40).dram.efficiency == pytest.approx(15 / 16 * a40.dram.efficiency, rel=0.001)
-    chosen = replace(a40, dram=replace(a40.dram, efficiency=0.9))
-    assert as_delivered(chosen) is chosen
-    for gpu in ("l40s", "rtx_a6000", "h100"):
-        assert as_delivered(load_gpu(gpu)).dram.efficiency == load_gpu(gpu).dram.efficiency
-    assert load_gpu("l40s").dram.efficiency < 0.95 * load_gpu("rtx_6000_ada").dram.efficiency

@@ -80,7 +80,7 @@ def test_every_prompt_is_read_and_every_token_generated_once_within_both_budgets
 def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     after, beside, old = (
         framework_of(replace(HELD, framework=name, engine=engine))
-        for name, engine in (("vllm", ""), ("trtllm", ""), ("vllm", "v0"))
+        for name, engine in (("vllm", "0.13"), ("trtllm", ""), ("vllm", "v0"))
     )
     assert after.step_of(0.01, 100, "h100") == pytest.approx(0.01 + after.step_seconds + 100 * after.sequence_seconds)
     assert beside.step_of(0.01, 10, "h100") == 0.01
@@ -91,14 +91,22 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     assert before.step_of(0.05, 1000, "gb200", 0.03) > before.step_of(0.05, 1000, "b200", 0.03) == 0.05
     assert beside.step_of(0.01, 1000, "b200", 0.02) == 0.02 < beside.step_of(0.01, 1000, "gb200", 0.02)
     assert old.host_seconds(1, "h100") > after.host_seconds(1, "h100")
+    newest = framework_of(replace(HELD, framework="vllm"))
+    assert newest.step_of(0.01, 100, "h100") == pytest.approx(0.01 + 100 * newest.ending_seconds) < after.step_of(0.01, 100, "h100")
+    assert newest.step_of(0.001, 100, "h100") == pytest.approx(newest.host_seconds(100, "h100") + 100 * newest.ending_seconds)
     with pytest.raises(UsageError, match="leave out --engine"):
         replace(HELD, framework="sglang", engine="v0")
 
 
 def test_a_named_frameworks_request_waits_for_its_host(prices: Prices) -> None:
     plan = Plan("request", batch=4, sequence=128, output=3)
-    alone, served = (project_request(prices, NETWORK, replace(plan, framework=name)) for name in ("", "vllm"))
-    host = framework_of(plan).host_seconds(4, "h100")
+    alone, *both = (
+        project_request(prices, NETWORK, replace(plan, framework=name, engine=engine))
+        for name, engine in (("", ""), ("vllm", "0.13"), ("vllm", ""))
+    )
+    served, beside = both
+    host = framework_of(replace(plan, framework="vllm", engine="0.13")).host_seconds(4, "h100")
+    assert alone.per_token.seconds < beside.per_token.seconds < served.per_token.seconds
     assert served.per_token.seconds == pytest.approx(alone.per_token.seconds + host)
     assert served.seconds.seconds == pytest.approx(alone.seconds.seconds + 3 * host)
 
