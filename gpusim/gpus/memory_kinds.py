@@ -30,7 +30,9 @@ _TWO_HBM3 = "as fitted for GH200 and H200"
 MEMORY_KINDS: dict[str, MemoryKind] = {
     "GDDR6": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC GDDR6", "A40: stream init and read, 679 of 696 GB/s"),
     "GDDR6X": MemoryKind(16, 16, 2048, 8, 0.976, "as GDDR6", "as GDDR6", masked_writes=True),
-    "GDDR7": MemoryKind(8, 16, 1024, 8, 0.934, "JEDEC GDDR7: four channels a device", "RTX 5090: reads, 1,674 of 1,792 GB/s"),
+    "GDDR7": MemoryKind(
+        8, 16, 1024, 8, 0.934, "JEDEC GDDR7: four channels a device", "RTX 5090: reads, 1,674 of 1,792 GB/s"
+    ),
     "HBM2": MemoryKind(
         64, 16, 1024, 64, 0.965, "JEDEC HBM2, pseudo channels", "A100 40 GB: stream read, 1500 of 1555 GB/s"
     ),

@@ -40,6 +40,7 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
     RecurrentOp: project_recurrent_op,
 }
 
+
 class Prices:
     """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU; ``one_clock``: it acts on the mean of a step
     (:mod:`gpusim.project.one_clock`), not on each operator; ``share``: of the clock at which energies are known that of ``spec`` is."""

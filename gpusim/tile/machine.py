@@ -28,8 +28,8 @@ RESULT_BYTES = {"fp32": 4, "tf32": 4}
 _WARP_LANES = 32
 #: Of DRAM's described rate that loads of an A100's long products reach: what an H100's products do (library.toml).
 MOST_DRAM_SHARE = 0.92
-#: The same where no SM's part of it bounds them: cuBLAS's large products of one row read at 95 % of what streams do on an RTX 4070 Laptop (Nsight Compute, rishi-more-2003/decode-roofline). Llama 3 8B in FP16 under llama.cpp, as read to
-#: set `dram.codes_share` (a40.toml), is 1.9 % off with it on seven boards, 2.8 with 0.92.
+#: The same where no SM's part of it bounds them: cuBLAS's large products of one row read at 95 % of what streams do on an RTX 4070 Laptop (Nsight Compute, rishi-more-2003/decode-roofline). Tokens of vLLM on an RTX 4090 (learning rows) are 9 % too slow with
+#: it, 12 with 0.92; Llama 3 8B in FP16 under llama.cpp on seven boards 2.7 % off, 1.6 with 0.92 (RTX 4090 and 4080 then 3 and 5 too slow; docs/validation/notes/dram.md).
 _UNBOUND_SHARE = 0.95
 #: Where a product of 4-bit floats takes 96 of a row (PTX ISA, tcgen05.mma, kind::mxf4 with K = 96: sm_103a alone). HGX B300 datasheet: 13.1 PFLOPS of them where FP8 has 4.5.
 _DEEP_FP4, _DEEP_FP4_ROW_BYTES = (10, 3), 48
