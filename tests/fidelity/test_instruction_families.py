@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from validation.predict import predict
 
 import gpusim
 from gpusim.gpus.load import load_gpu
-from validation.predict import predict
 from workloads.external import instruction_families as families
 
 _LANES, _READS = 32, 256
