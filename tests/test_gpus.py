@@ -132,7 +132,7 @@ def test_pipes_clock_and_sm_count_give_the_peak_rates_of_the_datasheet(name):
 
 
 #: Results a clock and SM by the CUDA C++ Programming Guide's table of native arithmetic instructions, of the pipes for which a row
-#: of it stands by itself. Two measurements differ, and count: reductions of a B300, and integer arithmetic of GB20x (GB202WP). So does what NVIDIA
+#: of it stands by itself. Two measurements differ, and count: reductions of a B300, and integer additions of GB20x (GB202WP). So does what NVIDIA
 #: says of a B300's special function units (developer.nvidia.com/blog, Making softmax more efficient with NVIDIA Blackwell Ultra): twice a B200's.
 RATE_PIPES = ("half", "bfloat", "mufu", "convert", "convert_wide", "reduce", "alu", "imad")
 RATES = {
@@ -144,7 +144,7 @@ RATES = {
     (9, 0): (256, 256, 16, 16, 16, 16, 64, 64),
     (10, 0): (256, 256, 16, 16, 16, 32, 64, 64),
     (10, 3): (256, 256, 32, 16, 16, 32, 64, 64),
-    (12, 0): (128, 128, 16, 16, 2, 16, 128, 128),
+    (12, 0): (128, 128, 16, 16, 2, 16, 128, 64),
 }
 
 

@@ -70,6 +70,9 @@ METHODS = {
         ),
         MeasuringMethod("do_bench_cudagraph", "Triton's do_bench_cudagraph: a CUDA graph of launches one behind another", WARM),
         MeasuringMethod("events", "two CUDA events around each of several launches, which are enqueued in time", WARM, EVENTS_US, "the two events", STREAM_GAP_US),
+        MeasuringMethod(
+            "events-alone", "two CUDA events around one launch into a stream that has run dry, which nothing holds", WARM, UNHELD_EVENTS_US, "the two events", STREAM_GAP_US,
+        ),
         MeasuringMethod("events-loop", "launches one behind another in a stream, between two CUDA events", WARM, STREAM_GAP_US, "a launch in a stream", STREAM_GAP_US),
         MeasuringMethod(
             "ncu", "Nsight Compute's gpu__time_duration: caches are emptied before each launch; by its default the SMs run at their base clock", ALONE,

@@ -383,6 +383,7 @@ def _by_depth(runner: _Runner, budget: float) -> Prediction:
 
     cost = WAVES * per_sm * whole.sm_count * runner.instructions_a_block * (first + second) / LEAST_DEPTH
     sms = min(whole.sm_count, max(LEAST_SMS_OF_A_PRODUCT, int(whole.sm_count * DEPTH_BUDGET * budget / cost)))
+    sms = LEAST_SMS if timed.sms_alike else sms
     few = blocks < WAVES * per_sm * whole.sm_count
     if blocks <= whole.sm_count or (few and sms == whole.sm_count):  # all of them run
         total, long = work_cycles(timed.grid, whole)

@@ -19,6 +19,7 @@ from workloads.external.fp8_loop import Elementwise, Product, operators_around
 
 from .gems_families import GEMS_FAMILIES
 from .grid_families import GRID_FAMILIES
+from .instruction_families import INSTRUCTION_FAMILIES
 from .launches import HERE, CudaKernel, Row, Timed
 from .memory_families import MEMORY_FAMILIES
 from .notes_families import NOTES_FAMILIES
@@ -269,4 +270,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **NOTES_FAMILIES,
     **TRANSFORM_FAMILIES,
     **GEMS_FAMILIES,
+    **INSTRUCTION_FAMILIES,
 }

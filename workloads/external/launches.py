@@ -27,7 +27,7 @@ class Timed:
     ``grid_of(depth)``: the grid of a launch to that depth; None where it is the whole one's. ``depends_on_data``: whether values decide paths or addresses. ``streams``:
     whether it goes once over arrays larger than L2, and writes as much as L2 holds. ``shared_bytes``: dynamic shared memory of a block. ``product``: whether
     ``depth`` is what a product sums over; the last array is then what it writes. ``cluster``: blocks of a cluster, along the first axis of the grid. ``rounds``: tiles that each block takes, of blocks that stay, whose grid is one
-    wave (``arguments(depth)`` then runs so many of them); None of others."""
+    wave (``arguments(depth)`` then runs so many of them); None of others. ``sms_alike``: whether an SM takes nothing from another, so that few of them say what all do."""
 
     kernel: Any
     grid: tuple[int, ...]
@@ -45,6 +45,7 @@ class Timed:
     product: bool = False
     cluster: int = 1
     rounds: int | None = None
+    sms_alike: bool = False
 
 
 @dataclass(frozen=True)
