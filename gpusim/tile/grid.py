@@ -21,6 +21,8 @@ EVENTS = 2500
 #: Rows of tiles that neighbours in the order of blocks share out among them, so that what they load is found in L2.
 RASTER_ROWS = 8
 _RING = 64
+#: What a block does between two tiles: another block starts, its loads run ahead, its products too (into a second accumulator).
+STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD = 0.0, 1.0, 2.0
 _NEVER = -1e30
 
 
@@ -45,13 +47,13 @@ _CHANNELS, _PIECES, _PIECE_CYCLES, _PIECE_BYTES = range(4)
 def run_groups(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events,
 ):  # fmt: skip
     """:func:`run_beside` without a collective: (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
     return run_beside(
         group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
         bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events, np.zeros(0),
+        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events, np.zeros(0),
     )[:4]  # fmt: skip
 
 
@@ -59,7 +61,7 @@ def run_groups(
 def run_beside(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events, beside,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events, beside,
 ):  # fmt: skip
     """Cycles from the first load to the last store of products in one launch, and what was moved.
 
@@ -105,6 +107,9 @@ def run_beside(
     ends = np.zeros((slots, ring))
     tile_of = np.zeros(slots, np.int64)
     group_of = np.zeros(slots, np.int64)
+    # Groups that a persistent block has loaded for tiles before this one, and when it has stored the one before.
+    before = np.zeros(slots, np.int64)
+    stored_at = np.zeros(slots)
     following = 0
     left = tiles
     pieces = 0
@@ -210,29 +215,42 @@ def run_beside(
         done = max(max(begin + work, ready + work + step_cycles * count), come + work * one)
         tensor_free[sm] = begin + work
         own_free[slot] = done
-        begins[slot, at % ring] = begin
-        ends[slot, at % ring] = done
+        place = before[slot] + at
+        begins[slot, place % ring] = begin
+        ends[slot, place % ring] = done
         at += 1
+        # The next group's first step takes the buffer of the step ``stages`` before it.
+        freed = (place + 1) * group - stages
+        later = now
+        if freed >= 0:
+            which = freed // group % ring
+            later = begins[slot, which] + (ends[slot, which] - begins[slot, which]) * (freed % group + 1) / group
         if at < groups:
             group_of[slot] = at
-            # The next group's first step takes the buffer of the step ``stages`` before it.
-            freed = at * group - stages
-            later = now
-            if freed >= 0:
-                which = freed // group % ring
-                later = begins[slot, which] + (ends[slot, which] - begins[slot, which]) * (freed % group + 1) / group
             heapq.heappush(queue, (max(now, later), slot))
             continue
         stored = real_rows * real_columns * (bytes_out if splits == 1 else 4.0)
         dram_free += stored / dram_rate if splits == 1 else 0.0
         dram_moved += stored if splits == 1 else 0.0
-        done += epilogue_cycles + real_rows * real_columns / epilogue_rate
+        summed = done
+        # One epilogue after the other.
+        done = max(done, stored_at[slot]) + epilogue_cycles + real_rows * real_columns / epilogue_rate
         end = max(end, done)
         left -= 1
         if following < tiles:
             tile_of[slot] = following
             following += 1
             group_of[slot] = 0
-            own_free[slot] = 0.0
-            heapq.heappush(queue, (done + start_cycles, slot))
+            if overlap == STARTS_ANEW:
+                own_free[slot] = 0.0
+                heapq.heappush(queue, (done + start_cycles, slot))
+                continue
+            before[slot] += groups
+            # Two accumulators: the products of the next tile but one wait for this one's.
+            own_free[slot] = start_cycles + (max(summed, stored_at[slot]) if overlap == MULTIPLIES_AHEAD else done)
+            stored_at[slot] = done
+            heapq.heappush(queue, (max(now, later), slot))
+    # Results that L2 does not hold have left it by then.
+    if overlap != STARTS_ANEW and splits == 1 and group_rows.sum() * columns * bytes_out > l2_bytes:
+        end = max(end, dram_free)
     return end, l2_moved, dram_moved, arithmetic / sm_count, pieces, piece_end

@@ -68,7 +68,7 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does.
 _WAVES = ("counts_waves", "fills_waves")
@@ -154,6 +154,8 @@ class Library:
     launch_ns: float
     fed_bytes_per_cycle: float
     convert_rate: float
+    least_shared_outputs: float
+    overlap: float = 0.0
     ragged_ns: float = 0.0
     ragged_doubling_ns: float = 0.0
     outside_loads: float = 0.0
