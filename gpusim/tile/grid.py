@@ -68,7 +68,7 @@ def run_beside(
     ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
     ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the share of the operand that is not in L2 at the start;
     rates are bytes (or operations) a cycle. ``outside_loads``: what a row (or column) outside of an operand takes of L2 where others of its box, of ``box_rows`` rows, lie inside,
-    as many rows inside, ``outside_fill``: of its SM's port; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
+    as many rows inside, ``outside_fill``: of its SM's port; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``overlap``: what a block does between two tiles (:data:`STARTS_ANEW`, :data:`LOADS_AHEAD`, :data:`MULTIPLIES_AHEAD`). ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
     cycles and DRAM bytes of a piece), or ALONE. Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces
     of the collective that are done, cycles until the last of them is)."""
     grid_columns = (columns + tile_columns - 1) // tile_columns
@@ -215,12 +215,12 @@ def run_beside(
         done = max(max(begin + work, ready + work + step_cycles * count), come + work * one)
         tensor_free[sm] = begin + work
         own_free[slot] = done
-        place = before[slot] + at
-        begins[slot, place % ring] = begin
-        ends[slot, place % ring] = done
+        loaded_groups = before[slot] + at
+        begins[slot, loaded_groups % ring] = begin
+        ends[slot, loaded_groups % ring] = done
         at += 1
         # The next group's first step takes the buffer of the step ``stages`` before it.
-        freed = (place + 1) * group - stages
+        freed = (loaded_groups + 1) * group - stages
         later = now
         if freed >= 0:
             which = freed // group % ring
