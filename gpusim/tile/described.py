@@ -19,6 +19,8 @@ from gpusim.tile.machine import fma_lanes, tile_machine
 
 _FILE = Path(__file__).with_name("described.toml")
 _ELEMENT_BYTES = 2
+#: The row of a generation that says nothing of a number format.
+_BASE = ""
 #: FP32 lanes of an SM whose kernels of FMA pipes have a row of their own: twice those of Volta, Turing and GA100.
 _WIDE_LANES = 128
 #: Operands of products that rows have been measured of on GPUs of several generations.
@@ -79,7 +81,8 @@ def library_on(spec: GpuSpec, dtype: str = "bf16") -> Library:
 def described_library(spec: GpuSpec, constants: Constants | None = None) -> Library:
     """The kernels of 16-bit products on ``spec``, as its description and ``constants`` (those of all measured rows) have them."""
     used = constants or constants_of()
-    feed = library_of(newest_kernels(spec))
+    # The constants were set beside these tiles, and not beside those that a newer library's 16-bit products have.
+    feed = library_of(newest_kernels(spec), _BASE)
     ghz = spec.clock_hz / 1e9
     of_warps = not (spec.tensor_memory.columns_per_cycle or spec.tensor.warpgroup_f16_macs_per_cycle)
     flops_per_cycle = tile_machine(spec, "fp16").flops_per_cycle

@@ -38,7 +38,6 @@ _MOST_PART_WAVES = 8
 #: Steps a part of the depth has at least.
 _LEAST_STEPS = 4
 _SUM_BYTES = 8.0  # a partial sum in FP32 is written and read once
-_SHARED_OUTPUTS = 16384
 #: Of the tensor cores' peak that an inner loop reaches.
 _MOST_SHARE = 0.995
 _WIDE_BYTES = 2.0
@@ -250,7 +249,7 @@ def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
         return 1.0 - larger / 2 if shape.rows >= MULTICAST_ROWS else 1.0
     if library.fills_waves and shape.rows < PAIR_ROWS:
         return 1.0
-    return library.shared_loads if tile.outputs >= _SHARED_OUTPUTS else 1.0
+    return library.shared_loads if tile.outputs >= library.least_shared_outputs else 1.0
 
 
 def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, splits: int) -> float:
@@ -310,5 +309,5 @@ def grid_arguments(
         found_bytes, cold_a, cold_b,
         library.cycles_a_step(tile), library.block_start_cycles, library.cycles_to_store(tile),
         library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, library.outside_fill, tile.box_rows or min(tile.rows, shape.rows),
-        tile.cluster_rows, max(1, EVENTS * rows // shape.rows),
+        tile.cluster_rows, library.overlap, max(1, EVENTS * rows // shape.rows),
     )  # fmt: skip

@@ -21,6 +21,8 @@ EVENTS = 2500
 #: Rows of tiles that neighbours in the order of blocks share out among them, so that what they load is found in L2.
 RASTER_ROWS = 8
 _RING = 64
+#: What a block does between two tiles: another block starts, its loads run ahead, its products too (into a second accumulator).
+STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD = 0.0, 1.0, 2.0
 _NEVER = -1e30
 
 
@@ -45,13 +47,13 @@ _CHANNELS, _PIECES, _PIECE_CYCLES, _PIECE_BYTES = range(4)
 def run_groups(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events,
 ):  # fmt: skip
     """:func:`run_beside` without a collective: (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
     return run_beside(
         group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
         bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events, np.zeros(0),
+        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events, np.zeros(0),
     )[:4]  # fmt: skip
 
 
@@ -59,14 +61,14 @@ def run_groups(
 def run_beside(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, events, beside,
+    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events, beside,
 ):  # fmt: skip
     """Cycles from the first load to the last store of products in one launch, and what was moved.
 
     ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
     ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the share of the operand that is not in L2 at the start;
     rates are bytes (or operations) a cycle. ``outside_loads``: what a row (or column) outside of an operand takes of L2 where others of its box, of ``box_rows`` rows, lie inside,
-    as many rows inside, ``outside_fill``: of its SM's port; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
+    as many rows inside, ``outside_fill``: of its SM's port; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``overlap``: what a block does between two tiles (:data:`STARTS_ANEW`, :data:`LOADS_AHEAD`, :data:`MULTIPLIES_AHEAD`). ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
     cycles and DRAM bytes of a piece), or ALONE. Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces
     of the collective that are done, cycles until the last of them is)."""
     grid_columns = (columns + tile_columns - 1) // tile_columns
@@ -105,6 +107,9 @@ def run_beside(
     ends = np.zeros((slots, ring))
     tile_of = np.zeros(slots, np.int64)
     group_of = np.zeros(slots, np.int64)
+    # Groups that a persistent block has loaded for tiles before this one, and when it has stored the one before.
+    before = np.zeros(slots, np.int64)
+    stored_at = np.zeros(slots)
     following = 0
     left = tiles
     pieces = 0
@@ -210,29 +215,42 @@ def run_beside(
         done = max(max(begin + work, ready + work + step_cycles * count), come + work * one)
         tensor_free[sm] = begin + work
         own_free[slot] = done
-        begins[slot, at % ring] = begin
-        ends[slot, at % ring] = done
+        loaded_groups = before[slot] + at
+        begins[slot, loaded_groups % ring] = begin
+        ends[slot, loaded_groups % ring] = done
         at += 1
+        # The next group's first step takes the buffer of the step ``stages`` before it.
+        freed = (loaded_groups + 1) * group - stages
+        later = now
+        if freed >= 0:
+            which = freed // group % ring
+            later = begins[slot, which] + (ends[slot, which] - begins[slot, which]) * (freed % group + 1) / group
         if at < groups:
             group_of[slot] = at
-            # The next group's first step takes the buffer of the step ``stages`` before it.
-            freed = at * group - stages
-            later = now
-            if freed >= 0:
-                which = freed // group % ring
-                later = begins[slot, which] + (ends[slot, which] - begins[slot, which]) * (freed % group + 1) / group
             heapq.heappush(queue, (max(now, later), slot))
             continue
         stored = real_rows * real_columns * (bytes_out if splits == 1 else 4.0)
         dram_free += stored / dram_rate if splits == 1 else 0.0
         dram_moved += stored if splits == 1 else 0.0
-        done += epilogue_cycles + real_rows * real_columns / epilogue_rate
+        summed = done
+        # One epilogue after the other.
+        done = max(done, stored_at[slot]) + epilogue_cycles + real_rows * real_columns / epilogue_rate
         end = max(end, done)
         left -= 1
         if following < tiles:
             tile_of[slot] = following
             following += 1
             group_of[slot] = 0
-            own_free[slot] = 0.0
-            heapq.heappush(queue, (done + start_cycles, slot))
+            if overlap == STARTS_ANEW:
+                own_free[slot] = 0.0
+                heapq.heappush(queue, (done + start_cycles, slot))
+                continue
+            before[slot] += groups
+            # Two accumulators: the products of the next tile but one wait for this one's.
+            own_free[slot] = start_cycles + (max(summed, stored_at[slot]) if overlap == MULTIPLIES_AHEAD else done)
+            stored_at[slot] = done
+            heapq.heappush(queue, (max(now, later), slot))
+    # Results that L2 does not hold have left it by then.
+    if overlap != STARTS_ANEW and splits == 1 and group_rows.sum() * columns * bytes_out > l2_bytes:
+        end = max(end, dram_free)
     return end, l2_moved, dram_moved, arithmetic / sm_count, pieces, piece_end

@@ -68,7 +68,7 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does.
 _WAVES = ("counts_waves", "fills_waves")
@@ -132,7 +132,7 @@ class Library:
     that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
     ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of one SM, that the
-    instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``counts_waves``: whether it takes
+    instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a block does between two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``: of the tiles from which on neighbours share loads. ``counts_waves``: whether it takes
     the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
@@ -154,6 +154,8 @@ class Library:
     launch_ns: float
     fed_bytes_per_cycle: float
     convert_rate: float
+    least_shared_outputs: float
+    overlap: float = 0.0
     ragged_ns: float = 0.0
     ragged_doubling_ns: float = 0.0
     outside_loads: float = 0.0

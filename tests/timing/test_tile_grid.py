@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusim.tile.grid import run_beside, run_grid
+from gpusim.tile.grid import LOADS_AHEAD, MULTIPLIES_AHEAD, STARTS_ANEW, run_beside, run_grid
 
 FAST = 1e12
 LATENCY, STEP, START, EPILOGUE = 700.0, 10.0, 300.0, 500.0
 
 
 def run(rows=128, columns=128, depth=1024, *, sms=4, flops=4096.0, dram=FAST, l2=FAST, l2_bytes=1e9, cold=(True, True),
-        splits=1, stages=4, blocks=1, events=100_000, fill=FAST, outside=0.0, outside_fill=0.0, box_rows=128, cluster_rows=1):  # fmt: skip
+        splits=1, stages=4, blocks=1, events=100_000, fill=FAST, outside=0.0, outside_fill=0.0, box_rows=128, cluster_rows=1, overlap=STARTS_ANEW):  # fmt: skip
     return run_grid(
         rows, columns, depth, 128, 128, 64, stages, blocks, splits, 2.0, 2.0, sms, flops, fill, l2, dram, 300.0, LATENCY,
-        l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, outside, outside_fill, box_rows, cluster_rows, events,
+        l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, outside, outside_fill, box_rows, cluster_rows, overlap, events,
     )  # fmt: skip
 
 
@@ -32,6 +32,24 @@ def test_a_second_wave_begins_when_the_first_ends_and_a_full_wave_costs_no_more_
     one = run()[0]
     assert run(rows=4 * 128)[0] == pytest.approx(one, abs=1)
     assert run(rows=5 * 128)[0] == pytest.approx(2 * one + START, rel=0.1)
+
+
+def test_blocks_that_stay_load_ahead_and_with_a_second_accumulator_multiply_beside_the_epilogue():
+    tiles, inner = 8, STEPS * (WORK + STEP)
+    anew, ahead, beside = (run(rows=tiles * 128, sms=1, overlap=each)[0] for each in (STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD))
+    assert anew == pytest.approx(tiles * (LATENCY + inner + TAIL + START), rel=0.1)
+    assert ahead == pytest.approx(LATENCY + tiles * (inner + TAIL + START), rel=0.05)
+    assert beside == pytest.approx(LATENCY + tiles * (inner + START) + TAIL, rel=0.05)
+    # An epilogue that takes longer than the products bounds a tile, as there are two accumulators and not more.
+    few = run(rows=tiles * 128, depth=64, sms=1, overlap=MULTIPLIES_AHEAD)[0]
+    assert few == pytest.approx(LATENCY + WORK + STEP + tiles * TAIL, rel=0.05)
+
+
+def test_results_that_l2_does_not_hold_have_left_it_at_the_end_of_blocks_that_stay():
+    stored = 8 * 128 * 128 * 2
+    kept, lost = (run(rows=8 * 128, depth=64, dram=1.0, cold=(False, False), l2_bytes=size, overlap=MULTIPLIES_AHEAD)[0] for size in (1e9, 2e5))
+    assert kept < 0.5 * stored
+    assert lost == pytest.approx(stored, rel=0.1)
 
 
 def test_operands_come_once_from_dram_where_l2_keeps_them_and_each_time_where_it_does_not():
@@ -72,7 +90,7 @@ def beside(rows, *collective, sms=4, dram=FAST):
     """A product of ``rows`` rows of tiles of one column beside a collective (:func:`gpusim.tile.grid.run_beside`)."""
     return run_beside(
         np.array([rows * 128]), 128, 1024, 128, 128, 64, 4, 1, 1, 2.0, 2.0, 2.0, sms, 4096.0, FAST, FAST, dram, 300.0, LATENCY,
-        1e9, True, True, STEP, START, EPILOGUE, 32.0, 1.0, 0.0, 0.0, 128, 1, 100_000, np.array(collective, dtype=float),
+        1e9, True, True, STEP, START, EPILOGUE, 32.0, 1.0, 0.0, 0.0, 128, 1, STARTS_ANEW, 100_000, np.array(collective, dtype=float),
     )  # fmt: skip
 
 
