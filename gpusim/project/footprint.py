@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from gpusim.project.attention import kv_heads_of
 from gpusim.project.decoder import Decoder, Experts
+from gpusim.project.frameworks import framework_of
 from gpusim.project.layers import Kind, stages_of
 from gpusim.project.linear_attention import parameters_of_layer, state_bytes
 from gpusim.project.load import steps_of
 from gpusim.project.plan import KV_BYTES, WEIGHT_BYTES, Plan
 
-#: What the driver's context, the libraries' workspaces and a collective library's buffers take: a guess, of the size that frameworks report.
-FRAMEWORK_BYTES = 2.5e9
+#: What a collective library's communicators and buffers take on each of several GPUs: vLLM reports 1.79 GiB outside of PyTorch for Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511).
+COLLECTIVE_BYTES = 1.92e9
 #: Of a parameter in mixed-precision training beside its 16 bits: gradient (4), and of the optimizer the master copy, mean and variance (12).
 _GRADIENT_BYTES, _STATE_BYTES = 4.0, 12.0
 #: Frameworks that hold all of a sequence's keys in layers that attend to a window of them, where nothing else is asked for (TensorRT-LLM: kv_cache_config.max_attention_window is None, all of the longest sequence; its pull request
@@ -152,8 +153,15 @@ def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprin
         weight_bytes = 2.0 * parameters
         training = parameters * (_GRADIENT_BYTES + _STATE_BYTES / (plan.data_parallel if plan.zero else 1))
     return Footprint(
-        weight_bytes, _kv_bytes(config, plan, stages[fullest]), _activation_bytes(config, plan, stages[fullest]), training, FRAMEWORK_BYTES, capacity_bytes
+        weight_bytes, _kv_bytes(config, plan, stages[fullest]), _activation_bytes(config, plan, stages[fullest]), training, _framework_bytes(plan), capacity_bytes
     )  # fmt: skip
+
+
+def _framework_bytes(plan: Plan) -> float:
+    """Of the framework's own process, and of its collectives where its GPUs speak to each other."""
+    alone = max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
+    alone = alone and (plan.phase != "train" or plan.data_parallel == 1)
+    return framework_of(plan).own_bytes + (0.0 if alone else COLLECTIVE_BYTES)
 
 
 def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
