@@ -34,15 +34,12 @@ from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.project.bands import products_measured, served_factor
-from gpusim.project.config_file import decoder_of_file
-from gpusim.project.decoder import Decoder
-from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.report.tables import FORMATS, format_records
-from tools.model_error import BANDS, MODELS, summary
+from tools.model_error import BANDS, network, summary
 from tools.served_bands import calibration, cells
 
 ROWS = ROOT / "traces" / "library" / "served_models.csv"
@@ -55,12 +52,6 @@ DESCRIBED = {"rtx_pro_6000": "rtx_pro_6000_server"}
 #: Of the memory that weights leave free, for keys and values, as the source says; where experts are shared out over replicas, as TensorRT-LLM's own guides give it for such servers
 #: (examples/serve/deepseek_r1_reasoning_parser.sh, kv_cache_config.free_gpu_memory_fraction).
 MEMORY_SHARE, SHARED_OUT_SHARE = 0.95, 0.80
-
-
-def network(name: str) -> Decoder:
-    """A config.json beside the rows, or a network that gpusim knows."""
-    path = MODELS / f"{name}.json"
-    return decoder_of_file(path) if path.exists() else decoder_of(name)
 
 
 def _sets_interval(row: Any) -> bool:

@@ -150,6 +150,13 @@ class TokensOption(click.Option):
     help="Into which a replica's batch is split for its pipeline.",
 )
 @click.option(
+    "--virtual-stages",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Pieces of its layers that each stage of a training pipeline works on in turn, as Megatron's interleaved schedule does.",
+)
+@click.option(
     "--recompute",
     type=click.Choice(RECOMPUTES),
     default="none",

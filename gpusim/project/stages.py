@@ -82,8 +82,10 @@ def _stage(config: Decoder, plan: Plan, load: Load, kinds: Counter, first: bool,
         operators += [each.times(count) for each in layer_operators(config, plan, load, kind)]
     if last:
         operators += head_operators(config, plan, load, load.tokens if plan.phase == "train" else None)
-    else:
-        operators.append(Operator("pipeline", "send to the next stage", _sent(config, plan, load)))
+    # Each piece of a stage's layers but the very last of all sends.
+    sends = plan.virtual_stages - last
+    if sends:
+        operators.append(Operator("pipeline", "send to the next stage", _sent(config, plan, load), sends))
     return operators
 
 
