@@ -17,6 +17,7 @@ from gpusim.project.plan import (
     OVERLAPS,
     PHASES,
     READS,
+    SCORES,
     RECOMPUTES,
     SERVING_FRAMEWORKS,
     WEIGHT_BYTES,
@@ -183,6 +184,13 @@ class TokensOption(click.Option):
     default="shared",
     show_default=True,
     help="Keys and values that heads share are read once for all of them, or for each (kernels before about 2024).",
+)
+@click.option(
+    "--scores",
+    type=click.Choice(SCORES),
+    default="fused",
+    show_default=True,
+    help="Of attention in training: on the chip in one kernel, or in memory between kernels of their own (eager: before FlashAttention).",
 )
 @click.option(
     "--all-reduce",

@@ -16,8 +16,6 @@ from gpusim.project.linear_attention import parameters_of_layer, state_bytes
 from gpusim.project.load import steps_of
 from gpusim.project.plan import KV_BYTES, WEIGHT_BYTES, Plan
 
-#: What a collective library's communicators and buffers take on each of several GPUs: vLLM reports 1.79 GiB outside of PyTorch for Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511).
-COLLECTIVE_BYTES = 1.92e9
 #: Of a parameter in mixed-precision training beside its 16 bits: gradient (4), and of the optimizer the master copy, mean and variance (12).
 _GRADIENT_BYTES, _STATE_BYTES = 4.0, 12.0
 #: Frameworks that hold all of a sequence's keys in layers that attend to a window of them, where nothing else is asked for (TensorRT-LLM: kv_cache_config.max_attention_window is None, all of the longest sequence; its pull request
@@ -161,7 +159,8 @@ def _framework_bytes(plan: Plan) -> float:
     """Of the framework's own process, and of its collectives where its GPUs speak to each other."""
     alone = max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
     alone = alone and (plan.phase != "train" or plan.data_parallel == 1)
-    return framework_of(plan).own_bytes + (0.0 if alone else COLLECTIVE_BYTES)
+    framework = framework_of(plan)
+    return framework.own_bytes + (0.0 if alone else framework.collective_bytes)
 
 
 def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
@@ -193,7 +192,11 @@ def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> f
         # Stages in pieces keep more (Korthikanti et al., section 4.2.3).
         more = 1 + (plan.pipeline_parallel - 1) / (plan.pipeline_parallel * plan.virtual_stages) * (plan.virtual_stages > 1)
         under_way = min(plan.micro_batches, plan.pipeline_parallel * more)
-        return under_way * tokens * config.hidden * len(stage) * (whole + shared / tp)
+        kept = under_way * tokens * config.hidden * len(stage) * (whole + shared / tp)
+        if plan.scores == "eager" and plan.recompute == "none":
+            # Scores before and behind softmax, and dropout's mask and result: five bytes each (the same equations).
+            kept += under_way * 5.0 * tokens * plan.sequence * config.heads / tp * len(stage)
+        return kept
     between = 6.0 * tokens * config.feed_forward / tp
     if config.experts is not None:
         between = max(between, _experts_workspace_bytes(config.hidden, config.experts, plan, tokens))

@@ -42,6 +42,8 @@ KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 #: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
 OVERLAPS = ("none", "two-batch")
 READS = ("shared", "each")
+#: Attention of a training step: one kernel that keeps scores on the chip, or "eager": products, softmax and dropout each with scores in memory, as before FlashAttention.
+SCORES = ("fused", "eager")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
 #: Versions of frameworks' engines that differ in their scheduler or its host, and whose they are: the newest ("") of any, vLLM's before 0.8, TensorRT-LLM's before 1.2.
@@ -65,7 +67,7 @@ class Plan:
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
     ``micro_batches``: into which a replica's batch is split for its pipeline; ``virtual_stages``: pieces of its layers that a stage of a training pipeline works on in turn (Megatron's interleaved schedule); ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
-    or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
+    or "each" (kernels before about 2024); ``scores``: of :data:`SCORES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise; ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
     if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
     ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
@@ -89,6 +91,7 @@ class Plan:
     zero: int = 0
     overlap: str = "none"
     reads: str = "shared"
+    scores: str = "fused"
     all_reduce: str = "custom"
     experts_dtype: str = ""
     attention_dtype: str = ""
@@ -112,6 +115,7 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
+            ("scores", SCORES),
             ("framework", ("", *SERVING_FRAMEWORKS)),
             ("engine", ENGINES),
             ("all_reduce", ALL_REDUCES),
@@ -139,6 +143,8 @@ class Plan:
             self._check_overlap()
         if self.phase == "mixed" and not self.chunk and not self.groups:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
+        if self.scores != "fused" and self.phase != "train":
+            raise UsageError("scores lie in memory in training alone: give --phase train, or leave out --scores")
         if self.virtual_stages > 1 and (self.phase != "train" or self.pipeline_parallel == 1):
             raise UsageError(
                 "stages are worked on in pieces where a pipeline trains: give --phase train and --pp, or leave out --virtual-stages"

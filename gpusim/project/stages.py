@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpusim.collective.shape import Collective
 from gpusim.project.alternating import Turns, taken_in_turns
+from gpusim.project.attention import CORE
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.host import host_seconds, launched_one_by_one
@@ -103,6 +104,6 @@ def _trained(forward: list[Operator], plan: Plan) -> list[Operator]:
         again = [
             Operator(each.part, f"{each.name}, recomputed", each.op, each.count)
             for each in forward
-            if each.name == "attention"
+            if each.name in CORE
         ]
     return forward + again + backward_of(forward)
