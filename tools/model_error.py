@@ -52,6 +52,8 @@ NCCL_SUMS = ("trtllm-0.5", "trtllm-0.6.1")
 ENGINES = ("trtllm-0.5", "trtllm-0.6.1")
 #: Sources from before FlashAttention, whose scores lie in memory.
 BEFORE_FUSED = ("megatron-2205.05198",)
+#: Sources whose sums over GPUs run beside products (NVIDIA/NeMo, docs/source/performance: TP communication overlap in its recipes).
+BESIDE_PRODUCTS = ("nemo", "megatron-bridge")
 MODELS = ROWS.parent / "models"
 RECORD = ROWS.parent / "model_errors.json"
 BANDS = ROOT / "gpusim" / "project" / "errors.json"
@@ -70,7 +72,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=replicas, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=int(row.phase == "train" and replicas > 1),
-        scores="eager" if row.source in BEFORE_FUSED else "fused", reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
+        overlap="products" if row.source.startswith(BESIDE_PRODUCTS) and row.tp > 1 else "none", scores="eager" if row.source in BEFORE_FUSED else "fused", reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
         launch="eager" if row.source in ENGINES else "default", framework="trtllm" if row.source.startswith("trtllm") else "vllm",
     )  # fmt: skip
     if row.phase == "request":

@@ -176,7 +176,7 @@ class TokensOption(click.Option):
     type=click.Choice(OVERLAPS),
     default="none",
     show_default=True,
-    help="two-batch: halves of the batch take turns, one computes while the other's collectives run.",
+    help="two-batch: halves of the batch take turns, one computes while the other's collectives run; products: in training sums over --tp run beside products.",
 )
 @click.option(
     "--reads",

@@ -38,8 +38,10 @@ def step_traces(prices: Prices, config: Decoder, plan: Plan, ranks: Iterable[int
     """The traces of ``ranks`` (None: all). Raises UsageError for a request, which is many steps, and for a plan that the network cannot be shared out by."""
     if plan.phase == "request":
         raise UsageError("a request is many steps: a trace is of one, give --phase prefill, decode, mixed or train")
-    if plan.virtual_stages > 1:
-        raise UsageError("traces of stages in pieces are not written: leave out --virtual-stages")
+    if plan.virtual_stages > 1 or plan.overlap == "products":
+        raise UsageError(
+            "traces of stages in pieces and of sums beside products are not written: leave out --virtual-stages and --overlap"
+        )
     plan.check(config)
     groups = _groups(plan)
     shared_out = stages_of(config, plan.pipeline_parallel)

@@ -39,8 +39,8 @@ WEIGHT_BYTES = {
 LLAMA_CPP = "llama.cpp"
 SERVING_FRAMEWORKS = (*FRAMEWORKS, LLAMA_CPP)
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
-#: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
-OVERLAPS = ("none", "two-batch")
+#: "two-batch": halves of a batch take turns, one computes while the other's exchanges run. "products": in training a layer's sums run piece by piece beside the products next to them (Megatron's --tp-comm-overlap).
+OVERLAPS = ("none", "two-batch", "products")
 READS = ("shared", "each")
 #: Attention of a training step: one kernel that keeps scores on the chip, or "eager": products, softmax and dropout each with scores in memory, as before FlashAttention.
 SCORES = ("fused", "eager")
@@ -162,6 +162,12 @@ class Plan:
             )  # fmt: skip
 
     def _check_overlap(self) -> None:
+        if self.overlap == "products":
+            if self.phase != "train" or self.tensor_parallel == 1:
+                raise UsageError(
+                    "sums run beside products where several GPUs train a layer: give --phase train and --tp, or leave out --overlap"
+                )
+            return
         if self.phase in ("mixed", "train") or self.chunk:
             raise UsageError(
                 "halves of a batch take turns in prefill, decode and request, without --chunk: leave out --overlap"
