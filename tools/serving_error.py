@@ -110,7 +110,9 @@ def main(form: str, gpus: tuple[str, ...], models: tuple[str, ...], before: bool
     """Print the rows and the means."""
     rows = pd.read_csv(BEFORE if before else ROWS, keep_default_na=False)
     if record and (gpus or models or before):
-        raise click.UsageError("--record keeps all rows that others set figures by: leave --gpu, --model and --before out")
+        raise click.UsageError(
+            "--record keeps all rows that others set figures by: leave --gpu, --model and --before out"
+        )
     rows = rows[(rows.gpu.isin(gpus) | (not gpus)) & (rows.model.isin(models) | (not models))].reset_index(drop=True)
     if rows.empty:
         raise click.UsageError("no such rows: see traces/library/served_models.csv for GPUs and networks")

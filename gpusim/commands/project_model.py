@@ -17,8 +17,8 @@ from gpusim.project.plan import (
     OVERLAPS,
     PHASES,
     READS,
-    SCORES,
     RECOMPUTES,
+    SCORES,
     SERVING_FRAMEWORKS,
     WEIGHT_BYTES,
 )

@@ -8,6 +8,7 @@ GPUs come once more. Recomputation runs the forward pass again before it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+
 from gpusim.collective.shape import Collective
 from gpusim.project.operator import Operator
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp

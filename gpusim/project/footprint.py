@@ -190,7 +190,9 @@ def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> f
     if plan.phase == "train":
         whole, shared = _KEPT[plan.recompute]
         # Stages in pieces keep more (Korthikanti et al., section 4.2.3).
-        more = 1 + (plan.pipeline_parallel - 1) / (plan.pipeline_parallel * plan.virtual_stages) * (plan.virtual_stages > 1)
+        more = 1 + (plan.pipeline_parallel - 1) / (plan.pipeline_parallel * plan.virtual_stages) * (
+            plan.virtual_stages > 1
+        )
         under_way = min(plan.micro_batches, plan.pipeline_parallel * more)
         kept = under_way * tokens * config.hidden * len(stage) * (whole + shared / tp)
         if plan.scores == "eager" and plan.recompute == "none":
