@@ -26,7 +26,7 @@ from tools.model_error import ROWS, errors
 )
 def test_a_published_training_step_is_projected(source: str, model: str, recompute: str, most_percent: float) -> None:
     rows = pd.read_csv(ROWS)
-    rows = rows[(rows.source == source) & (rows.model == model) & (rows.recompute == recompute)]
+    rows = rows.loc[(rows.source == source) & (rows.model == model) & (rows.recompute == recompute)]
     found = errors(rows)
     assert len(found) == 1 and found.inside.all()
     assert found.error_percent.abs().max() < most_percent
