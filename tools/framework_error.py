@@ -35,9 +35,8 @@ from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.project.whole import project_model
 from gpusim.report.tables import FORMATS, format_records
-from tools.model_error import BANDS, summary
+from tools.model_error import BANDS, network, summary
 from tools.served_bands import calibration, cells
-from tools.serving_error import network
 
 ROWS = ROOT / "traces" / "library" / "served_elsewhere.csv"
 RECORD = ROWS.parent / "framework_errors.json"

@@ -7,7 +7,9 @@
 
 Rows (traces/library/whole_models.csv, models beside it as config.json files) are projected with the attention kernels of the framework that was measured and set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
 TensorRT-LLM's documentation (docs/source/performance.md of 0.5 and 0.6.1: static batches of requests by gptSessionBenchmark, FP8 weights and cache on Hopper and Ada, FP16 on
-A100), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node). TensorRT-LLM's
+A100), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node; 175B and 530B in three pieces a stage), and those in fp8 of NVIDIA's NeMo 24.07
+(NVIDIA/NeMo, docs/source/performance/performance_summary.md, commit 070a0bb1) and Megatron Bridge 25.11 and 26.02 (NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md, commit 0a25f911): batch over tokens a second; left out are rows of
+sequences shared out (CP), of weights shared out over replicas (FSDP), of experts, and of formats that training is not projected in. TensorRT-LLM's
 table of A100 says tokens a second where that of H100 says tokens a second and GPU; the rows of several GPUs only make sense as the latter, and are taken so. Clocks and
 versions of drivers are not published.
 """
@@ -32,7 +34,9 @@ from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.project.bands import LEAST_ROWS, factor_of, region_of
 from gpusim.project.config_file import decoder_of_file
+from gpusim.project.decoder import Decoder
 from gpusim.project.host import launched_kernels
+from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
@@ -46,26 +50,36 @@ EACH_HEAD = ("trtllm-0.5", "trtllm-0.6.1")
 NCCL_SUMS = ("trtllm-0.5", "trtllm-0.6.1")
 #: Sources that run engines without CUDA graphs, as their documented commands do (no --enable_cuda_graph of gptSessionBenchmark).
 ENGINES = ("trtllm-0.5", "trtllm-0.6.1")
+#: Sources from before FlashAttention, whose scores lie in memory.
+BEFORE_FUSED = ("megatron-2205.05198",)
+#: Sources whose sums over GPUs run beside products (NVIDIA/NeMo, docs/source/performance: TP communication overlap in its recipes).
+BESIDE_PRODUCTS = ("nemo", "megatron-bridge")
 MODELS = ROWS.parent / "models"
 RECORD = ROWS.parent / "model_errors.json"
 BANDS = ROOT / "gpusim" / "project" / "errors.json"
 LEVEL = 0.8
 
 
+def network(name: str) -> Decoder:
+    """A config.json beside the rows, or a network that gpusim knows."""
+    path = MODELS / f"{name}.json"
+    return decoder_of_file(path) if path.exists() else decoder_of(name)
+
+
 def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
     """Of the row's metric: expected, low, high; and, where its GPUs wait for the host, the kernels that this launches one by one."""
-    network = decoder_of_file(MODELS / f"{row.model}.json")
+    config, replicas = network(row.model), row.gpus // (row.tp * row.pp)
     plan = Plan(
-        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, dtype=row.dtype,
-        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute,
-        reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
+        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=replicas, dtype=row.dtype,
+        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=int(row.phase == "train" and replicas > 1),
+        overlap="products" if row.source.startswith(BESIDE_PRODUCTS) and row.tp > 1 else "none", scores="eager" if row.source in BEFORE_FUSED else "fused", reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
         launch="eager" if row.source in ENGINES else "default", framework="trtllm" if row.source.startswith("trtllm") else "vllm",
     )  # fmt: skip
     if row.phase == "request":
-        seconds = project_request(prices, network, plan).seconds
+        seconds = project_request(prices, config, plan).seconds
         tokens = row.batch * row.output / row.gpus
         return tokens / seconds.seconds, tokens / seconds.high_seconds, tokens / seconds.low_seconds, 0.0
-    found = project_model(prices, network, plan)
+    found = project_model(prices, config, plan)
     scale, step = 1e3 if row.metric == "ttft_ms" else 1.0, found.step
     kernels = launched_kernels(found.items) if found.host_seconds else 0.0
     return scale * step.seconds, scale * step.low_seconds, scale * step.high_seconds, kernels

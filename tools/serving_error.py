@@ -3,6 +3,7 @@
     python tools/serving_error.py                    a row a measurement, and means by GPU and by network
     python tools/serving_error.py --gpu h200         rows of one GPU
     python tools/serving_error.py --format csv       the rows alone
+    python tools/serving_error.py --before           rows of earlier versions, which set nothing
     python tools/serving_error.py --record           and keep the means for the pages (traces/library/serving_errors.json), and what widens intervals (gpusim/project/errors.json)
 
 Rows (traces/library/served_models.csv) are those of TensorRT-LLM's documentation: docs/source/performance/perf-overview.md of 1.0 (commit 00f37686; dense networks, and Qwen3-30B-A3B) and
@@ -11,7 +12,8 @@ DeepSeek-R1 on Hopper as published, in NVFP4 what makes its queries, keys and va
 ("in many cases" 0.95 of it, "0.90 or lower" where memory does not suffice: taken as 0.95, and as 0.80, which TensorRT-LLM's guides give such servers, where experts are shared out over replicas; that the latter are of the second kind was
 seen on the rows of column "sets_interval"). One figure was set by a half of the rows of pipelines (pipeline_sequence_seconds of gpusim/project/frameworks.py; which half
 a hash of the row says, column "learn"), and one, 1.0's host (sequence_seconds), by those rows of experts that set intervals (column "sets_interval"); nothing else was fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
-experts are shared out. Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition.
+experts are shared out. Rows of earlier versions (traces/library/served_before.csv) are those of 0.17 (commit 258c7540: engines of TensorRT under the C++ runtime; one to eight GPUs a layer on H200, H100, GH200, L40S and A100) and 0.20 (its
+documentation of that name: PyTorch, whose host is projected as 1.0's). Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition.
 """
 
 from __future__ import annotations
@@ -32,32 +34,24 @@ from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.project.bands import products_measured, served_factor
-from gpusim.project.config_file import decoder_of_file
-from gpusim.project.decoder import Decoder
-from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.serving import project_serving
 from gpusim.report.tables import FORMATS, format_records
-from tools.model_error import BANDS, MODELS, summary
+from tools.model_error import BANDS, network, summary
 from tools.served_bands import calibration, cells
 
 ROWS = ROOT / "traces" / "library" / "served_models.csv"
+BEFORE = ROWS.parent / "served_before.csv"
 RECORD = ROWS.parent / "serving_errors.json"
 #: Of sources, where it is not the newest.
-ENGINES = {"trtllm-1.0": "1.0"}
+ENGINES = {"trtllm-0.20": "1.0", "trtllm-1.0": "1.0"}
 #: Descriptions of GPUs that rows call by a product's name.
 DESCRIBED = {"rtx_pro_6000": "rtx_pro_6000_server"}
 #: Of the memory that weights leave free, for keys and values, as the source says; where experts are shared out over replicas, as TensorRT-LLM's own guides give it for such servers
 #: (examples/serve/deepseek_r1_reasoning_parser.sh, kv_cache_config.free_gpu_memory_fraction).
 MEMORY_SHARE, SHARED_OUT_SHARE = 0.95, 0.80
-
-
-def network(name: str) -> Decoder:
-    """A config.json beside the rows, or a network that gpusim knows."""
-    path = MODELS / f"{name}.json"
-    return decoder_of_file(path) if path.exists() else decoder_of(name)
 
 
 def _sets_interval(row: Any) -> bool:
@@ -110,12 +104,15 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--gpu", "gpus", multiple=True, help="Rows of this GPU; may be repeated.")
 @click.option("--model", "models", multiple=True, help="Rows of this network; may be repeated.")
+@click.option("--before", is_flag=True, help="Rows of versions before 1.0.")
 @click.option("--record", is_flag=True, help="Keep the means for the pages, and what widens intervals.")
-def main(form: str, gpus: tuple[str, ...], models: tuple[str, ...], record: bool) -> None:
+def main(form: str, gpus: tuple[str, ...], models: tuple[str, ...], before: bool, record: bool) -> None:
     """Print the rows and the means."""
-    rows = pd.read_csv(ROWS, keep_default_na=False)
-    if record and (gpus or models):
-        raise click.UsageError("--record keeps all rows: leave --gpu and --model out")
+    rows = pd.read_csv(BEFORE if before else ROWS, keep_default_na=False)
+    if record and (gpus or models or before):
+        raise click.UsageError(
+            "--record keeps all rows that others set figures by: leave --gpu, --model and --before out"
+        )
     rows = rows[(rows.gpu.isin(gpus) | (not gpus)) & (rows.model.isin(models) | (not models))].reset_index(drop=True)
     if rows.empty:
         raise click.UsageError("no such rows: see traces/library/served_models.csv for GPUs and networks")
@@ -139,7 +136,7 @@ def main(form: str, gpus: tuple[str, ...], models: tuple[str, ...], record: bool
         write_whole(RECORD, (json.dumps(kept, indent=1) + "\n").encode())
     click.echo(format_records(found.drop(columns=["framework", "experts", "known"]).to_dict("records"), form))
     if form in ("table", "md"):
-        click.echo("\n" + format_records(summary(found, "gpu", "model", "dtype"), form))
+        click.echo("\n" + format_records(summary(found, "source", "gpu", "model", "tp", "dtype"), form))
         click.echo("\n" + format_records(summary(found, "gpu"), form))
 
 

@@ -49,8 +49,8 @@ def plan_of(options: Mapping[str, Any], count: int | None) -> Plan:
     plan = Plan(
         phase=options["phase"], batch=batch, sequence=options["sequence"], output=options["output"] if options["phase"] in ("request", "serve") else 0,
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
-        dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"],
-        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], all_reduce=options["all_reduce"],
+        dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"], virtual_stages=options["virtual_stages"],
+        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], scores=options["scores"], all_reduce=options["all_reduce"],
         experts_dtype=options["experts_dtype"] or "", attention_dtype=options["attention_dtype"] or "", page_tokens=options["page_tokens"],
         framework=options["framework"] or "", engine=options["engine"] or "", launch=options["launch"],
     )  # fmt: skip

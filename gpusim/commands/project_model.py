@@ -18,6 +18,7 @@ from gpusim.project.plan import (
     PHASES,
     READS,
     RECOMPUTES,
+    SCORES,
     SERVING_FRAMEWORKS,
     WEIGHT_BYTES,
 )
@@ -150,6 +151,13 @@ class TokensOption(click.Option):
     help="Into which a replica's batch is split for its pipeline.",
 )
 @click.option(
+    "--virtual-stages",
+    type=_COUNT,
+    default=1,
+    show_default=True,
+    help="Pieces of its layers that each stage of a training pipeline works on in turn, as Megatron's interleaved schedule does.",
+)
+@click.option(
     "--recompute",
     type=click.Choice(RECOMPUTES),
     default="none",
@@ -168,7 +176,7 @@ class TokensOption(click.Option):
     type=click.Choice(OVERLAPS),
     default="none",
     show_default=True,
-    help="two-batch: halves of the batch take turns, one computes while the other's collectives run.",
+    help="two-batch: halves of the batch take turns, one computes while the other's collectives run; products: in training sums over --tp run beside products.",
 )
 @click.option(
     "--reads",
@@ -176,6 +184,13 @@ class TokensOption(click.Option):
     default="shared",
     show_default=True,
     help="Keys and values that heads share are read once for all of them, or for each (kernels before about 2024).",
+)
+@click.option(
+    "--scores",
+    type=click.Choice(SCORES),
+    default="fused",
+    show_default=True,
+    help="Of attention in training: on the chip in one kernel, or in memory between kernels of their own (eager: before FlashAttention).",
 )
 @click.option(
     "--all-reduce",

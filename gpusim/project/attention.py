@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LatentAttention
-from gpusim.project.load import Load
+from gpusim.project.load import Group, Load
 from gpusim.project.operator import (
     Operator,
     added,
@@ -18,6 +18,8 @@ from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
 PART = "attention"
+#: What makes a layer's attention between its first product and its last: what selective recomputation computes again (Korthikanti et al., section 5).
+CORE = ("attention", "scores", "softmax", "dropout", "values")
 
 
 def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[Operator]:
@@ -53,6 +55,9 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
         found.append(normalisation(PART, tokens * (heads + kv_heads), dim, residual=False))
     found += _turned(plan, tokens, heads * dim, kv_heads * dim)
     for group in load.groups:
+        if plan.scores == "eager":
+            found += _eager(group, heads, dim)
+            continue
         phase = "generation" if group.queries == 1 else "context"
         queries = context_queries(plan) if phase == "context" else "bf16"
         op = AttentionOp(
@@ -64,6 +69,17 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
         gated = 2.0 * tokens * heads * dim
         found.append(Operator(PART, "gate", MemoryOp("activation", 2 * gated, gated)))
     return found
+
+
+def _eager(group: Group, heads: int, dim: int) -> list[Operator]:
+    """With scores of all keys in memory, in 16 bits: a causal mask spares none. Dropout keeps a byte of each."""
+    batch, scores = group.sequences * heads, 2.0 * group.sequences * heads * group.queries * group.keys
+    return [
+        Operator(PART, "scores", GemmOp(group.queries, group.keys, dim, "bf16", batch=batch)),
+        Operator(PART, "softmax", MemoryOp("softmax", scores, scores)),
+        Operator(PART, "dropout", MemoryOp("activation", scores, 1.5 * scores)),
+        Operator(PART, "values", GemmOp(group.queries, dim, group.keys, "bf16", batch=batch)),
+    ]
 
 
 def _inward(config: Decoder, plan: Plan, tokens: int, queries: int, keys: int) -> list[Operator]:

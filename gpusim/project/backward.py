@@ -1,21 +1,22 @@
 """The backward pass of a layer, and the optimizer's step, as operators.
 
-Mental model: each product has two of the same size behind it (for the gradient of its input and of its weights); attention has five products where forward
-has two, so 2.5 times its operations (Dao, FlashAttention-2 (2023), section 3.1); experts and linear attention take twice their forward pass (of the latter a guess); element-wise operators read their input again beside the gradient. Sums over
+Mental model: each product has two of the same size behind it (for the gradient of its input and of its weights, or of both inputs), and gradients of weights are added up in FP32; attention has five products where forward
+has two (Dao, FlashAttention-2 (2023), section 3.1), at a lower rate; experts and linear attention take twice their forward pass (of the latter a guess); element-wise operators read their input again beside the gradient. Sums over
 GPUs come once more. Recomputation runs the forward pass again before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.operator import Operator
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
 
-#: A backward attention as so many forward ones: FlashAttention-2's operations, at the same rate (which on H100 is optimistic: a guess).
-_ATTENTION_PASSES = 2.5
+#: A backward attention as so many forward ones: two and a half times the operations, at 196 TFLOP/s of an A100 where forward reaches 230 (FlashAttention-2, section 4.1), make 2.9; on other GPUs a guess.
+_ATTENTION_PASSES = 3
+#: Of a gradient's sum over micro-batches, in which Megatron-LM's products of weights accumulate (gradient_accumulation_fusion), as footprints have it.
+_SUM_BYTES = 4.0
 #: Adam in mixed precision: reads gradient, master copy, mean, variance (4 bytes each), writes the three back and the 16-bit weight.
 _ADAM_READ_BYTES, _ADAM_WRITTEN_BYTES = 16.0, 14.0
 
@@ -33,30 +34,23 @@ def _behind(operator: Operator) -> list[Operator]:
     if isinstance(op, GemmOp):
         of_input = GemmOp(op.rows, op.depth, op.columns, op.dtype, batch=op.batch)
         of_weights = GemmOp(op.columns, op.depth, op.rows, op.dtype, batch=op.batch)
-        return [Operator(part, name, of_input, count), Operator(part, name, of_weights, count)]
+        found = [Operator(part, name, of_input, count), Operator(part, name, of_weights, count)]
+        if op.batch == 1:  # attention's products have no weights
+            found.append(Operator(part, f"{name}, added up", _added_up(op.columns * op.depth), count))
+        return found
     if isinstance(op, MemoryOp):
         more = op.read_bytes + op.written_bytes
         return [Operator(part, name, MemoryOp(op.kind, more, op.written_bytes), count)]
     if isinstance(op, AttentionOp):
-        whole, half = divmod(_ATTENTION_PASSES, 1)
-        found = [Operator(part, name, op, int(whole) * count)]
-        # Half a pass: of half the sequences, or where there is one, of half its heads.
-        if half:
-            found.append(Operator(part, name, _half(op), count))
-        return found
+        return [Operator(part, name, op, _ATTENTION_PASSES * count)]
     if isinstance(op, MoeOp | RecurrentOp):
         return [Operator(part, name, op, 2 * count)]
     return [Operator(part, name, op, count)]
 
 
-def _half(op: AttentionOp) -> AttentionOp:
-    if op.batch > 1:
-        return replace(op, batch=op.batch // 2)
-    if op.kv_heads > 1:
-        kv_heads = op.kv_heads // 2
-        heads = kv_heads * (op.heads // op.kv_heads)
-        return replace(op, heads=heads, kv_heads=kv_heads)
-    return op
+def _added_up(weights: int) -> MemoryOp:
+    """What a product that adds its results to sums in FP32 moves more than one that writes them in 16 bits. Tiles of a wave end together, so that their sums are read and written while no other multiplies."""
+    return MemoryOp("copy", _SUM_BYTES * weights, (_SUM_BYTES - 2.0) * weights)
 
 
 def optimizer_step(parameters: float) -> Operator:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
 from gpusim.execution.trace import ExecutionTrace, Node
+from gpusim.project.attention import CORE
 from gpusim.project.backward import backward_of, gradient_sum, optimizer_step
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import parameters_of_stages
@@ -37,6 +38,10 @@ def step_traces(prices: Prices, config: Decoder, plan: Plan, ranks: Iterable[int
     """The traces of ``ranks`` (None: all). Raises UsageError for a request, which is many steps, and for a plan that the network cannot be shared out by."""
     if plan.phase == "request":
         raise UsageError("a request is many steps: a trace is of one, give --phase prefill, decode, mixed or train")
+    if plan.virtual_stages > 1 or plan.overlap == "products":
+        raise UsageError(
+            "traces of stages in pieces and of sums beside products are not written: leave out --virtual-stages and --overlap"
+        )
     plan.check(config)
     groups = _groups(plan)
     shared_out = stages_of(config, plan.pipeline_parallel)
@@ -186,7 +191,7 @@ def _recomputed(plan: Plan, block: list[Operator]) -> list[Operator]:
     """Of a block, before its backward pass."""
     if plan.recompute == "none" or (block and block[0].part in ("embedding", "head")):
         return []
-    return [replace(each, name=f"{each.name}, recomputed") for each in block if plan.recompute == "full" or each.name == "attention"]  # fmt: skip
+    return [replace(each, name=f"{each.name}, recomputed") for each in block if plan.recompute == "full" or each.name in CORE]  # fmt: skip
 
 
 def _one_forward_one_backward(micro_batches: int, stages_behind: int) -> Iterator[tuple[bool, int]]:

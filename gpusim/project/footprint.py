@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from gpusim.project.attention import kv_heads_of
 from gpusim.project.decoder import Decoder, Experts
+from gpusim.project.frameworks import framework_of
 from gpusim.project.layers import Kind, stages_of
 from gpusim.project.linear_attention import parameters_of_layer, state_bytes
 from gpusim.project.load import steps_of
 from gpusim.project.plan import KV_BYTES, WEIGHT_BYTES, Plan
 
-#: What the driver's context, the libraries' workspaces and a collective library's buffers take: a guess, of the size that frameworks report.
-FRAMEWORK_BYTES = 2.5e9
 #: Of a parameter in mixed-precision training beside its 16 bits: gradient (4), and of the optimizer the master copy, mean and variance (12).
 _GRADIENT_BYTES, _STATE_BYTES = 4.0, 12.0
 #: Frameworks that hold all of a sequence's keys in layers that attend to a window of them, where nothing else is asked for (TensorRT-LLM: kv_cache_config.max_attention_window is None, all of the longest sequence; its pull request
@@ -152,8 +151,16 @@ def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprin
         weight_bytes = 2.0 * parameters
         training = parameters * (_GRADIENT_BYTES + _STATE_BYTES / (plan.data_parallel if plan.zero else 1))
     return Footprint(
-        weight_bytes, _kv_bytes(config, plan, stages[fullest]), _activation_bytes(config, plan, stages[fullest]), training, FRAMEWORK_BYTES, capacity_bytes
+        weight_bytes, _kv_bytes(config, plan, stages[fullest]), _activation_bytes(config, plan, stages[fullest]), training, _framework_bytes(plan), capacity_bytes
     )  # fmt: skip
+
+
+def _framework_bytes(plan: Plan) -> float:
+    """Of the framework's own process, and of its collectives where its GPUs speak to each other."""
+    alone = max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
+    alone = alone and (plan.phase != "train" or plan.data_parallel == 1)
+    framework = framework_of(plan)
+    return framework.own_bytes + (0.0 if alone else framework.collective_bytes)
 
 
 def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
@@ -182,8 +189,16 @@ def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> f
     tokens = max(load.tokens for load in steps_of(plan))
     if plan.phase == "train":
         whole, shared = _KEPT[plan.recompute]
-        under_way = min(plan.micro_batches, plan.pipeline_parallel)
-        return under_way * tokens * config.hidden * len(stage) * (whole + shared / tp)
+        # Stages in pieces keep more (Korthikanti et al., section 4.2.3).
+        more = 1 + (plan.pipeline_parallel - 1) / (plan.pipeline_parallel * plan.virtual_stages) * (
+            plan.virtual_stages > 1
+        )
+        under_way = min(plan.micro_batches, plan.pipeline_parallel * more)
+        kept = under_way * tokens * config.hidden * len(stage) * (whole + shared / tp)
+        if plan.scores == "eager" and plan.recompute == "none":
+            # Scores before and behind softmax, and dropout's mask and result: five bytes each (the same equations).
+            kept += under_way * 5.0 * tokens * plan.sequence * config.heads / tp * len(stage)
+        return kept
     between = 6.0 * tokens * config.feed_forward / tp
     if config.experts is not None:
         between = max(between, _experts_workspace_bytes(config.hidden, config.experts, plan, tokens))

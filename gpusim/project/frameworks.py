@@ -21,7 +21,8 @@ class Framework:
     whether prompts are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where its end has room; ``graphs``: batches that are captured, to which smaller ones are
     padded, () for no padding; ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step; ``large``: the same two of GPUs with ``large_bytes`` or more but those of
     ``small_names``; ``launch_seconds``: of one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the
-    GPU's, and ``ending_seconds``, of a sequence, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing."""
+    GPU's, and ``ending_seconds``, of a sequence, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``own_bytes``: of memory that the driver's context, libraries' workspaces
+    and captured graphs take on one GPU; ``collective_bytes``: what communicators and their buffers add on each of several."""
 
     memory_share: float
     of_free: bool
@@ -42,6 +43,8 @@ class Framework:
     overlapped: bool = False
     ending_seconds: float = 0.0
     pipeline_sequence_seconds: float = 0.0
+    own_bytes: float = 2.5e9
+    collective_bytes: float = 1.92e9
 
     def limits(self, gpu: str, capacity_bytes: float) -> tuple[int, int]:
         """Most sequences and tokens of a step on a GPU of that name and memory."""
@@ -80,6 +83,10 @@ _EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: its published benchmarks, docs/source/performance/perf-overview.md; vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts
 #: or not: docs.vllm.ai, design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py,
 #: TensorRT-LLM's rule is in gpusim.project.tuned. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most.
+#: Own memory: 2.5 GB is a guess of the size that frameworks report. TensorRT-LLM's PyTorch backend: Llama 3.3 70B in fp8 leaves an H100 8 to 10 GB for keys and values, so that each GB more is 12 % of the published throughput: five rows of 0.20
+#: say 3.4 GB (traces/library/served_before.csv; seven of 0.17, whose runtime is C++ and its engine TensorRT's, 1.7), and so does a log of 0.20 with Llama 3.1 8B on an H100: 52.5 GiB for keys and values at a share of 0.8 beside 7.9 of weights and
+#: steps of 23,552 tokens (NVIDIA/TensorRT-LLM, issue 6294). Collectives: vLLM reports 1.79 GiB outside of PyTorch for Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511), TensorRT-LLM 7.66 GiB for DeepSeek-R1
+#: on each of four (its pull request 15632 and what its notes of regressions say of it: a part of a GiB that crosses a batch's bound takes 10 % of the throughput).
 #: Host. vLLM schedules asynchronously, beside the GPU, from 0.14 on (its release notes; vllm-project/vllm, pull request 27614). Learning rows of 0.23 on an L4 (1, 16 and 32 sequences) and an RTX A6000 (1, 4 and 8) leave 18 us a sequence after a step, by the rise of both,
 #: and nothing a step: 20 % too slow before, 2; what is beside the GPU is the rest of what its V1 engine did before: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
 #: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
@@ -94,6 +101,7 @@ _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
         graphs=(*(1 << power for power in range(9)), 384, *(1 << power for power in range(9, 14))), overlapped=True, pipeline_sequence_seconds=35e-6,
+        own_bytes=3.4e9, collective_bytes=4.8e9,
     ),
     ("vllm", ""): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=True, mixed=True, keeps_ends=False, most_sequences=256, step_tokens=2048, launch_seconds=_EAGER,

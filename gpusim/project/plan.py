@@ -39,9 +39,11 @@ WEIGHT_BYTES = {
 LLAMA_CPP = "llama.cpp"
 SERVING_FRAMEWORKS = (*FRAMEWORKS, LLAMA_CPP)
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
-#: "two-batch": halves of a batch take turns, one computes while the other's exchanges run.
-OVERLAPS = ("none", "two-batch")
+#: "two-batch": halves of a batch take turns, one computes while the other's exchanges run. "products": in training a layer's sums run piece by piece beside the products next to them (Megatron's --tp-comm-overlap).
+OVERLAPS = ("none", "two-batch", "products")
 READS = ("shared", "each")
+#: Attention of a training step: one kernel that keeps scores on the chip, or "eager": products, softmax and dropout each with scores in memory, as before FlashAttention.
+SCORES = ("fused", "eager")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
 #: Versions of frameworks' engines that differ in their scheduler or its host, and whose they are: the newest ("") of any, vLLM's before 0.8 and before 0.14, TensorRT-LLM's before 1.2.
@@ -52,7 +54,7 @@ RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
     "batch": 1 << 20, "sequence": 1 << 24, "output": 1 << 20, "tensor_parallel": 1 << 10, "pipeline_parallel": 1 << 10,
-    "data_parallel": 1 << 16, "expert_parallel": 1 << 14, "chunk": 1 << 24, "micro_batches": 1 << 16, "page_tokens": 1 << 16,
+    "data_parallel": 1 << 16, "expert_parallel": 1 << 14, "chunk": 1 << 24, "micro_batches": 1 << 16, "virtual_stages": 1 << 8, "page_tokens": 1 << 16,
 }  # fmt: skip
 
 #: Rows of a product, which are tokens of a step (with experts: each token once for each of its experts).
@@ -63,9 +65,9 @@ _MOST_ROWS = (1 << 31) - 1
 class Plan:
     """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in the cache of each (decode, mixed);
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
-    ``micro_batches``: into which a replica's batch is split for its pipeline; ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
+    ``micro_batches``: into which a replica's batch is split for its pipeline; ``virtual_stages``: pieces of its layers that a stage of a training pipeline works on in turn (Megatron's interleaved schedule); ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
     out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
-    or "each" (kernels before about 2024); ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
+    or "each" (kernels before about 2024); ``scores``: of :data:`SCORES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise; ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
     if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
     ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
@@ -84,10 +86,12 @@ class Plan:
     kv_dtype: str = "bf16"
     chunk: int = 0
     micro_batches: int = 1
+    virtual_stages: int = 1
     recompute: str = "none"
     zero: int = 0
     overlap: str = "none"
     reads: str = "shared"
+    scores: str = "fused"
     all_reduce: str = "custom"
     experts_dtype: str = ""
     attention_dtype: str = ""
@@ -111,6 +115,7 @@ class Plan:
             ("recompute", RECOMPUTES),
             ("overlap", OVERLAPS),
             ("reads", READS),
+            ("scores", SCORES),
             ("framework", ("", *SERVING_FRAMEWORKS)),
             ("engine", ENGINES),
             ("all_reduce", ALL_REDUCES),
@@ -138,6 +143,12 @@ class Plan:
             self._check_overlap()
         if self.phase == "mixed" and not self.chunk and not self.groups:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
+        if self.scores != "fused" and self.phase != "train":
+            raise UsageError("scores lie in memory in training alone: give --phase train, or leave out --scores")
+        if self.virtual_stages > 1 and (self.phase != "train" or self.pipeline_parallel == 1):
+            raise UsageError(
+                "stages are worked on in pieces where a pipeline trains: give --phase train and --pp, or leave out --virtual-stages"
+            )
         for name in (self.dtype, self.of_experts, self.of_attention):
             if self.phase == "train" and name not in ("bf16", "fp16", "fp8"):
                 raise UsageError(f"training in {name} is not projected: give bf16, fp16 or fp8")
@@ -151,6 +162,12 @@ class Plan:
             )  # fmt: skip
 
     def _check_overlap(self) -> None:
+        if self.overlap == "products":
+            if self.phase != "train" or self.tensor_parallel == 1:
+                raise UsageError(
+                    "sums run beside products where several GPUs train a layer: give --phase train and --tp, or leave out --overlap"
+                )
+            return
         if self.phase in ("mixed", "train") or self.chunk:
             raise UsageError(
                 "halves of a batch take turns in prefill, decode and request, without --chunk: leave out --overlap"
@@ -226,9 +243,10 @@ class Plan:
                 f"--batch {self.batch} of --sequence {self.sequence} makes {read:,} tokens to read at once{each}; at most {most:,} are projected: give a smaller"
                 " --batch or --sequence, or more --micro-batches or --dp"
             )
-        if self.pipeline_parallel > config.layers:
+        pieces = self.pipeline_parallel * self.virtual_stages
+        if pieces > config.layers:
             raise UsageError(
-                f"{config.name}: {config.layers} layers cannot be shared by {self.pipeline_parallel} stages (pipeline parallel)"
+                f"{config.name}: {config.layers} layers cannot be shared by {pieces} stages (pipeline parallel, virtual ones counted)"
             )
         for given, option in ((self.expert_parallel > 1, "--ep"), (self.experts_dtype, "--experts-dtype")):
             if given and config.experts is None:

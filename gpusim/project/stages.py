@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpusim.collective.shape import Collective
 from gpusim.project.alternating import Turns, taken_in_turns
+from gpusim.project.attention import CORE
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.host import host_seconds, launched_one_by_one
@@ -19,21 +20,25 @@ from gpusim.project.operator import Operator
 from gpusim.project.part import Priced, priced, seconds_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
+from gpusim.tile.operators import GemmOp
 
 
 @dataclass(frozen=True)
 class Stage:
     """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how long both take and how much of it is waited for other GPUs;
-    ``host_seconds``: in which the host launches what no CUDA graph replays."""
+    ``beside_seconds``: of sums over GPUs beside products; ``host_seconds``: in which the host launches what no CUDA graph replays."""
 
     items: tuple[Priced, ...]
     taking_turns: Turns | None = None
+    beside_seconds: float = 0.0
     host_seconds: float = 0.0
 
     @property
     def device_seconds(self) -> float:
         """Launch after launch, or of both halves, if none waits for the host."""
-        return seconds_of(self.items) if self.taking_turns is None else self.taking_turns.seconds
+        if self.taking_turns is None:
+            return seconds_of(self.items) - self.beside_seconds
+        return self.taking_turns.seconds
 
     @property
     def seconds(self) -> float:
@@ -48,7 +53,9 @@ class Stage:
     @property
     def exposed_seconds(self) -> float:
         """In which it waits for other GPUs."""
-        return self.communication_seconds if self.taking_turns is None else self.taking_turns.exposed_seconds
+        if self.taking_turns is None:
+            return self.communication_seconds - self.beside_seconds
+        return self.taking_turns.exposed_seconds
 
 
 def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, ...]:
@@ -60,7 +67,7 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
         first, last = number == 0, number == len(shared_out) - 1
         turns = None
         loads: tuple[Load, ...] = steps_of(plan)
-        if plan.overlap != "none":
+        if plan.overlap == "two-batch":
             loads = halves_of(plan)
             turns = taken_in_turns(prices, [blocks_of(config, plan, load, kinds, first, last) for load in loads])
             sends = [] if last else [Operator("pipeline", "send", _sent(config, plan, load)) for load in loads]
@@ -70,8 +77,18 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
             step = _stage(config, plan, load, Counter(kinds), first, last)
             operators += _trained(step, plan) if plan.phase == "train" else step
             launched += step if launched_one_by_one(plan, load.tokens) else []
-        found.append(Stage(priced(operators, prices), turns, host_seconds(priced(launched, prices), plan)))
+        items = priced(operators, prices)
+        beside = _beside_products(items, plan.tensor_parallel) if plan.overlap == "products" else 0.0
+        found.append(Stage(items, turns, beside, host_seconds(priced(launched, prices), plan)))
     return tuple(found)
+
+
+def _beside_products(items: tuple[Priced, ...], gpus: int) -> float:
+    """Seconds of layers' sums that run beside products: in as many pieces as GPUs, of which the first to be gathered or the last to be scattered waits (Transformer Engine, its user buffers), and no more than the products last."""
+    layers = [item for item in items if item.operator.part not in ("embedding", "head", "pipeline")]
+    sums = sum(item.seconds for item in layers if item.operator.communicates)
+    products = sum(item.seconds for item in layers if isinstance(item.operator.op, GemmOp))
+    return min(sums, products) * (gpus - 1) / gpus
 
 
 def _stage(config: Decoder, plan: Plan, load: Load, kinds: Counter, first: bool, last: bool) -> list[Operator]:
@@ -82,8 +99,10 @@ def _stage(config: Decoder, plan: Plan, load: Load, kinds: Counter, first: bool,
         operators += [each.times(count) for each in layer_operators(config, plan, load, kind)]
     if last:
         operators += head_operators(config, plan, load, load.tokens if plan.phase == "train" else None)
-    else:
-        operators.append(Operator("pipeline", "send to the next stage", _sent(config, plan, load)))
+    # Each piece of a stage's layers but the very last of all sends.
+    sends = plan.virtual_stages - last
+    if sends:
+        operators.append(Operator("pipeline", "send to the next stage", _sent(config, plan, load), sends))
     return operators
 
 
@@ -101,6 +120,6 @@ def _trained(forward: list[Operator], plan: Plan) -> list[Operator]:
         again = [
             Operator(each.part, f"{each.name}, recomputed", each.op, each.count)
             for each in forward
-            if each.name == "attention"
+            if each.name in CORE
         ]
     return forward + again + backward_of(forward)

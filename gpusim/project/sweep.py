@@ -21,7 +21,7 @@ from gpusim.project.plan import Plan
 #: Names of a plan's parts on the command line -> in the plan; "gpu" is an axis too.
 AXES = {
     "batch": "batch", "sequence": "sequence", "output": "output", "tp": "tensor_parallel", "pp": "pipeline_parallel",
-    "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "experts-dtype": "experts_dtype", "attention-dtype": "attention_dtype", "chunk": "chunk", "micro-batches": "micro_batches",
+    "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "experts-dtype": "experts_dtype", "attention-dtype": "attention_dtype", "chunk": "chunk", "micro-batches": "micro_batches", "virtual-stages": "virtual_stages",
     "framework": "framework", "engine": "engine", "recompute": "recompute", "zero": "zero", "reads": "reads", "launch": "launch",
 }  # fmt: skip
 MOST_PLANS = 1_000_000

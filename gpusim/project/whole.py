@@ -1,7 +1,7 @@
 """A whole model's step projected: seconds with an interval, what they are spent on, what is computed, moved, held, and the energy.
 
-Mental model: the operators of a micro-batch, stage by stage; micro-batches follow each other through the pipeline, whose slowest stage paces them; replicas do
-the same side by side. What communicates is waited for, but for the sum of gradients, which runs beside the backward pass as far as that lasts.
+Mental model: the operators of a micro-batch, stage by stage; micro-batches follow each other through the pipeline, whose slowest stage paces them and which takes the other stages' time to fill and to empty
+(a piece of it where stages work on pieces in turn: Narayanan et al., Efficient large-scale language model training on GPU clusters (2021), section 2.2); replicas do the same side by side. What communicates is waited for, but for the sum of gradients, which runs beside the backward pass as far as that lasts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         return at_one_clock(prices, lambda at: project_model(at, config, plan))
     stages = stages_priced(config, plan, prices)
     micro = plan.micro_batches
-    passing, slowest = sum(stage.seconds for stage in stages), max(stage.seconds for stage in stages)
+    passing = _through([stage.seconds for stage in stages], plan)
     items = [item for stage in stages for item in stage.items]
     everything, active = parameters_of(config)
     once: tuple[Priced, ...] = ()
@@ -88,24 +88,28 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         gradients = sum(item.seconds for item in once if item.operator.communicates)
         # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the last layer's.
         layers = max(1, config.layers // plan.pipeline_parallel)
-        hidden_seconds = min(gradients * (layers - 1) / layers, slowest * 2 / 3)
-    seconds = passing + (micro - 1) * slowest + seconds_of(once) - hidden_seconds
+        hidden_seconds = min(gradients * (layers - 1) / layers, max(stage.seconds for stage in stages) * 2 / 3)
+    seconds = passing + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
     energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts, prices.share)
     waited = sum(item.seconds for item in once if item.operator.communicates)
-    waited += sum(stage.exposed_seconds for stage in stages)
-    waited += (micro - 1) * max(stage.exposed_seconds for stage in stages)
+    waited += _through([stage.exposed_seconds for stage in stages], plan)
     hidden_by_turns = sum(max(0.0, stage.communication_seconds - stage.exposed_seconds) for stage in stages)
     waiting = [stage.seconds - stage.device_seconds for stage in stages]
     factor = factor_of(prices.spec.generation, region_of(plan.phase, tokens_of(plan)))
     return ModelProjection(
         network=config.name, gpu=prices.spec.name, plan=plan, step=widened(interval_of(shown, seconds), factor), items=shown,
-        bubble_seconds=seconds + hidden_seconds - seconds_of(once) - micro * passing / len(stages),
+        bubble_seconds=passing - micro * sum(stage.seconds for stage in stages) / len(stages),
         communication_seconds=waited - hidden_seconds, hidden_seconds=hidden_seconds + micro * hidden_by_turns,
-        host_seconds=sum(waiting) + (micro - 1) * max(waiting), launch_seconds=sum(stage.host_seconds for stage in stages), tokens=tokens_of(plan),
+        host_seconds=_through(waiting, plan), launch_seconds=sum(stage.host_seconds for stage in stages), tokens=tokens_of(plan),
         model_flops=_model_flops(config, plan, active), peak_flops=peak_flops(prices.spec, plan.dtype), parameters=everything, active_parameters=active,
         footprint=footprint_of(config, plan, float(prices.spec.dram.total_bytes)), joules=energy.joules, energy_validated=energy.validated,
     )  # fmt: skip
+
+
+def _through(each: list[float], plan: Plan) -> float:
+    """What stages take ``each`` for a micro-batch, of all micro-batches through all of them."""
+    return plan.micro_batches * max(each) + (sum(each) - max(each)) / plan.virtual_stages
 
 
 def tokens_of(plan: Plan) -> int:

@@ -1,0 +1,101 @@
+"""What training's options do to a projected step: stages in pieces, sums beside products, scores in memory, gradients' sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpusim.errors import UsageError
+from gpusim.gpus.load import load_gpu
+from gpusim.project.backward import backward_of
+from gpusim.project.execution import step_traces
+from gpusim.project.footprint import footprint_of
+from gpusim.project.network import decoder_of
+from gpusim.project.operator import Operator
+from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
+from gpusim.project.whole import ModelProjection, project_model
+from gpusim.tile.operators import GemmOp, MemoryOp
+
+PIPELINE = Plan("train", batch=8, sequence=512, pipeline_parallel=4, micro_batches=8)
+SHARED = Plan("train", batch=2, sequence=1024, tensor_parallel=4)
+
+
+@pytest.fixture(scope="module")
+def prices() -> Prices:
+    return Prices(load_gpu("h100"))
+
+
+def _seconds(found: ModelProjection, *names: str) -> float:
+    return sum(item.seconds for item in found.items if item.operator.name in names)
+
+
+def test_stages_in_pieces_fill_and_empty_the_pipeline_sooner(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    whole, pieces = (project_model(prices, network, replace(PIPELINE, virtual_stages=count)) for count in (1, 4))
+    # What remains is the last stage's head, which paces the pipeline, and what is sent more often.
+    assert pieces.step.seconds < whole.step.seconds
+    assert pieces.bubble_seconds < 0.7 * whole.bubble_seconds
+    held = [footprint_of(network, replace(PIPELINE, virtual_stages=count), 80e9).activation_bytes for count in (1, 4)]
+    assert held[1] / held[0] == pytest.approx(1 + 3 / 16)
+    with pytest.raises(UsageError, match="leave out --virtual-stages"):
+        Plan("prefill", pipeline_parallel=2, virtual_stages=2)
+    with pytest.raises(UsageError, match="virtual ones counted"):
+        project_model(prices, network, replace(PIPELINE, virtual_stages=16))
+    with pytest.raises(UsageError, match="traces of stages in pieces"):
+        step_traces(prices, network, replace(PIPELINE, virtual_stages=2))
+
+
+def test_sums_beside_products_wait_for_one_piece(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    apart, beside = (project_model(prices, network, replace(SHARED, overlap=each)) for each in ("none", "products"))
+    layers = sum(
+        item.seconds
+        for item in apart.items
+        if item.operator.communicates and item.operator.part in ("attention", "feed-forward")
+    )
+    assert apart.step.seconds - beside.step.seconds == pytest.approx(0.75 * layers)
+    assert apart.communication_seconds - beside.communication_seconds == pytest.approx(0.75 * layers)
+    assert beside.hidden_seconds == pytest.approx(0.75 * layers)
+    for plan in ({"phase": "prefill", "tensor_parallel": 2}, {"phase": "train", "tensor_parallel": 1}):
+        with pytest.raises(UsageError, match="leave out --overlap"):
+            Plan(**plan, overlap="products")  # type: ignore[arg-type]
+
+
+def test_scores_in_memory_are_moved_and_computed_again(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    eager = replace(SHARED, scores="eager")
+    fused, apart, again = (project_model(prices, network, plan) for plan in (SHARED, eager, replace(eager, recompute="selective")))  # fmt: skip
+    assert not _seconds(apart, "attention", "attention, backward")
+    core = ("scores", "softmax", "dropout", "values")
+    assert apart.step.seconds > fused.step.seconds
+    assert again.step.seconds - apart.step.seconds == pytest.approx(_seconds(apart, *core))
+    scores = 8 * 2 * 1024 * 1024
+    (softmax,) = [item.operator.op for item in apart.items if item.operator.name == "softmax"]
+    assert isinstance(softmax, MemoryOp) and softmax.read_bytes == softmax.written_bytes == 2 * scores
+    kept = [footprint_of(network, plan, 80e9).activation_bytes for plan in (SHARED, eager)]
+    assert kept[1] - kept[0] == 5 * scores * network.layers
+    with pytest.raises(UsageError, match="leave out --scores"):
+        Plan("prefill", scores="eager")
+
+
+def test_gradients_of_weights_are_added_up_in_fp32() -> None:
+    weights, heads = GemmOp(512, 4096, 1024, "bf16"), GemmOp(512, 512, 128, "bf16", batch=8)
+    found = backward_of([Operator("feed-forward", "down", weights, 3), Operator("attention", "scores", heads)])
+    (added,) = [each for each in found if isinstance(each.op, MemoryOp)]
+    assert isinstance(added.op, MemoryOp) and added.count == 3
+    # Read and written in four bytes, where the product alone writes two.
+    assert added.op.read_bytes + added.op.written_bytes == 6 * 4096 * 1024
+
+
+def test_a_framework_takes_more_memory_where_its_gpus_speak_to_each_other() -> None:
+    network = decoder_of("llama3_8b")
+
+    def taken(**plan: object) -> float:
+        return footprint_of(network, Plan("decode", **plan), 80e9).framework_bytes  # type: ignore[arg-type]
+
+    assert taken() == taken(data_parallel=2, batch=2) == 2.5e9
+    assert taken(tensor_parallel=2) == taken(pipeline_parallel=2) == 2.5e9 + 1.92e9
+    assert taken(framework="trtllm") == 3.4e9
+    assert taken(framework="trtllm", tensor_parallel=8) == 8.2e9
