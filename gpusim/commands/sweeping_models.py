@@ -35,6 +35,8 @@ _MOST_NOTES = 5
 _PAGE, _POINTS = "gpusim.report.sweep_page", "gpusim.report.sweep_points"
 
 
+#: Axes that share out a number of GPUs: their product is that number.
+_SHARES = ("tp", "pp", "dp")
 #: Option -> how it is written, the phases whose rows have a column of its name, and the phase whose step it is.
 _LIMITS = {"ttft_ms": ("--ttft-ms", ("request",), "prefill"), "tpot_ms": ("--tpot-ms", ("request", "serve"), "decode")}
 
@@ -63,7 +65,7 @@ def sweep_models(network: Decoder, options: Mapping[str, Any], put: Callable[[st
     if swept.refused:
         whole = len(swept.rows) + len(swept.refused)
         click.echo(f"note: {len(swept.refused)} of {whole} plans cannot be, the first: {swept.refused[0]}", err=True)
-    for note in _capped(swept):
+    for note in (*_elsewhere(swept, axes), *_capped(swept)):
         click.echo(note, err=True)
     rows, least = swept.rows, "tpot_ms" if "tpot_ms" in swept.rows[0] else "step_ms"
     within = {id(row) for row in rows if row["fits"] and all(row[name] <= most for name, most in limits.values())}
@@ -80,6 +82,19 @@ def sweep_models(network: Decoder, options: Mapping[str, Any], put: Callable[[st
         kept = [row for row in rows if id(row) in within]
         rows = sorted(kept, key=lambda row: -row["tokens_per_s_per_gpu"])
     put(_printed(rows, options["form"]))
+
+
+def _elsewhere(swept: _Swept, axes: Mapping[str, Sequence[Any]]) -> list[str]:
+    """A note for each way to share out GPUs whose values stand in no row, as those plans take another number of GPUs than was said."""
+    notes = []
+    for name in _SHARES:
+        missing = [value for value in axes.get(name, ()) if all(row[name] != value for row in swept.rows)]
+        others = [f"--sweep {other}=..." for other in _SHARES if other not in axes]
+        if missing and others and not swept.refused:
+            notes.append(
+                f"note: no plan with {name} {', '.join(map(str, missing))} takes as many GPUs as --gpu says; add {' or '.join(others)}"
+            )
+    return notes
 
 
 def _capped(swept: _Swept) -> list[str]:
@@ -130,7 +145,7 @@ def _wants_front(options: Mapping[str, Any]) -> bool:
 
 
 def _swept(network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> _Swept:
-    shared_out = {"tp", "pp", "dp"} & set(axes)
+    shared_out = set(_SHARES) & set(axes)
     _, count = gpu_and_count(options["gpu"])
     whole = None if options["batch"] is None else options["batch"] * options["dp"]
     base = plan_of(dict(options) | {"batch": whole}, None if shared_out else count)

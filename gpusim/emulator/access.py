@@ -408,17 +408,13 @@ def execute_memory(
 def _last_words(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, space):
     """As :func:`resolve`, of aligned words of which the first byte at least is allocated: on the host such a word crosses no page."""
     formed_addresses(state, matrix, registers, index, own_base)  # resolving has moved them
-    held = state.shared_bytes
     for lane in range(at.LANES):
-        place = state.address[lane]
-        state.shared_bytes = held + size - 1 & -size
-        status = _resolve_each(state, allocations, hint, index, warp, mask & np.int64(1) << lane, size, space)
-        state.shared_bytes = held
-        if status != at.DONE:
-            found = find_allocation(allocations, hint, index, place, np.int64(1)) if space != SHARED else np.int64(-1)
-            state.address[lane] = place + allocations[found, 2] - allocations[found, 0] if found >= 0 else 1
-            if state.address[lane] & (size - 1):
-                return status
+        place, only = state.address[lane], mask & np.int64(1) << lane
+        if _resolve_each(state, allocations, hint, index, warp, only, size, space) != at.DONE:
+            status = _resolve_each(state, allocations, hint, index, warp, only, np.int64(1), space)
+            if status != at.DONE or state.address[lane] & (size - 1):
+                fail(state, index, warp, lane, place, size, space)
+                return np.int64(at.BAD_ADDRESS)
     return np.int64(at.DONE)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.emulator.convergence import (
+    AGAIN,
     all_participants,
     arrive,
     complete_barrier,
@@ -203,13 +204,20 @@ def execute_control_flow(
 
     if op == ops.WARP_WAIT:
         wanted = np.int64(registers[x + first_lane(executing)]) & at.FULL
+        if row[at.F0]:
+            same = _alike(registers, x, executing)
+            if same != executing:
+                # Each set of lanes goes on alone, up to where it waits for the others; these come back to this place.
+                log_run(state, runs, global_warp, run_start, pc, mask)
+                push(state, warp, pc, mask & ~same, at.READY, np.int64(0))
+                return JUMPED, pc, same
         if syncs.shape[0]:
             _log_warp_wait(state, registers, syncs, warp, global_warp, x, pc, executing)
         if executing == mask and wanted & state.live[warp] & ~mask == 0:
             return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         _leave_rest(state, warp, pc, mask & ~executing)
-        push(state, warp, pc, executing, at.AT_WARP_WAIT, wanted)
+        push(state, warp, pc, executing, at.AT_WARP_WAIT, wanted | AGAIN * np.int64(row[at.F0]))
         release_warp_wait(state, warp)
         return GONE, pc, mask
 
@@ -334,15 +342,22 @@ def _leave_rest(state, warp, pc, rest):
         push(state, warp, pc + 1, rest, at.READY, np.int64(0))
 
 
+@inner
+def _alike(registers, x, lanes):
+    """Those of the ``lanes`` that hold at ``x`` what the first of them holds."""
+    first, same = registers[x + first_lane(lanes)], np.int64(0)
+    for lane in range(at.LANES):
+        if (lanes >> lane) & 1 and registers[x + lane] == first:
+            same |= np.int64(1) << lane
+    return same
+
+
 @seldom
 def _log_warp_wait(state, registers, syncs, warp, global_warp, x, pc, executing):
     """Log lanes ``executing`` at a WARPSYNC, once for each set of lanes that they name."""
     rest = executing
     while rest:
-        named, same = registers[x + first_lane(rest)], np.int64(0)
-        for lane in range(at.LANES):
-            if (rest >> lane) & 1 and registers[x + lane] == named:
-                same |= np.int64(1) << lane
+        named, same = registers[x + first_lane(rest)], _alike(registers, x, rest)
         rest &= ~same
         log_sync(
             state, syncs, warp, pc, np.int64(at.SYNC_WARP_WAIT), np.int64(named) & at.FULL, np.int64(0), executing, same,

@@ -20,6 +20,9 @@ from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, sign
 
 #: How many stops of other fragments lanes wait that poll while lanes of their warp can do something else.
 _PATIENCE = 16
+#: Beside the lanes that a WARPSYNC.EXCLUSIVE waits for: once they are there it is executed again, since lanes of other sets may have
+#: joined them by then.
+AGAIN = np.int64(1 << 32)
 
 
 @inner
@@ -259,7 +262,8 @@ def release_warp_wait(state, warp):
         for g in range(state.fragments[warp]):
             if state.fragment[warp, g] == at.AT_WARP_WAIT and state.mask[warp, g] & wanted:
                 state.fragment[warp, g] = at.FREE
-                push(state, warp, state.pc[warp, g] + 1, state.mask[warp, g], at.READY, 0)
+                again = state.wait[warp, g] // AGAIN
+                push(state, warp, state.pc[warp, g] + 1 - again, state.mask[warp, g], at.READY, 0)
 
 
 @seldom
@@ -286,7 +290,7 @@ def release_crossed_waits(state, syncs, chunk_warp):
                 if missing & ~converging == 0:
                     log_sync(
                         state, syncs, np.int64(warp), np.int64(state.pc[warp, f]), np.int64(at.SYNC_WARP_RELEASE),
-                        state.wait[warp, f], np.int64(0), state.mask[warp, f], state.mask[warp, f], np.int64(0),
+                        state.wait[warp, f] & at.FULL, np.int64(0), state.mask[warp, f], state.mask[warp, f], np.int64(0),
                         chunk_warp,
                     )  # fmt: skip
                     state.fragment[warp, f] = at.FREE

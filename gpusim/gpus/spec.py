@@ -174,7 +174,7 @@ class L1Spec:
     may fall ``tag_lead_cycles`` behind the lookups before the back end takes no more.
     ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
     ``store_entries``: the same for writes, of which one takes as much of an entry as it writes sectors of the line. ``bank_conflicts`` is true of every GPU; a what-if may set it
-    false, and every access takes the least passes over the banks that its bytes need. ``tag_conflicts``
+    false, and every access but an atomic takes the least passes over the banks that its bytes need. ``tag_conflicts``
     likewise: false, and all lines of an access are looked up in one cycle.
     ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster, on another
     SM, on average over pairs of SMs; each of the two adds its own way to the middle of the network, and the ways of the SMs differ by up to

@@ -50,8 +50,8 @@ class ServingProjection:
 
     @property
     def at_once(self) -> int:
-        """Sequences in progress at most, of all replicas."""
-        return self.server.sequences * self.plan.data_parallel * self.plan.pipeline_parallel
+        """Sequences in progress at most, of all replicas: what they hold, or fewer where there are no more requests."""
+        return min(self.requests, self.server.sequences * self.plan.data_parallel * self.plan.pipeline_parallel)
 
 
 def project_serving(

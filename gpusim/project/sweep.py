@@ -6,6 +6,7 @@ projected again. The Pareto front is of those plans that fit, for which none is 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import json
@@ -26,6 +27,8 @@ AXES = {
 }  # fmt: skip
 MOST_PLANS = 1_000_000
 _MOST_LINE_BYTES = 1 << 16
+#: What a row of the file begins with.
+_IDENTITY = "identity"
 
 
 def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
@@ -119,10 +122,15 @@ class Kept:
         self._rows[identity] = row
         if self._path is None:
             return
-        line = json.dumps({"identity": identity, "row": row}, allow_nan=False).encode() + b"\n"
+        line = json.dumps({_IDENTITY: identity, "row": row}, allow_nan=False).encode() + b"\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(descriptor, line)
+            written = os.write(descriptor, line)
+            if written < len(line):
+                os.ftruncate(
+                    descriptor, os.fstat(descriptor).st_size - written
+                )  # a row that is cut off would be in the next one's way
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise UsageError(f"{self._path}: {error.strerror or error}") from error
         finally:
@@ -134,19 +142,25 @@ def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         with path.open("rb+") as stream:
             whole = 0
             for number, line in enumerate(iter(lambda: stream.readline(_MOST_LINE_BYTES), b""), 1):
-                if not line.endswith(b"\n"):
+                if not line.endswith(b"\n") and len(line) < _MOST_LINE_BYTES and _is_begun(line):
                     stream.truncate(whole)  # what is appended begins a line
                     return
                 whole += len(line)
                 try:
                     found = json.loads(line)
-                    yield found["identity"], dict(found["row"])
+                    yield found[_IDENTITY], dict(found["row"])
                 except (ValueError, KeyError, TypeError, RecursionError) as error:
                     raise UsageError(
                         f"{path}, line {number}: no row of a sweep; give another file, or remove it"
                     ) from error
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+def _is_begun(line: bytes) -> bool:
+    """Whether ``line`` may be what a kill has left of a row, and not the end of some other file."""
+    begin = json.dumps({_IDENTITY: ""})[:-2].encode()
+    return line.startswith(begin) or begin.startswith(line)
 
 
 def pareto(

@@ -45,9 +45,13 @@ def _serving(found: ServingProjection) -> list[tuple[str, str]]:
     )
     engines = plan.data_parallel * plan.pipeline_parallel
     each = f" in each of {engines} engines" if engines > 1 else ""
-    rate = found.output_tokens_per_second
+    rate, held = found.output_tokens_per_second, f"{server.sequences:,} sequences at once at most{each} ({limits})"
+    if found.at_once == found.requests < server.sequences * engines:
+        held = (
+            f"{found.requests:,} sequences at once at most, all requests (there is room for {server.sequences:,}{each})"
+        )
     return [
-        ("in progress", f"{server.sequences:,} sequences at once at most{each} ({limits}), {found.batch:.4g} on average; a step reads up to {server.tokens:,} tokens"),
+        ("in progress", f"{held}, {found.batch:.4g} on average; a step reads up to {server.tokens:,} tokens"),
         ("all requests", _time(found.seconds)), ("each token", _time(found.per_token)),
         ("throughput", f"{_rate(rate)} tokens/s generated, {_rate(rate / plan.gpus)} a GPU, {rate / plan.output:.3g} requests/s"),
         ("prompts", f"{found.prompt_share:.0%} of the time goes to steps that read some"),

@@ -116,7 +116,7 @@ def _kind(text: str, store: Store) -> str:
     if path.is_dir():
         return "folder"
     if path.is_file():
-        return "result" if path.suffix == ".json" else "trace"
+        return "result" if path.suffix == ".json" or _is_json(path) else "trace"
     is_kernel = text.partition(":")[0] in kernel_names()
     is_run = text.isdecimal() or _is_stored(text, store, is_kernel or ":" in text)
     if is_run and is_kernel:
@@ -126,6 +126,15 @@ def _kind(text: str, store: Store) -> str:
     if is_kernel or ":" in text:
         return "kernel"
     raise names_nothing(text, store.name, sorted({info.name for info in store.list_runs() if info.name}))
+
+
+def _is_json(path: Path) -> bool:
+    """Whether the file begins as simulate --save writes one, under whatever name."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(1) == b"{"
+    except OSError:
+        return False  # opening it as a trace says why
 
 
 def _is_stored(text: str, store: Store, is_kernel: bool) -> bool:

@@ -105,9 +105,16 @@ def _outside(
 
 
 def _beyond(spec: GpuSpec) -> Iterator[str]:
-    """In what a GPU of the user's own is larger, faster, smaller or slower than all that are described."""
-    for key, (lowest, highest) in _described_sizes().items():
-        value = float(_SIZES[key](spec))
+    """In what a GPU of the user's own is larger, faster, smaller or slower than all that are described; they are read one by one, until
+    two of them have it between them."""
+    for key, size in _SIZES.items():
+        value = float(size(spec))
+        lowest, highest = math.inf, -math.inf
+        for name in list_gpus():
+            described = _sizes_of(name)[key]
+            lowest, highest = min(lowest, described), max(highest, described)
+            if lowest <= value <= highest:
+                break
         if value > highest:
             yield f"{key} {value:.9g} is above every described GPU's, of which the most is {highest:.9g}"
         elif value < lowest:
@@ -115,7 +122,7 @@ def _beyond(spec: GpuSpec) -> Iterator[str]:
 
 
 @cache
-def _described_sizes() -> dict[str, tuple[float, float]]:
-    """Lowest and highest of each of ``_SIZES`` among the built-in GPUs."""
-    described = [load_gpu(name) for name in list_gpus()]
-    return {key: (float(min(map(of, described))), float(max(map(of, described)))) for key, of in _SIZES.items()}
+def _sizes_of(name: str) -> dict[str, float]:
+    """Each of ``_SIZES`` of a built-in GPU."""
+    spec = load_gpu(name)
+    return {key: float(size(spec)) for key, size in _SIZES.items()}

@@ -15,9 +15,9 @@ import numpy as np
 
 from gpusim.gpus.spec import GpuSpec
 from gpusim.model.occupancy import occupancy
-from gpusim.trace.record import Chunk, Flag, Launch, MemoryKind, PipeClass, Program, Trace
+from gpusim.trace.record import Chunk, Flag, Launch, MemoryKind, PipeClass, Program, Space, Trace
 from gpusim.why.first_blocks import FirstBlocks
-from gpusim.why.retrace import ChangedChunks
+from gpusim.why.retrace import ChangedChunks, side_by_side
 
 #: Parts of the engine must be at least 4 cycles apart (gpusim.gpus.consistency); twice that keeps windows long
 #: enough to be quick.
@@ -252,6 +252,19 @@ def _has_atomics(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
     return any(np.isin(t.program.instructions["memory_kind"], kinds).any() for t in traces)
 
 
+def _lanes_meet(table: np.ndarray) -> np.ndarray:
+    """Instructions whose lanes take turns at a word of shared memory: atomics, and arrivals at an mbarrier."""
+    return (table["space"] == Space.SHARED) & np.isin(table["memory_kind"], (MemoryKind.ATOMIC, MemoryKind.REDUCTION))
+
+
+def _has_lanes_that_meet(_counters: dict[str, float], traces: Sequence[Trace]) -> bool:
+    return any(_lanes_meet(t.program.instructions).any() for t in traces)
+
+
+def _no_turns(trace: Trace, _gpu: GpuSpec) -> Trace:
+    return side_by_side(trace, _lanes_meet(trace.program.instructions))
+
+
 def _limited_by_resources(counters: dict[str, float], _traces: Sequence[Trace]) -> bool:
     """Whether something else than the SM's warps limits how many blocks it holds."""
     limits = {name: value for name, value in counters.items() if name.startswith("launch__occupancy_limit_")}
@@ -274,6 +287,9 @@ COUNTERFACTUALS = (
     Counterfactual("L1 miss entries", "16 times as many", _counts("lts__t_requests.sum"), _miss_entries),
     Counterfactual("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
     Counterfactual("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
+    Counterfactual(
+        "shared atomics", "a warp's lanes take no turns at a word or an mbarrier", _has_lanes_that_meet, trace=_no_turns
+    ),
     Counterfactual("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
     Counterfactual("TMA", "no set-up, a request a cycle, 16 times as many", _uses(PipeClass.TMA), _tma),
     Counterfactual(

@@ -142,7 +142,10 @@ def _try(
 ) -> CounterfactualResult | None:
     """What the counterfactual saves; None where the machine has nothing to change."""
     freed, changed = counterfactual.gpu(spec, traces), counterfactual.traces(traces, spec)
-    same = all(a.program is b.program and a.launch == b.launch for a, b in zip(changed, traces, strict=True))
+    same = all(
+        a.program is b.program and a.launch == b.launch and a.chunk_list is b.chunk_list
+        for a, b in zip(changed, traces, strict=True)
+    )
     if freed == spec and same:
         return None
     try:

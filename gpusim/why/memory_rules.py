@@ -23,6 +23,8 @@ from gpusim.why.proposal import LEAST_PERCENT, Proposal
 
 #: Sectors a request, times the least that its bytes need, from which on an access counts as uncoalesced.
 UNCOALESCED = 1.5
+#: Instructions on mbarriers: as memory goes, atomics on a word of shared memory.
+_BARRIER_OBJECT = "SYNCS."
 
 
 def coalescing(found: Evidence) -> Iterator[Proposal]:
@@ -80,6 +82,12 @@ def atomics(found: Evidence) -> Iterator[Proposal]:
                 "atomics", 50.0 * share, place, f"{lanes[chosen].max():.3g} lanes add to one word",
                 "add up within the warp first (shuffles), one atomic a warp", "one lane of each warp",
                 trace=lambda t, chosen=chosen: retrace.one_lane(t, chosen),
+            )  # fmt: skip
+        elif any(_BARRIER_OBJECT in found.program.texts[index] for index in np.flatnonzero(chosen)):
+            yield Proposal(
+                "atomics", 50.0 * share, place, f"{lanes[chosen].max():.3g} lanes arrive at an mbarrier one after another",
+                "let one lane of each warp arrive, with the count of all (after __syncwarp)", "one lane of each warp",
+                trace=lambda t, chosen=chosen: retrace.one_lane(t, chosen), at_most=True,
             )  # fmt: skip
         elif (table["space"][chosen] == Space.SHARED).all():
             yield Proposal(

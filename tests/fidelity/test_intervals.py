@@ -29,9 +29,10 @@ from write_intervals import document, missed
 from gpusim import cli
 from gpusim.engine.gpu import simulate
 from gpusim.engine.result import time_text
-from gpusim.gpus.load import load_gpu
+from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.trace.record import PipeClass
+from gpusim.uncertainty import interval
 from gpusim.uncertainty.interval import Interval, interval_of
 from gpusim.uncertainty.limiters import CLASSES, TENSOR, Limiter
 from gpusim.uncertainty.table import DATASHEET, FITTED, row_of, table, widest
@@ -266,6 +267,17 @@ def test_a_made_up_gpu_beyond_all_that_are_described_is_not_called_validated(cha
         changes = {"dram": replace(spec.dram, peak_bytes_per_ns=changes["dram"])}
     mine = interval_of(10.0, replace(spec, name="mine", **changes), Limiter.DRAM)
     assert "; ".join(mine.outside) == said and (mine.high_us == pytest.approx(10 * widest()["factor"])) == bool(said)
+
+
+def test_described_gpus_are_read_until_two_have_a_made_up_one_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(interval, "load_gpu", lambda name: (read.append(name), load_gpu(name))[1])
+    interval._sizes_of.cache_clear()
+    spec = load_gpu("h200")
+    interval_of(10.0, replace(spec, name="mine"), Limiter.DRAM)
+    assert 2 <= len(read) <= len(list_gpus()) // 2
+    interval_of(10.0, replace(spec, name="mine", sm_count=1), Limiter.DRAM)
+    assert sorted(read) == sorted(list_gpus())  # each once: the least of all is named
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,8 @@ def test_a_server_is_printed_swept_and_reported(capsys: pytest.CaptureFixture[st
         assert run([*words, *more]) == 0
         return capsys.readouterr().out
 
-    assert "sequences at once at most" in said()
+    assert "300 sequences at once at most, all requests (there is room for " in said()
+    assert "32 sequences at once at most (memory would hold " in said("--batch", "32")
     row: dict[str, Any] = json.loads(said("--format", "json"))[0]
     assert row["phase"] == "serve" and row["output"] == 50 and row["requests"] == 300
     assert row["tokens_per_s"] == pytest.approx(50 * row["requests_per_s"], rel=1e-3)

@@ -15,6 +15,7 @@ from gpusim.errors import DeadlockError
 from gpusim.gpus.load import load_gpu
 from gpusim.trace.record import Trace
 from gpusim.why.advice import advise
+from gpusim.why.explain import explain
 
 #: Cycles that a round of polling takes at most with nothing in its way: an access to the L2 and the loop around it.
 ROUND_CYCLES = 1500
@@ -138,6 +139,12 @@ def test_why_names_who_polls_for_whose_store_and_what_it_costs() -> None:
     assert "while (atomicCAS(lock, 0, 1) != 0)" in polled and "atomicExch(lock, 0);" in stored
     assert 60 < remedy.saved_percent < 80  # one after the other takes four times as long as side by side
     assert "by polling" in remedy.sentence and "at most" in remedy.sentence
+
+
+def test_waiting_is_among_what_is_made_free() -> None:
+    trace, spec = capture_polling("spin", blocks=4, work=500), load_gpu("h200")
+    found = {each.unit: each.saved_percent for each in explain([trace], spec, simulate(trace, spec)).findings}
+    assert 40 < found["waiting by polling"] < 80
 
 
 def test_nothing_is_said_of_waiting_where_nobody_waits() -> None:

@@ -172,6 +172,20 @@ def test_one_lane_and_none_of_a_warp_make_as_many_accesses() -> None:
     assert rules_found(trace)["atomics"] > 50
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("SYNCS.ARRIVE.TRANS64 R2, [R3]", "arrive at an mbarrier"), ("ATOMS.ADD R2, [R3], R4", "collide")],
+)
+def test_lanes_of_one_word_are_told_from_lanes_of_an_mbarrier(text: str, said: str) -> None:
+    asm = Asm()
+    for i in range(30):
+        asm.memory(MemoryKind.ATOMIC, Space.SHARED, 8, lambda b, w: (64, 0), write_barrier=i % 6)
+    trace = build(asm.exit(wait_mask=63), threads=512)
+    trace = replace(trace, program=replace(trace.program, texts=(text,) * len(trace.program.texts)))
+    (remedy,) = [one for one in advise([trace], simulate(trace, GPU)).remedies if one.rule == "atomics"]
+    assert said in remedy.problem and remedy.saved_percent > 50
+
+
 def own_loads() -> Asm:
     asm = Asm()
     for i in range(2):

@@ -57,6 +57,14 @@ def one_counter() -> Asm:
     return asm.exit(wait_mask=1)
 
 
+def arrivals() -> Asm:
+    """All lanes of each warp arrive at one mbarrier."""
+    asm = Asm()
+    for i in range(30):
+        asm.memory(MemoryKind.ATOMIC, Space.SHARED, 8, lambda b, w: (64, 0), write_barrier=i % 6)
+    return asm.exit(wait_mask=63)
+
+
 def warpgroup_products() -> Asm:
     asm = Asm()
     for _ in range(20):
@@ -73,6 +81,7 @@ FAR_DRAM = small_gpu(sm_count=2, dram__miss_latency_ns=400.0)
 FEW_DOUBLES = small_gpu(sm_count=2, fp64__interval_cycles=16, fp64__shared_by_sm=True)
 LIMITED = {
     "bank conflicts": (conflicts(32), {"threads": 512}, GPU),
+    "shared atomics": (arrivals(), {"threads": 512}, GPU),
     "fixed latencies": (dependent_arithmetic(), {}, GPU),
     "execution pipes": (double_precision(), {"threads": 512}, FEW_DOUBLES),
     "tensor cores": (warpgroup_products(), {"threads": 128}, GPU),
@@ -114,6 +123,12 @@ def test_lanes_on_different_banks_have_no_conflicts_to_save():
     trace = build(conflicts(1), threads=512)
     found = explain([trace], GPU, simulate(trace, GPU))
     assert {f.unit: f.saved_cycles for f in found.findings}["bank conflicts"] == 0
+
+
+def test_lanes_that_take_turns_at_one_word_are_no_bank_conflicts():
+    trace = build(arrivals(), threads=512)
+    saved = {f.unit: f.saved_percent for f in explain([trace], GPU, simulate(trace, GPU)).findings}
+    assert saved["bank conflicts"] == 0 and saved["shared atomics"] > 50
 
 
 def test_more_blocks_are_tried_where_registers_hold_them_back():
