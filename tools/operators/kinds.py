@@ -21,7 +21,7 @@ from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.software import product_library
 from operators.kind import Kind
-from operators.l2_state import weights_stay
+from operators.l2_state import experts_stay, weights_stay
 from operators.measured import FITTED_GPUS
 from operators.recurrent_kinds import RECURRENT_FILES, RECURRENT_KINDS
 
@@ -132,6 +132,7 @@ def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float
             int(row.num_tokens), int(row.hidden_size), int(row.inter_size), int(row.num_experts), int(row.topk), dtype,
             int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), gated=_gated(row), framework=framework,
         )  # fmt: skip
+        op = replace(op, warm=experts_stay(spec, op))
         if op.ep > 1 and row.version in _CLAMPED:
             library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="clamped")
         apart_ns, token_ns = _ROUTED_APART_NS.get((dtype, row.version), (0.0, 0.0))
