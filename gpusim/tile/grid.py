@@ -197,9 +197,9 @@ def run_beside(
             came_a[row, piece] = come if missing_a > 0.0 else came_a[row, piece]
             came_b[of_b, piece] = come if missing > missing_a else came_b[of_b, piece]
         work = 2.0 * tile_rows * tile_columns * tile_depth * count / flops_per_cycle
-        # Of more steps than can be on their way at once, each waits for the buffer of one of those before it.
-        if count > stages:
-            come = max(come, now + (latency + work * one) * count / stages)
+        # A step's loads are asked for when the step ``stages`` before it leaves its buffer; of a block's first steps they are all at once.
+        waiting = count - 1 if at > 0 else max(0, count - stages)
+        come = max(come, now + latency + waiting * (latency + work * one + step_cycles) / stages)
         if own_a < 1.0:
             come = max(come, came_a[row, piece])
         if own_b < 1.0:

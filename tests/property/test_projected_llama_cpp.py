@@ -107,3 +107,8 @@ def test_boards_measured_without_their_error_codes_are_projected_as_they_are_del
     for gpu in ("l40s", "rtx_a6000", "h100"):
         assert as_delivered(load_gpu(gpu)).dram.efficiency == load_gpu(gpu).dram.efficiency
     assert load_gpu("l40s").dram.efficiency < 0.95 * load_gpu("rtx_6000_ada").dram.efficiency
+
+
+def test_a_network_of_experts_is_refused_with_what_to_give_instead() -> None:
+    with pytest.raises(UsageError, match="mixtral_8x7b has experts.* give --framework vllm, sglang or trtllm"):
+        project_model(Prices(load_gpu("h100")), decoder_of("mixtral_8x7b"), DECODE)
