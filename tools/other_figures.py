@@ -162,9 +162,10 @@ def bands(
 
 
 def _of_kind(kind: str, folder: Path, gpu: str, final: bool, count: int) -> pd.DataFrame:
-    """Measured shapes of a kind on a GPU, wherever they lie."""
-    found = (tile_operators.measured_shapes(kind, each, gpu, final, count) for each in (folder, folder / "power", folder.parent / "power"))  # fmt: skip
-    return next(shapes for shapes in found if len(shapes))
+    """Measured shapes of a kind on a GPU, wherever they lie; of experts those of runs with tiles of their own."""
+    found = (tile_operators.measured_shapes(kind, each, gpu, final, None) for each in (folder, folder / "power", folder.parent / "power"))  # fmt: skip
+    shapes = next(shapes for shapes in found if len(shapes))
+    return shapes[~shapes.untuned.astype(bool)].reset_index(drop=True).head(count)
 
 
 def _others(kind: str, gpu: str) -> list[tuple[str, Any]]:

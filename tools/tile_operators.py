@@ -9,7 +9,8 @@
 
 Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
 operator, or with its power runs of a B200. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
-printed beside the error. Runs of experts that nothing tuned (tools/operators/tuned_runs.py: by measured times alone) set no figure; errors are told with them, and without. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
+printed beside the error. Runs of experts whose tiles may be another run's (tools/operators/tuned_runs.py: by
+what the rows' collector kept) set no figure and no band; errors are told with them, and without. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def measured_shapes(kind: str, folder: Path, gpu: str, final: bool, count: int |
     if "m" in found:  # a product of no rows is none (TensorRT-LLM's of block scales have some)
         found = found[found.m > 0]
     half = found[found.key % 2 == int(final)].sort_values("key").reset_index(drop=True)
-    half["untuned"] = tuned_runs.untuned(half) if FILES[kind] == "moe" else False
+    half["untuned"] = tuned_runs.untuned(half, table) if FILES[kind] == "moe" else False
     return half.head(count if count else len(half))
 
 
@@ -125,7 +126,9 @@ def region_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> l
 
 
 def band_rows(kind: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
-    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks; of regions with enough shapes."""
+    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks; of regions with enough shapes, of runs with tiles of their own."""
+    tuned = ~shapes.untuned.to_numpy(bool) if "untuned" in shapes else np.ones(len(shapes), bool)
+    shapes, off = shapes[tuned].reset_index(drop=True), off[tuned]
     networks = shape_bands.networks_of(shapes, NETWORK[FILES[kind]])
     return shape_bands.band_rows(regions_of(kind, shapes), off, networks, _LEAST_REGION)
 
@@ -221,6 +224,7 @@ def main(
     for gpu in gpus or KINDS[kind].sources:
         if bands:
             shapes = measured_shapes(kind, rows, gpu, True, 2 * count).iloc[count:]
+            shapes = shapes[~shapes.untuned.astype(bool)].reset_index(drop=True)
             printed += held_rows(kind, gpu, shapes, errors(kind, gpu, shapes)) if len(shapes) else []
             continue
         shapes = measured_shapes(kind, rows, gpu, final, count)

@@ -251,6 +251,11 @@ class Plan:
         for given, option in ((self.expert_parallel > 1, "--ep"), (self.experts_dtype, "--experts-dtype")):
             if given and config.experts is None:
                 raise UsageError(f"{config.name} has no experts: leave out {option}")
+        if config.experts is not None and self.served_by == LLAMA_CPP:
+            raise UsageError(
+                f"{config.name} has experts, and how {LLAMA_CPP}'s kernels take these is not projected, as no measurements of them are known: "
+                f"give --framework {', '.join(FRAMEWORKS[:-1])} or {FRAMEWORKS[-1]}, and --dtype or --experts-dtype int4_wo for weights of 4 bits"
+            )
         if config.experts is not None and config.experts.routed < self.expert_parallel:
             raise UsageError(
                 f"{config.name}: {config.experts.routed} experts cannot be shared out over {self.expert_parallel} GPUs (expert parallel): give --ep {config.experts.routed} at most"

@@ -201,13 +201,16 @@ def run_beside(
             come = max(come, dram_free + latency)
             came_a[row, piece] = come if missing_a > 0.0 else came_a[row, piece]
             came_b[of_b, piece] = come if missing > missing_a else came_b[of_b, piece]
+        work = 2.0 * tile_rows * tile_columns * tile_depth * count / flops_per_cycle
+        # A step's loads are asked for when the step ``stages`` before it leaves its buffer; of a block's first steps they are all at once.
+        waiting = count - 1 if at > 0 else max(0, count - stages)
+        come = max(come, now + latency + waiting * (latency + work * one + step_cycles) / stages)
         if own_a < 1.0:
             come = max(come, came_a[row, piece])
         if own_b < 1.0:
             come = max(come, came_b[of_b, piece])
 
         # The group's first step waits for its own operands, the last for all; a block's steps follow one another, an SM's share its cores.
-        work = 2.0 * tile_rows * tile_columns * tile_depth * count / flops_per_cycle
         arithmetic += work
         first = come - max(0.0, come - now - latency) * (1.0 - one)
         ready = max(own_free[slot], first)

@@ -32,7 +32,8 @@ class MoeOp:
     """``tokens`` of ``hidden`` elements meet ``experts`` of ``intermediate`` (before ``tp``), ``top_k`` each. ``ep``: GPUs that share the experts out,
     ``tp``: that share each expert; the time is that of the most loaded GPU, without communication. ``gated``: a gate beside the first product, as of SwiGLU.
     ``distribution``: see :mod:`gpusim.tile.routing`. ``dtype``: a number format of :data:`gpusim.tile.formats.FORMATS`; ``block_scaled``: with the scales for blocks that are usual
-    for it. ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; "": the one that is followed for the format, as ``moe.toml`` has it)."""
+    for it. ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; "": the one that is followed for the format, as ``moe.toml`` has it). ``warm``: weights that fit into L2 are found there, as where nothing but this layer runs again
+    and again; between two uses of a model's layer all its other layers' weights pass through L2."""
 
     tokens: int
     hidden: int
@@ -46,6 +47,7 @@ class MoeOp:
     gated: bool = True
     block_scaled: bool = False
     framework: str = ""
+    warm: bool = False
 
     def __post_init__(self) -> None:
         for name in ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "tp"):
@@ -97,7 +99,7 @@ def project_moe(
     b_bytes = known.a_bytes if used.widened else known.b_bytes
     weight_bytes = b_bytes * len(groups) * inside * op.hidden
     product = used.product_for(spec, tokens, op.own_experts, inside, op.top_k)
-    cold = weight_bytes * (widths + 1) > product.l2_share * machine.l2_bytes
+    cold = not op.warm or weight_bytes * (widths + 1) > product.l2_share * machine.l2_bytes
     up, down = (
         GemmShape(rows, columns, depth, known.operands, cold_b=float(cold), group_rows=groups, a_bytes=known.a_bytes, b_bytes=b_bytes)
         for columns, depth in ((widths * inside, op.hidden), (op.hidden, inside))

@@ -27,9 +27,10 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
     "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share", "scaled_choice_ns", "scale_row_ns", "steps_ns",
+    "waiting_steps",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
-_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded", "waves")
+_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded", "waves", "waiting_steps")
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
 _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")
@@ -74,7 +75,7 @@ class MoeLibrary:
     row once for every choice before the first product; otherwise products gather rows. ``waves``: 1 where the tile fills the fewest waves (:mod:`gpusim.tile.moe_waves`). ``convert_cycles``: that a warp waits
     for each 128 elements of rows that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move.
     ``scaled_choice_ns``: the same where those kernels write scales that the tensor cores take, which lie in tiles of :data:`SCALE_ROWS` rows; ``scale_row_ns``: of each row of the tiles of all of this GPU's experts, which they go over to clear what no choice fills.
-    ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot."""
+    ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot. ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on."""
 
     kind: str
     product: Library
@@ -101,6 +102,7 @@ class MoeLibrary:
     scaled_choice_ns: float = 0.0
     scale_row_ns: float = 0.0
     steps_ns: float = 0.0
+    waiting_steps: int = 0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -132,6 +134,7 @@ class MoeLibrary:
         if tile is None:
             return self.product
         split_k_cycles = self.product.split_k_cycles if self.splits else math.inf
+        tile = replace(tile, stages=max(1, tile.stages - self.waiting_steps))
         product = replace(self.product, tiles=(tile,), split_k_cycles=split_k_cycles)
         if tile.depth * _WIDE_BYTES < _LINE_BYTES:
             product = replace(product, dram_share=product.dram_share * self.half_line_share)

@@ -3,8 +3,8 @@
 Mental model: a router gives every token ``top_k`` of the experts. "balanced": all get the same. "power_law_a": the experts' shares are drawn from a power
 law p(x) ~ x^-a between 1 and eight tenths of the tokens (between 0.01 and 2 where there are fewer choices than experts) and rounded, and the GPU is the one of
 ``ep`` with the most: the others wait for it. Experts that GPUs cannot share out evenly are one more on the first of them (vLLM, determine_expert_map). What is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
-"power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are all on one GPU. Both are as aiconfigurator's
-collector draws them (collector/helper.py, as of 2026, and before); here the draws are the law's own quantiles, in a fixed order.
+"power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are all on one GPU; "power_law_a_heaped" to the most loaded, so that few tokens reach fewer experts. All are as aiconfigurator's
+collector draws them (collector/helper.py, as of 2026, and twice before); here the draws are the law's own quantiles, in a fixed order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpusim.errors import SpecError
 
 _DRAWS = 5
 _MOST_OF_TOKENS = 0.8
-_PREFIX, _TOGETHER = "power_law_", "_together"
+_PREFIX, _TOGETHER, _HEAPED = "power_law_", "_together", "_heaped"
 
 
 def expert_rows(tokens: int, experts: int, top_k: int, ep: int, distribution: str) -> tuple[int, ...]:
@@ -35,11 +35,11 @@ def all_expert_rows(
         return _balanced(tokens, experts, top_k, ep)
     if not distribution.startswith(_PREFIX):
         raise SpecError(
-            f"a routing's distribution is {distribution!r}: known are balanced, power_law_A (power_law_1.2), power_law_A_together"
+            f"a routing's distribution is {distribution!r}: known are balanced, power_law_A (power_law_1.2), power_law_A_together, power_law_A_heaped"
         )
-    together = distribution.endswith(_TOGETHER)
+    together, heaped = distribution.endswith(_TOGETHER), distribution.endswith(_HEAPED)
     try:
-        alpha = float(distribution.removeprefix(_PREFIX).removesuffix(_TOGETHER))
+        alpha = float(distribution.removeprefix(_PREFIX).removesuffix(_TOGETHER).removesuffix(_HEAPED))
     except ValueError:
         alpha = 0.0
     if not 0 < alpha < 10:
@@ -56,7 +56,10 @@ def all_expert_rows(
     found = []
     for _ in range(_DRAWS if ep > 1 else 1):
         drawn = random.permutation(wanted)
-        parts = np.array_split(_whole_together(drawn, tokens), ep) if together else _whole(drawn, tokens, ep)
+        if heaped:
+            parts = np.array_split(_whole_heaped(drawn, tokens, top_k), ep)
+        else:
+            parts = np.array_split(_whole_together(drawn, tokens), ep) if together else _whole(drawn, tokens, ep)
         most_loaded = int(np.argmax([part.sum() for part in parts]))
         others = [part for at, part in enumerate(parts) if at != most_loaded]
         found.append((parts[most_loaded], np.concatenate(others) if others else parts[0][:0]))
@@ -108,6 +111,27 @@ def _whole_together(wanted: np.ndarray, tokens: int) -> np.ndarray:
     for at in range(-missing):
         least = order[-1 - at % len(order)]
         found[least if found[least] else found.argmax()] -= 1
+    return found
+
+
+def _whole_heaped(wanted: np.ndarray, tokens: int, top_k: int) -> np.ndarray:
+    """Rounded; what is missing goes to the most loaded in turn, what is too much comes from the least loaded. Of an expert that a token has more than once the token takes others instead, the first that it has not."""
+    found = np.rint(wanted).astype(np.int64)
+    missing = tokens * top_k - int(found.sum())
+    order = np.argsort(-found, kind="stable")
+    if missing > 0:
+        each, more = divmod(missing, len(order))
+        found += each
+        found[order[:more]] += 1
+    for at in range(-missing):
+        least = order[-1 - at % len(order)]
+        found[least if found[least] else found.argmax()] -= 1
+    beyond = int(np.maximum(found - tokens, 0).sum())
+    found = np.minimum(found, tokens)
+    for at in range(len(found)):
+        taken = min(beyond, tokens - int(found[at]))
+        found[at] += taken
+        beyond -= taken
     return found
 
 

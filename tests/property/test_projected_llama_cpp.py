@@ -97,3 +97,8 @@ def test_gpus_without_products_of_eight_bits_and_experts_say_so() -> None:
         project_model(Prices(load_gpu("rtx4090")), decoder_of("qwen3_30b_a3b"), DECODE)
     with pytest.raises(UsageError, match="has no engine 'v0'"):
         replace(DECODE, engine="v0")
+
+
+def test_a_network_of_experts_is_refused_with_what_to_give_instead() -> None:
+    with pytest.raises(UsageError, match="mixtral_8x7b has experts.* give --framework vllm, sglang or trtllm"):
+        project_model(Prices(load_gpu("h100")), decoder_of("mixtral_8x7b"), DECODE)

@@ -171,3 +171,24 @@ def test_marlins_blocks_share_out_the_depth_of_one_experts_few_tiles():
     op = MoeOp(256, 7168, 2048, 1, 1, "int4_wo", framework="sglang")
     known = moe_library_of("hopper", "int4_wo")
     assert project_moe(H100, op).seconds < 0.85 * project_moe(H100, op, replace(known, splits=0)).seconds
+
+
+def test_a_models_experts_come_from_dram_and_those_that_run_again_from_l2_where_they_fit():
+    # Two experts of 6 MB; 64 of them are more than L2 holds.
+    op = MoeOp(1, 2048, 512, 64, 2, distribution="balanced")
+    cold, warm = (project_moe(H100, replace(op, warm=each)) for each in (False, True))
+    assert cold.dram_bytes > 2 * 3 * 2048 * 512 * 2 > 10 * warm.dram_bytes
+    assert cold.seconds > warm.seconds
+    many = replace(op, tokens=512)
+    assert project_moe(H100, many).seconds == project_moe(H100, replace(many, warm=True)).seconds
+
+
+def test_tritons_kernels_have_one_step_less_on_its_way_than_stages():
+    op = MoeOp(96, 7168, 128, 16, 1, distribution="balanced", framework="sglang")
+    known = moe_library_of("hopper", "bf16", "sglang")
+    assert known.waiting_steps == 1
+    waiting, ahead = (project_moe(H100, op, replace(known, waiting_steps=each)).seconds for each in (1, 0))
+    # 64 blocks whose depth is 224 steps wait for DRAM, no more than two steps each at once.
+    assert waiting > 1.2 * ahead
+    assert waiting > 0.9 * 224 / 2 * tile_machine(H100, "bf16").dram_latency_cycles / H100.clock_hz
+    assert moe_library_of("hopper", "bf16", "trtllm").waiting_steps == 0

@@ -130,6 +130,14 @@ def test_a_block_that_loads_nothing_ahead_waits_for_each_step_however_many_there
     assert coarse == fine
 
 
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_steps_that_are_worked_on_together_wait_for_their_buffers_as_each_alone_does(stages):
+    """Of a block whose few bytes a step are on their way for longer than it multiplies."""
+    fine, coarse = (run(depth=16384, flops=1e6, stages=stages, events=events)[0] for events in (10**9, 20))
+    assert coarse == pytest.approx(fine, rel=0.08)
+    assert fine > 0.95 * LATENCY * (16384 // 64) / stages
+
+
 def test_rows_outside_take_of_l2_where_others_of_their_box_lie_inside_and_only_there():
     slow = {"l2": 50.0, "outside": 3.0}
     # Rows of tiles as many, rows that are loaded fewer.

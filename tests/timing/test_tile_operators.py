@@ -196,7 +196,7 @@ def test_blocks_of_latent_attention_slow_each_other_where_both_sms_of_a_tpc_have
     assert seconds[162] < seconds[163] - 0.2 * seconds[32]
 
 
-@pytest.mark.parametrize("distribution", ["balanced", "power_law_1.01", "power_law_1.2", "power_law_1.2_together"])
+@pytest.mark.parametrize("distribution", ["balanced", "power_law_1.01", "power_law_1.2", "power_law_1.2_together", "power_law_1.2_heaped"])
 def test_every_choice_is_given_out_once_and_no_expert_gets_a_token_twice(distribution):
     for tokens in (1, 7, 64, 1000):
         rows = expert_rows(tokens, 64, 6, 1, distribution)
@@ -217,6 +217,15 @@ def test_few_choices_are_spread_over_gpus_or_all_on_one():
     # Of sixteen experts to a GPU no more than these; every choice is another expert as long as there are such.
     assert 12 < len(expert_rows(4, 256, 8, 16, "power_law_1.2_together")) <= 16
     assert expert_rows(4, 256, 8, 1, "power_law_1.2_together") == (1,) * 32
+
+
+def test_what_rounding_misses_reaches_no_more_experts_where_the_most_loaded_get_it():
+    for tokens in (2, 4, 8, 16):
+        spread, heaped = (expert_rows(tokens, 128, 8, 1, f"power_law_1.2{each}") for each in ("", "_heaped"))
+        assert sum(spread) == sum(heaped) == 8 * tokens
+        assert len(heaped) < 0.85 * len(spread)
+    # Two experts of eight would have more choices than there are tokens: a token takes each once.
+    assert max(expert_rows(1000, 8, 2, 1, "power_law_1.2_heaped")) == 1000
 
 
 @pytest.mark.parametrize("ep", [1, 4, 32])

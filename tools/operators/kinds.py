@@ -21,7 +21,7 @@ from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.software import product_library
 from operators.kind import Kind
-from operators.l2_state import weights_stay
+from operators.l2_state import experts_stay, weights_stay
 from operators.measured import FITTED_GPUS
 from operators.recurrent_kinds import RECURRENT_FILES, RECURRENT_KINDS
 
@@ -52,8 +52,8 @@ _CONTEXT = ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_pas
 _MEMORY = ("launch_ns", "start_cycles", "block_bytes_per_cycle", "dram_share", "l2_rate_share", "l2_share")
 #: Versions whose rows were collected by the earlier rule (routing.py): a token or two on any number of GPUs take as long as on one.
 _TOGETHER = ("0.14.0", "1.3.0rc10")
-#: Versions of which this is true of so few choices for each expert alone: a token takes on one to 16 A100s what eight experts take (128 and 256 experts, learning rows), two do so of 256 experts, not of 128.
-_TOGETHER_FEWER_THAN = {"1.0.0": 1 / 16}
+#: Versions whose rows were collected by the first rule, by which what rounding misses goes to the experts with the most (version 1.0.0's of an A100: 22.9 to 5.9 % at 5 to 8 tokens on one GPU, learning rows; no other version's rows are nearer by it).
+_HEAPED = ("1.0.0",)
 #: Hidden, inner, top_k and experts of models whose experts have no gate: all that TensorRT-LLM ran so (moe_torch_flow_nongated).
 _WITHOUT_GATE = ((2048, 5120, 22, 512), (2688, 1856, 6, 128), (4096, 2688, 22, 512), (8192, 5120, 22, 512))
 #: Beside absorbed latent attention: a head's own products of (columns, depth).
@@ -97,23 +97,33 @@ def _bmm(dtype: str) -> Callable[[GpuSpec, Any, Any], float]:
 
 
 def _distribution(row: Any) -> str:
-    """What these versions' collector took for a power law: earlier ones gave what was missing to neighbours."""
-    most_experts = _TOGETHER_FEWER_THAN.get(row.version, 0.0) * row.num_experts
-    together = (
-        row.version in _TOGETHER or row.num_tokens * row.topk <= most_experts
-    ) and row.distribution != "balanced"
-    return row.distribution + "_together" * together
+    """What the version's collector took for a power law: earlier ones gave what rounding misses to others."""
+    if row.distribution == "balanced":
+        return row.distribution
+    return row.distribution + "_together" * (row.version in _TOGETHER) + "_heaped" * (row.version in _HEAPED)
+
+
+def _network(row: Any) -> tuple[int, int, int, int]:
+    return int(row.hidden_size), int(row.inter_size), int(row.topk), int(row.num_experts)
 
 
 def _gated(row: Any) -> bool:
     """Whether a gate stands beside the first product: of models that TensorRT-LLM's rows call nongated, vLLM's take none from 0.24 on."""
-    shape = (int(row.hidden_size), int(row.inter_size), int(row.topk), int(row.num_experts))
-    return not (row.version == "0.24.0" and shape in _WITHOUT_GATE)
+    return not (row.version == "0.24.0" and _network(row) in _WITHOUT_GATE)
+
+
+def _clamped(row: Any) -> bool:
+    """Whether choices of other GPUs' experts were counted as one of this GPU's."""
+    version, networks = _CLAMPED_STILL
+    return row.version in _CLAMPED or (row.version == version and _network(row) in networks)
 
 
 #: Versions whose rows of several GPUs were measured with choices of other GPUs' experts counted as one of this GPU's (SGLang's of the collector until then): read off rows of balanced choices, where a token
 #: on four GPUs takes what two experts take, and 12,288 tokens of eight choices 19.5 to 20 ms on one to eight GPUs alike (A100, int4_wo), 9.6, 4.8, 2.4, 1.2 and 0.6 ms on 16 to 256.
 _CLAMPED = ("0.5.6.post2", "0.5.9", "0.5.10")
+#: Of the version after these, networks (hidden, inner, top_k and experts) whose rows were measured so still: 3,072 balanced tokens on one of 64 x 4 GPUs take 73 us with 128 experts of 2,816 x 704, which is what 3,072 rows take and not 24,576; 6,144 tokens of eight experts of 6,144 x
+#: 16,384 32 ms, as 12,288 rows (learning rows on an H100, bf16 and block scales: 32.0 to 10.7 %, 23.0 to 15.8 and 13.5 to 9.5, 27.4 to 10.7 and 23.8 to 13.5; all other networks' rows are farther off so).
+_CLAMPED_STILL = ("0.5.14", ((2816, 704, 8, 128), (4096, 14336, 2, 8), (6144, 16384, 2, 8)))
 #: Versions of TensorRT-LLM whose kernels of MXFP4 go over other GPUs' experts' rows too: 16,384 tokens on one of 128 GPUs take 1.17 ms; 32,768 by version 1.2.0rc5 0.84.
 _ALL_CHOICES = ("1.3.0rc20",)
 #: Versions of TensorRT-LLM whose CUTLASS experts take so much longer at any load, as with kernels of their own for the choice of experts: 130 learning rows of fp8 with up to 256 tokens, of three networks, on 1 to 256 GPUs (middle half 10.4 to 15.7 us).
@@ -134,7 +144,8 @@ def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float
             int(row.num_tokens), int(row.hidden_size), int(row.inter_size), int(row.num_experts), int(row.topk), dtype,
             int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), gated=_gated(row), framework=framework,
         )  # fmt: skip
-        if op.ep > 1 and row.version in _CLAMPED:
+        op = replace(op, warm=experts_stay(spec, op))
+        if op.ep > 1 and _clamped(row):
             library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="clamped")
         apart_ns, token_ns = _ROUTED_APART_NS.get((dtype, row.version), (0.0, 0.0))
         if apart_ns:

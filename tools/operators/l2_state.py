@@ -8,12 +8,16 @@ from __future__ import annotations
 import math
 
 from gpusim.gpus.spec import GpuSpec
+from gpusim.tile.moe import MoeOp
+from gpusim.tile.routing import expert_rows
 
 #: Copies of the weights that SGLang's and vLLM's runs go over (TensorRT-LLM's: as many as fill L2, five at most), by the README beside the rows.
 COPIES = 6
 #: Share of L2 that copies find again. Both halves of an A100's, an H100's and a B200's keep what the SMs near them read (NVIDIA A100 whitepaper: each half caches data for its own GPCs), so half; on the learning half of an
 #: H100's 16-bit rows the copies of the largest weights that are found take 0.6 of it, the smallest that are not 0.7.
 KEPT = 0.6
+#: Draws of a power law that runs of experts go over (collectors of all three frameworks, num_iter).
+DRAWS = 5
 #: Copies of TensorRT-LLM's runs at most, and of those of the other frameworks whether they copy the first operand too (README).
 _TRTLLM, _TRTLLM_COPIES, _COPIED_A = "trtllm", 5, ("sglang",)
 #: Share of L2 that what a run goes over may take before a launch finds part of its operands no more, and from which it finds nothing. Read off learning rows of 16-bit products that are projected 15 % apart cold and
@@ -25,6 +29,15 @@ _FOUND = {"ampere": (0.6, 0.8), "hopper": (0.6, 0.85), "blackwell": (0.4, 0.6)}
 def weights_stay(spec: GpuSpec, weight_bytes: float) -> bool:
     """Whether a launch of the runs that went over copies finds its own weights in L2."""
     return COPIES * weight_bytes <= KEPT * spec.l2.total_bytes
+
+
+def experts_stay(spec: GpuSpec, op: MoeOp) -> bool:
+    """Whether a layer of experts that runs again and again finds the weights of those that it needs in L2. Runs of a power law go over DRAWS draws of it in turn, which need other experts each."""
+    hit = len(expert_rows(op.tokens, op.experts, op.top_k, op.ep, op.distribution))
+    if op.distribution != "balanced":
+        hit = op.own_experts * (1.0 - (1.0 - min(1.0, hit / op.own_experts)) ** DRAWS)
+    widths = 3 if op.gated else 2
+    return hit * widths * op.format.b_bytes * op.hidden * op.intermediate / op.tp <= KEPT * spec.l2.total_bytes
 
 
 def cold_shares(

@@ -1,21 +1,24 @@
-"""Which measured runs of experts have a tuned tile: by their times alone, whatever is projected of them.
+"""Which measured runs of TensorRT-LLM's experts may have had tiles that were tuned for another run, or none.
 
-Mental model: a run is one network shared out in one way, with one distribution of its tokens, at all numbers of tokens; a framework that tunes picks tiles once a run. For no fewer tokens, no fewer experts on the GPU and no
-narrower ones there is no less work: a run whose rows often take longer than such rows was measured with a tile that nothing chose.
+Mental model: a run is one network shared out in one way, with one distribution of its tokens, at all numbers of tokens. The collector of 1.3's rows tunes once and keeps what it found in a file that is named by format,
+hidden size, inner width and experts of one GPU; a run reads any file whose name *begins* with its own ("..._1" finds "..._16" and "..._128") and then tunes nothing (ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py).
+The tuner looks tiles up by choices a token and by how many GPUs share the network out, too: what it reads from another network's file it does not find, and it takes whatever comes first. So a run's tiles are surely its own
+where no run of other choices or shares has a name that begins with its name. No measured time is asked (tools/experts_runs.py asks them: of 1,110 such runs of fp8 none took longer than more work did, of 468 others 153).
 """
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import pandas as pd
 
-#: A row took longer by such a factor, so many of a run's rows did.
+#: A row took longer than more work did by such a factor, so many of a run's rows did.
 LONGER, SHARE = 1.5, 0.2
 _NETWORK = ["hidden_size", "inter_size", "topk", "num_experts"]
-RUN = [*_NETWORK, "moe_tp_size", "moe_ep_size", "distribution"]
-_WORK = ("moe_tp_size", "moe_ep_size", "num_tokens")
+_SHARED_OUT = ["moe_tp_size", "moe_ep_size"]
+RUN = [*_NETWORK, *_SHARED_OUT, "distribution"]
+_WORK = (*_SHARED_OUT, "num_tokens")
+#: Versions whose collector keeps files, and formats whose kernels' tiles are tuned (1.0's forgets before every run; those of scales for blocks are chosen by a rule, those of MXFP4 by triton_kernels).
+_KEPT_VERSIONS, _TUNED_FORMATS = "1.3", ("bfloat16", "fp8")
 
 
 def over_more_work(shapes: pd.DataFrame) -> np.ndarray:
@@ -32,9 +35,23 @@ def over_more_work(shapes: pd.DataFrame) -> np.ndarray:
     return found
 
 
-def untuned(shapes: pd.DataFrame) -> np.ndarray:
-    """Whether each row is of a run of which :data:`SHARE` or more of the rows took over :data:`LONGER` times what no less work took; ``shapes``: all rows of a half."""
-    times = pd.Series(over_more_work(shapes))
-    longer = times.gt(LONGER).astype(float).where(times.notna())
-    share = cast("pd.Series", longer.groupby([shapes[column].to_numpy() for column in RUN]).transform("mean"))
-    return (share >= SHARE).to_numpy()
+def untuned(shapes: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
+    """Whether the tiles of each of ``shapes`` may be another run's; ``table``: all rows of their format on their GPU, whatever the half and the network."""
+    kept = table[
+        (table.framework == "trtllm")
+        & table.version.str.startswith(_KEPT_VERSIONS)
+        & table.moe_dtype.isin(_TUNED_FORMATS)
+    ]
+    runs = kept[[*_NETWORK, *_SHARED_OUT, "kernel_source"]].drop_duplicates()
+    looked_up = set(
+        zip(_names(runs), runs.topk, *(runs[name] for name in (*_SHARED_OUT, "kernel_source")), strict=True)
+    )
+    names = {name: len({each[1:] for each in looked_up if each[0].startswith(name)}) for name, *_ in looked_up}
+    of_kept = shapes.version.str.startswith(_KEPT_VERSIONS).to_numpy(bool)
+    return np.array([names.get(name, 1) > 1 for name in _names(shapes)], bool) & of_kept
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """Of the file that a run's tiles are kept in, without its format."""
+    own = (rows.hidden_size, rows.inter_size // rows.moe_tp_size, rows.num_experts // rows.moe_ep_size)
+    return [f"{hidden}_{inner}_{experts}" for hidden, inner, experts in zip(*own, strict=True)]
