@@ -135,7 +135,7 @@ class RunningChain:
         self._polling = PollWatch(device, arena)
         for group in device.groups:
             group.begin_chain(traces, min(fit.l1_bytes for fit in fits), arena, keep_l1)
-        self._counters = CounterReader(device, cycle)
+        self._counters = CounterReader(device, cycle, reads_waves=False)
 
     @property
     def kernel(self) -> str:

@@ -57,6 +57,7 @@ class L2Part:
             slices_per_partition=chip.slices // chip.partitions,
             sets=sets,
             ways=chip.ways,
+            dirty_ways=max(1, round(chip.dirty_share * chip.ways)),
             turn=chip.slices * sets * chip.ways,
             channels=spec.dram.channels,
             line_bytes=chip.line_bytes,

@@ -53,11 +53,13 @@ NOTHING_MORE = Observation()
 
 
 class CounterReader:
-    """The counters of a device since the machine's cycle ``start``."""
+    """The counters of a device since the machine's cycle ``start``. ``reads_waves``: somebody asks how full L2 is, for which all its lines are looked
+    through once (a millisecond on an H200)."""
 
-    def __init__(self, device: Device, start: int) -> None:
+    def __init__(self, device: Device, start: int, reads_waves: bool) -> None:
         self._device, self._start = device, start
-        self._memory_before, self._flushed_before = device.memory_counters(), device.flushed
+        self._memory_before = device.memory_counters()
+        self._flushed_before = device.flushed if reads_waves else 0.0
 
     def read(self, cycle: int) -> Reading:
         """All of them, at the machine's ``cycle``."""
@@ -106,7 +108,7 @@ class RunningLaunch:
         self._polling = PollWatch(device, arena)
         for group in device.groups:
             group.begin_launch(trace.program, trace.launch, self._fit, arena, keep_l1)
-        self._counters = CounterReader(device, cycle)
+        self._counters = CounterReader(device, cycle, wanted.sample)
         self._sampler = Sampler(cycle, self._counters.totals) if wanted.samples else None
         self._waves = None
         if wanted.sample:

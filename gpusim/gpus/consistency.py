@@ -93,6 +93,7 @@ def check_consistency(spec: GpuSpec, where: str) -> None:
         "l2.partition_piece_bytes",
         "must be a power of two from 256 to 2097152",
     )
+    require(l2.dirty_share * l2.ways >= 1, "l2.dirty_share", f"must be one of {l2.ways} ways at least")
     require(l2.slices % l2.partitions == 0, "l2.slices", "do not divide over l2.partitions")
     require(
         l2.total_bytes % (l2.slices * l2.ways * l2.line_bytes) == 0,

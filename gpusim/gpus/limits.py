@@ -69,6 +69,7 @@ _BY_KEY: dict[str, float] = {
     "dram.total_bytes": 1 << 44,
     "dram.channels": 1024,
     "dram.banks_per_channel": 256,
+    "l2.dirty_share": 1.0,
     "dram.efficiency": 1.0,
     "dram.read_efficiency": 1.0,
     "dram.codes_share": 0.5,
@@ -142,6 +143,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "l2.partitions": Better.NEITHER,
     "l2.partition_piece_bytes": Better.NEITHER,
     "l2.fetch_bytes": Better.NEITHER,
+    "l2.dirty_share": Better.NEITHER,  # more is written back later, and in the way of what is read
     "dram.channels": Better.NEITHER,  # the same bandwidth, cut otherwise
     "dram.banks_per_channel": Better.MORE,
     "dram.row_bytes": Better.NEITHER,

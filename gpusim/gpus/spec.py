@@ -291,7 +291,8 @@ class L2Spec:
     SMs access; a line's home half owns the DRAM channel behind it. The halves take turns at pieces of
     ``partition_piece_bytes``. ``hit_latency_ns`` is the time inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
     is the other half. ``fetch_bytes``: what a missing sector brings along from DRAM (an aligned
-    group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns."""
+    group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns. At most ``dirty_share`` of a set's ways hold what is newer than DRAM: a write beyond that first
+    sends the least recently used of them to DRAM, whose line stays."""
 
     partitions: int
     slices: int
@@ -312,6 +313,9 @@ class L2Spec:
     fetch_bytes: int = 64
     tag_interval_ns: float = 0.5
     partition_piece_bytes: int = 4096
+    #: Sums of two vectors behind do_bench's flush on V100, T4, A100 80 GB and H20 (traces/external/tutorial_sums.csv, gems_h20.csv; a table of an A100 that is in no set): around L2's size
+    #: they cost 20 to 50 % less than if all of L2 were to be written back, and far above it what they cost at any size, so that as much is dirty behind a stream that writes a third as behind a memset.
+    dirty_share: float = 0.5
 
 
 @dataclass(frozen=True)

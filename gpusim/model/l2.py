@@ -82,6 +82,7 @@ from gpusim.model.l2_tags import (
     WAITER,
     find,
     install,
+    oldest_dirty,
     touch,
     victim,
     write_sectors,
@@ -139,6 +140,22 @@ def _evict(p: L2Rates, s: L2State, slice_index: int, slot: int, dirty: int, time
         ask_dram(p, s, time, line, np.int64(NOBODY), part)
     ask_dram(p, s, time, line, ROOM_OF_SLICE_0 - slice_index, dirty)
     s.scalars[EVICTED_SECTORS] += popcount(dirty)
+
+
+@inner
+def _keep_clean(p: L2Rates, s: L2State, slice_index: int, set_index: int, time: int) -> bool:
+    """Whether the set may take one dirty line more: where it holds as many as it may, the oldest is sent to DRAM and stays, if there is room in DRAM's queue."""
+    if p.dirty_ways >= p.ways:
+        return True
+    slot = oldest_dirty(s.tags, first_slot(p, slice_index, set_index), p.ways, p.dirty_ways - 1)
+    if slot == NO_SLOT:
+        return True
+    if s.servers[slice_index, WRITE_ROOM] == 0:
+        s.scalars[WRITE_STALLS] += 1
+        return False
+    _evict(p, s, slice_index, slot, np.int64(s.tags.masks[slot, DIRTY]), time)
+    s.tags.masks[slot, DIRTY] = 0
+    return True
 
 
 @inner
@@ -238,6 +255,9 @@ def _write(p: L2Rates, s: L2State, time: int, node: int) -> None:
     if slot < 0:
         _hold(p, s, time, here, node, slot)
         return
+    if s.tags.masks[slot, DIRTY] == 0 and not _keep_clean(p, s, here, field(s, node, SET), time):
+        _hold(p, s, time, here, node, NO_ROOM)
+        return
     end = look_up_and_move(p, s, here, time, s.costs[WRITE_COST, popcount(sectors)])
     write_sectors(s.tags, slot, sectors, field(s, node, AMOUNT), p.sector_bytes)
     if field(s, node, SIGNAL):
@@ -275,6 +295,8 @@ def _atomic(p: L2Rates, s: L2State, time: int, node: int) -> None:
 def _operate(p: L2Rates, s: L2State, time: int, node: int, slot: int) -> None:
     """The old data of an atomic or reduction are at its slice; an atomic's turn comes and takes them back."""
     sectors, here = field(s, node, SECTORS), field(s, node, HOME)
+    if s.tags.masks[slot, DIRTY] == 0:
+        _keep_clean(p, s, here, field(s, node, SET), time)
     s.tags.masks[slot, DIRTY] = s.tags.masks[slot, DIRTY] | sectors
     if field(s, node, KIND) == ATOMIC:
         end = take_turns(p, s, time, node)

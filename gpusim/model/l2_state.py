@@ -132,6 +132,7 @@ class L2Rates(NamedTuple):
     slices_per_partition: int
     sets: int  # of a slice
     ways: int
+    dirty_ways: int  # of a set that may hold what is newer than DRAM
     #: Uses in which every slot is used once. By so many a line's use by the far partition counts as older: that keeps a copy of its own.
     #: RRZE l2_read, read by both halves, falls from 0.7 of the L2's size on over half of it (A100, H200, H100 PCIe); with uses that are all alike
     #: it falls at 0.67 (0.5 to 0.75 of each half taken) and is lost at 0.75. A chase of one SM says nothing of it: each half then sees one kind of use.
@@ -181,7 +182,7 @@ class L2State(NamedTuple):
 
 
 #: What one request may cause at most: nodes that it holds, DRAM messages on its way.
-_NODES_PER_REQUEST, _DRAM_PER_EVENT = 2, 3
+_NODES_PER_REQUEST, _DRAM_PER_EVENT = 2, 5
 
 
 def room_needed(outstanding: int, events: int, requests: int, fills: int) -> tuple[int, int, int]:

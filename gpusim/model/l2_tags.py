@@ -4,7 +4,8 @@ Mental model: ``partitions`` caches of equal build, each ``slices`` x ``sets`` x
 one way, numbered through all of them. A slot's sectors are *valid* (readable), *dirty* (newer than
 DRAM), *pending* (asked for, not arrived); a sector written only in part is dirty and not yet valid,
 and ``written`` counts its bytes until the writes cover it. The least recently used slot without
-pending sectors is the victim; who uses one may say that the use counts as an earlier one.
+pending sectors is the victim; who uses one may say that the use counts as an earlier one. A set holds a limited number of dirty slots: before one more
+becomes dirty, the least recently used of them is written back and stays (:func:`oldest_dirty`).
 
 A set is the run of ``ways`` slots from its ``first`` one. ``slots`` is int64[columns, slots], ``masks`` uint8[slots,
 columns + sectors].
@@ -90,6 +91,18 @@ def victim(t: Tags, first: int, ways: int) -> int:
     for slot in range(first, first + ways):
         best = min(best, slot if _last_use(t, slot) == oldest else NEVER)
     return best
+
+
+@inner
+def oldest_dirty(t: Tags, first: int, ways: int, most: int) -> int:
+    """The least recently used slot of this set with dirty sectors, NO_SLOT while no more than ``most`` slots have any."""
+    count, best, oldest = 0, np.int64(NO_SLOT), np.int64(NEVER)
+    for slot in range(first, first + ways):
+        if t.masks[slot, DIRTY]:
+            count += 1
+            if t.slots[STAMP, slot] < oldest:
+                oldest, best = t.slots[STAMP, slot], np.int64(slot)
+    return best if count > most else np.int64(NO_SLOT)
 
 
 @inner

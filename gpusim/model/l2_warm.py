@@ -13,7 +13,7 @@ from gpusim.model.address_hash import local_slice_of, partition_of, set_of
 from gpusim.model.compiled import compiled, inner
 from gpusim.model.crossbar import partition_of_sm
 from gpusim.model.l2_state import TRANSLATIONS, USES, L2Rates, L2State, first_slot, invalidate_copies
-from gpusim.model.l2_tags import DIRTY, HELD, NO_SLOT, VALID, find, install, touch, victim
+from gpusim.model.l2_tags import DIRTY, HELD, NO_SLOT, VALID, find, install, oldest_dirty, touch, victim
 from gpusim.model.tlb import translate
 
 
@@ -85,6 +85,13 @@ def warm_lines(
             continue
         masks[slot, VALID] = masks[slot, VALID] | wanted
         if is_write[i]:
+            if p.dirty_ways < p.ways and masks[slot, DIRTY] == 0:
+                cleaned = oldest_dirty(s.tags, first_slot(p, home, set_index), p.ways, p.dirty_ways - 1)
+                if cleaned != NO_SLOT:
+                    kept = evicted.shape[1]
+                    evicted[home, evictions[home] % kept] = s.tags.slots[HELD, cleaned]
+                    evictions[home] += 1
+                    masks[cleaned, DIRTY] = 0
             masks[slot, DIRTY] = masks[slot, DIRTY] | wanted
             if near == home:
                 invalidate_copies(p, s, home, set_index, line, wanted)

@@ -35,6 +35,7 @@ def small_gpu(**changes) -> GpuSpec:
             "atomic_sector_ns": 3.0,
             "tag_interval_ns": 1.0,
             "fetch_bytes": 64,
+            "dirty_share": 1.0,  # no more than one way is dirty, if a test asks for half
         },
         "dram": {
             "channels": 4,

@@ -15,6 +15,7 @@ from gpusim.errors import DeadlockError, SpecError
 from gpusim.gpus import load_gpu
 from gpusim.model.address_hash import Layout, set_of, slice_of
 from gpusim.model.crossbar import nearest_hit_ticks, slice_ways, sm_ways, ticks
+from gpusim.model.l2_tags import DIRTY, STAMP
 from gpusim.model.messages import ATOMIC, READ, REDUCTION, WRITE
 
 SLICES, SETS, WAYS = 4, 4, 2
@@ -194,6 +195,33 @@ def test_the_least_recently_used_line_is_evicted_and_written_back_once():
     assert parts[1].counters()["dram__bytes_write.sum"] == 128
 
 
+def test_a_set_holds_no_more_dirty_lines_than_it_may_and_keeps_those_that_it_writes_back():
+    parts, every = fresh(l2__dirty_share=0.5), fresh()
+    a, b, c = lines_of(0, 3, same_set_as=NEAR)
+    for each in (parts, every):
+        answer_ns(each, request(0, a, kind=WRITE))
+        answer_ns(each, request(500, a, kind=WRITE))
+        assert each[1].counters()["dram__bytes_write.sum"] == 0
+        answer_ns(each, request(1000, b, kind=WRITE))
+    written = [each[1].counters()["dram__bytes_write.sum"] for each in (parts, every)]
+    assert written == [128, 0]
+    (still,) = answer_ns(parts, request(2000, a, sectors=1))
+    assert still - 2000 == pytest.approx(HIT)
+    answer_ns(parts, request(3000, c))  # evicts b, which alone is dirty
+    answer_ns(parts, request(4000, b))  # evicts a, which is not
+    assert parts[1].counters()["dram__bytes_write.sum"] == 256
+
+
+def test_behind_a_flush_of_writes_half_of_the_lines_are_dirty_the_newest():
+    parts = fresh(l2__dirty_share=0.5)
+    count = 10 * SLICES * SETS * WAYS
+    parts[0].warm(np.arange(count) * 128, np.full(count, 15), np.ones(count), np.arange(count) % 4)
+    slots, masks = parts[0].state.tags
+    dirty = (masks[:, DIRTY] > 0).reshape(-1, WAYS)
+    assert (dirty.sum(axis=1) == 1).all()
+    assert (slots[STAMP].reshape(-1, WAYS).argmax(axis=1) == dirty.argmax(axis=1)).all()
+
+
 def test_a_line_that_only_the_far_half_has_read_is_evicted_before_older_ones_of_the_near_half():
     """The far half keeps a copy of its own."""
     a, b, c, d = lines_of(0, 4, same_set_as=NEAR)
@@ -327,17 +355,18 @@ def test_a_set_whose_lines_all_wait_makes_the_next_line_wait():
     assert c > max(a, b) + DRAM / 2
 
 
-def test_a_slice_waits_with_evictions_until_drams_queue_has_room():
-    """More dirty lines than a channel takes: the writes behind them are acknowledged at DRAM's rate."""
+@pytest.mark.parametrize("dirty_share", [1.0, 0.5])
+def test_a_slice_waits_with_evictions_until_drams_queue_has_room(dirty_share):
+    """More dirty lines than a channel takes: the writes behind them are acknowledged at DRAM's rate, whether they are evicted or written back before."""
     rows = [request(0, x, kind=WRITE, tag=i) for i, x in enumerate(lines_of(0, 80))]
-    free, tight = fresh(dram__write_queue_entries=1000), fresh(dram__write_queue_entries=4)
+    free, tight = (fresh(dram__write_queue_entries=entries, l2__dirty_share=dirty_share) for entries in (1000, 4))
     unhindered, held = (max(answer_ns(parts, *rows)) for parts in (free, tight))
     assert free[0].counters()["l2__write_stalls.sum"] == 0
     assert tight[0].counters()["l2__write_stalls.sum"] > 0
     assert held > 1.5 * unhindered
     for parts in (free, tight):
         evicted = parts[0].counters()["l2__evicted_dirty_sectors.sum"]
-        assert evicted == (80 - 2 * SETS * WAYS) * 4
+        assert evicted == (80 - 2 * SETS * WAYS * dirty_share) * 4
         assert parts[1].counters()["dram__bytes_write.sum"] == 32 * evicted
 
 
@@ -383,10 +412,10 @@ def test_warming_a_busy_cache_is_refused():
         l2.warm(np.array([0]), np.array([1]), np.array([0]), np.array([0]))
 
 
-@given(st.lists(ACCESS, min_size=1, max_size=60), st.sampled_from([64, 333, 20 * NS]))
-def test_neither_window_nor_order_of_delivery_shows(accesses, window):
+@given(st.lists(ACCESS, min_size=1, max_size=60), st.sampled_from([64, 333, 20 * NS]), st.sampled_from([0.5, 1.0]))
+def test_neither_window_nor_order_of_delivery_shows(accesses, window, dirty_share):
     rows = rows_of(accesses)
-    parts, others = fresh(), fresh()
+    parts, others = fresh(l2__dirty_share=dirty_share), fresh(l2__dirty_share=dirty_share)
     expected = run(parts, rows)
     actual = run(others, rows[::-1], window=window)
     assert expected.tolist() == actual.tolist()
@@ -395,9 +424,9 @@ def test_neither_window_nor_order_of_delivery_shows(accesses, window):
         assert part.last_tick == other.last_tick
 
 
-@given(st.lists(ACCESS, min_size=1, max_size=60))
-def test_every_request_is_answered_once_and_the_bytes_agree(accesses):
-    parts = fresh()
+@given(st.lists(ACCESS, min_size=1, max_size=60), st.sampled_from([0.5, 1.0]))
+def test_every_request_is_answered_once_and_the_bytes_agree(accesses, dirty_share):
+    parts = fresh(l2__dirty_share=dirty_share)
     answers = run(parts, rows_of(accesses))
     assert sorted(answers["tag"]) == list(range(len(accesses)))
     for answer in answers:
