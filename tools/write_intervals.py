@@ -20,7 +20,7 @@ import click
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from validation.coverage import LEFT_OUT, by_part, held, left_out, rule_of, settled_rule, share_percent, unsure
+from validation.coverage import LEFT_OUT, by_part, held, left_out, rule_of, settled_rule, too_seldom, unsure
 from validation.intervals import LEAST_SETS, LEVEL, calibration, rows_at, set_of
 from validation.residuals import Residual, load_residuals
 
@@ -59,10 +59,10 @@ def document(residuals: list[Residual]) -> dict:
 
 
 def missed(known: list[Residual], capability_of: Mapping[str, str]) -> list[str]:
-    """Compute capabilities whose rows, each set as one, lie within the intervals that the rows of all others make less often than at the level: what is known of the others is not known of them."""
+    """Compute capabilities whose rows, each set as one, lie within the intervals that the rows of all others make too seldom: what is known of the others is not known of them."""
     judged = left_out(known, lambda row: capability_of[row.gpu])
     of_each = {name: [each for each in judged if capability_of[each.row.gpu] == name] for name in set(capability_of.values())}  # fmt: skip
-    return sorted(name for name, own in of_each.items() if share_percent(own, set_of) < 100 * LEVEL)
+    return sorted(name for name, own in of_each.items() if too_seldom(own, set_of))
 
 
 def rules(residuals: list[Residual]) -> list[dict]:

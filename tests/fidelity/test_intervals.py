@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hand_traces import Asm, build, small_gpu
-from validation.coverage import LEFT_OUT, held, judged_by, left_out, settled_rule, share_percent, unsure
+from validation.coverage import LEFT_OUT, chance_percent, held, judged_by, left_out, settled_rule, share_percent, unsure
 from validation.held_out import HELD_OUT, held_out, like_of
 from validation.intervals import (
     LEVEL,
@@ -58,12 +58,22 @@ def half(rows: list[Residual], pool: list[Residual] | None = None, pool_sets: fl
 
 
 def test_a_factor_by_hand() -> None:
-    # Four sets weigh alike, whatever their rows: mean squares of 1, 4, 1 and 9 hundredths; Student's t at 0.9 with 4 degrees of freedom is 1.5332.
+    # Four sets weigh alike, whatever their rows: errors of 0.1, 0.2, 0.1 and 0.3, of which 80 % of the weight lie within 0.3. Student's t at 0.9 with 4 degrees of freedom is 1.5332,
+    # the normal distribution's quantile 1.2816.
     rows = [residual("a", 0.1), *[residual("b", -0.2)] * 5, *[residual("c", 0.1)] * 3, *[residual("d", 0.3)] * 3]
     rows += [residual("a", -0.1)] * 2
-    assert half(rows) == pytest.approx(1.5332 * math.sqrt(0.15 / 4), rel=1e-4)
+    assert half(rows) == pytest.approx(1.5332 / 1.2816 * 0.3, rel=1e-4)
     # Of a single set it is 3.0777: one set says little of the next.
-    assert half(rows[1:6]) == pytest.approx(3.0777 * 0.2, rel=1e-4)
+    assert half(rows[1:6]) == pytest.approx(3.0777 / 1.2816 * 0.2, rel=1e-4)
+
+
+def test_few_rows_that_are_far_off_do_not_widen_what_holds_all_others() -> None:
+    """Errors of heavy tails: a mean square, times what a normal distribution needs, would hold more than the level says."""
+    random = np.random.default_rng(3)
+    many = [residual(f"{i}", error) for i, error in enumerate(0.05 * random.standard_t(2, 4000)) for _ in range(3)]
+    width, sizes = half(many[::2]), np.array([row.size for row in many])
+    assert np.mean(sizes <= width) == pytest.approx(LEVEL, abs=0.015)
+    assert 1.2816 * math.sqrt(np.mean(sizes**2)) > 1.3 * width
 
 
 def test_points_kernels_and_gpus_of_a_set_count_as_one() -> None:
@@ -155,21 +165,35 @@ def test_intervals_hold_for_rows_that_they_were_not_made_from(name: str) -> None
     promised = [each for each in judged if capability_of(each.row) not in table()["missed"]]
     kept = {(each.kind, each.limiter): each for each in held(promised, part)}
     for limiter in {row["limiter"] for row in table()["rows"] if not row["coarser"]}:
-        assert kept["all", limiter].inside_parts_percent >= 100 * LEVEL - 2, (name, kept["all", limiter])
+        found = kept["all", limiter]
+        assert found.inside_parts_percent >= chance_percent(found.parts), (name, found)
     for limiter in {class_of(row) for row in known}:
-        assert shares["all", limiter].inside_parts_percent >= 100 * LEVEL - SLACK_PERCENT, (name, limiter)
+        found = shares["all", limiter]
+        assert found.inside_parts_percent >= min(100 * LEVEL - SLACK_PERCENT, chance_percent(found.parts)), (
+            name,
+            found,
+        )
 
 
 def test_a_class_whose_sets_lie_outside_is_not_validated() -> None:
-    # Three sets agree within 3 %, two are a factor of 1.8 off: three of five are inside. Of the capability of those two nothing is promised.
+    # Many sets agree within 3 %; of three of another limiter half of the rows are a factor of 1.8 off, outside of what all others say. Of the capability of those nothing is promised.
     of = {"h200": "9.0", "a40": "8.6"}
-    near = [residual(name, 0.03, limiter="L1") for name in "abc" for _ in range(3)]
-    known = [*near, *(residual(name, 0.6, limiter="L1", gpu="a40") for name in "de" for _ in range(3))]
+    near = [residual(name, 0.03) for name in "abcdefghijklmnopqrstuvw" for _ in range(3)]
+    known = [*near, *(residual(name, error, limiter="L1", gpu="a40") for name in "xyz" for error in (0.03, 0.6) * 2)]
     assert unsure(known, [], of) == {"L1"} and unsure(known, ["8.6"], of) == set()
     sure, settled = (
         {(row["kind"], row["limiter"]): row["coarser"] for row in rows_at(known, unsure=left)} for left in ((), {"L1"})
     )
     assert not sure[FITTED, "L1"] and settled[FITTED, "L1"]
+
+
+def test_what_few_sets_miss_by_chance_is_not_held_against_them() -> None:
+    """Nine of ten classes of intervals that hold at the level are called so, known from five sets or from forty."""
+    random = np.random.default_rng(7)
+    for sets in (5, 40):
+        shares = 100 * random.binomial(sets, LEVEL, 4000) / sets
+        assert 0.88 <= np.mean(shares >= chance_percent(sets)) <= 0.96
+    assert chance_percent(10) < chance_percent(40) < 100 * LEVEL
 
 
 def test_held_out_rows_judge_no_interval_that_they_made() -> None:

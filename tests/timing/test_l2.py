@@ -15,7 +15,7 @@ from gpusim.errors import DeadlockError, SpecError
 from gpusim.gpus import load_gpu
 from gpusim.model.address_hash import Layout, set_of, slice_of
 from gpusim.model.crossbar import nearest_hit_ticks, slice_ways, sm_ways, ticks
-from gpusim.model.l2_tags import DIRTY, STAMP
+from gpusim.model.l2_tags import DIRTY, HELD, STAMP
 from gpusim.model.messages import ATOMIC, READ, REDUCTION, WRITE
 
 SLICES, SETS, WAYS = 4, 4, 2
@@ -210,6 +210,17 @@ def test_a_set_holds_no_more_dirty_lines_than_it_may_and_keeps_those_that_it_wri
     answer_ns(parts, request(3000, c))  # evicts b, which alone is dirty
     answer_ns(parts, request(4000, b))  # evicts a, which is not
     assert parts[1].counters()["dram__bytes_write.sum"] == 256
+
+
+def test_of_its_dirty_lines_a_set_writes_back_the_least_recently_used():
+    parts = fresh(l2__ways=4, l2__total_bytes=SLICES * SETS * 4 * 128, l2__dirty_share=0.5)
+    a, b, c = lines_of(0, 3, same_set_as=NEAR)
+    answer_ns(parts, request(0, a, kind=WRITE))
+    answer_ns(parts, request(1000, b, kind=WRITE))
+    answer_ns(parts, request(2000, a, sectors=1))
+    answer_ns(parts, request(3000, c, kind=WRITE))
+    slots, masks = parts[0].state.tags
+    assert set(slots[HELD, masks[:, DIRTY] > 0]) == {a, c}
 
 
 def test_behind_a_flush_of_writes_half_of_the_lines_are_dirty_the_newest():

@@ -2,9 +2,10 @@
 
 Mental model: who asks for a time asks it of a kernel that validation has not seen, from other hands than those whose kernels it has seen. So what counts as one
 is the *set*: rows that one program or one author measured, however many kernels, GPUs and points it has, whose common error is a random effect. In a class (a kind of
-description; a limiter, or tensor cores) the next set's mean square error is estimated by that of its sets, one weight each, and of all launches of the kind, with the weight of POOL_SETS
-more: a class known from many sets speaks for itself, one known from two leans on the rest. A scale known from so few sets is not sure itself: the factor is that of Student's t, with as many degrees of
-freedom as sets. A class with fewer than LEAST_SETS sets, or whose sets lie outside of what the others say too often (``unsure``, :mod:`validation.coverage`), is not called validated: it is told the
+description; a limiter, or tensor cores) the next set's errors are taken to lie like those of its sets, one weight each, and of all launches of the kind, with the weight of POOL_SETS
+more: a class known from many sets speaks for itself, one known from two leans on the rest. What is read off them is the size that the level's share of their weight does not exceed, not their mean square: a few rows
+that are far off make most of a mean square, and a normal distribution of that width holds more than its level of all others. A quantile known from so few sets is not sure itself: it is taken wider by as much as Student's t,
+with as many degrees of freedom as sets, is wider than a normal distribution. A class with fewer than LEAST_SETS sets, or whose sets lie outside of what the others say too often (``unsure``, :mod:`validation.coverage`), is not called validated: it is told the
 widest factor, and no less than its own rows need.
 """
 
@@ -64,28 +65,26 @@ def weights_of(rows: Sequence[Residual]) -> np.ndarray:
 
 def factor_of(own: Sequence[Residual], pool: Sequence[Residual], pool_sets: float = POOL_SETS) -> float:
     """The factor that holds LEVEL of the next set's rows, of a class's ``own`` rows and of the ``pool`` it leans on."""
-    weight, squares = _squares(own)
-    pool_weight, pool_squares = _squares(pool)
-    if pool_weight:
-        leaning = min(pool_sets, pool_weight)
-        weight, squares = weight + leaning, squares + leaning * pool_squares / pool_weight
-    return math.exp(stats.t.ppf((1 + LEVEL) / 2, weight) * math.sqrt(squares / weight))
-
-
-def _squares(rows: Sequence[Residual]) -> tuple[float, float]:
-    """The weight of rows, in sets, and the sum of their squared logarithms so weighed."""
-    if not rows:
-        return 0.0, 0.0
-    weights = weights_of(rows)
-    return float(weights.sum()), float(weights @ np.array([row.size for row in rows]) ** 2)
+    weights = weights_of(own)
+    if len(pool):
+        leaning = weights_of(pool)
+        leaning *= min(pool_sets / leaning.sum(), 1.0)
+        weights = np.concatenate([weights, leaning])
+    sets, tail = float(weights.sum()), (1 + LEVEL) / 2
+    return math.exp(_holding([*own, *pool], weights) * stats.t.ppf(tail, sets) / stats.norm.ppf(tail))
 
 
 def own_factor(own: Sequence[Residual]) -> float:
     """The factor that LEVEL of the weight of ``own`` rows lies within, whatever the next set is like."""
-    sizes, weights = np.array([row.size for row in own]), weights_of(own)
+    return math.exp(_holding(own, weights_of(own)))
+
+
+def _holding(rows: Sequence[Residual], weights: np.ndarray) -> float:
+    """The least logarithm that LEVEL of the rows' weight does not exceed."""
+    sizes = np.array([row.size for row in rows])
     order = np.argsort(sizes, kind="stable")
     reached = np.cumsum(weights[order])
-    return math.exp(sizes[order][np.searchsorted(reached, LEVEL * reached[-1] - 1e-9)])
+    return float(sizes[order][np.searchsorted(reached, LEVEL * reached[-1] - 1e-9)])
 
 
 def is_validated(own: Sequence[Residual]) -> bool:
