@@ -24,6 +24,8 @@ _WINDOWS_HELD_WHOLE = ("trtllm",)
 #: Bytes of activations a layer keeps for its backward pass: by token and hidden width (Korthikanti et al., equations 2 and 3, without the scores, which
 #: fused attention does not keep); "full" keeps a layer's input alone.
 _KEPT = {"none": (10.0, 24.0), "selective": (10.0, 24.0), "full": (2.0, 0.0)}
+#: Of them what products in fp8 spare, whose inputs are kept in one byte: of two products' inputs (whole), of the others' (one of the hidden width, one of four times as much).
+_SPARED_FP8 = (2.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,10 @@ def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> f
     tokens = max(load.tokens for load in steps_of(plan))
     if plan.phase == "train":
         whole, shared = _KEPT[plan.recompute]
+        if plan.dtype == "fp8" and plan.recompute != "full":
+            whole, shared = whole - _SPARED_FP8[0], shared - _SPARED_FP8[1]
+        if plan.overlap == "products":  # which needs sequence parallelism: all is shared out over the GPUs of a layer
+            whole, shared = 0.0, whole + shared
         # Stages in pieces keep more (Korthikanti et al., section 4.2.3).
         more = 1 + (plan.pipeline_parallel - 1) / (plan.pipeline_parallel * plan.virtual_stages) * (
             plan.virtual_stages > 1

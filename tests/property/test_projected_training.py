@@ -58,6 +58,12 @@ def test_sums_beside_products_wait_for_one_piece(prices: Prices) -> None:
     assert apart.step.seconds - beside.step.seconds == pytest.approx(0.75 * layers)
     assert apart.communication_seconds - beside.communication_seconds == pytest.approx(0.75 * layers)
     assert beside.hidden_seconds == pytest.approx(0.75 * layers)
+    held = [
+        footprint_of(network, replace(SHARED, overlap=each), 80e9).activation_bytes for each in ("none", "products")
+    ]
+    assert held[1] / held[0] == pytest.approx((34 / 4) / (10 + 24 / 4))
+    narrow = footprint_of(network, replace(SHARED, dtype="fp8"), 80e9).activation_bytes
+    assert narrow / held[0] == pytest.approx((8 + 19 / 4) / (10 + 24 / 4))
     for plan in ({"phase": "prefill", "tensor_parallel": 2}, {"phase": "train", "tensor_parallel": 1}):
         with pytest.raises(UsageError, match="leave out --overlap"):
             Plan(**plan, overlap="products")  # type: ignore[arg-type]
