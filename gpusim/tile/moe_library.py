@@ -30,7 +30,18 @@ _OWN = (
     "waiting_steps",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
-_SOFTWARE = ("choices", "searched", "rule", "element_cycles", "tuned_evenly", "splits", "widened", "expanded", "waves", "waiting_steps")
+_SOFTWARE = (
+    "choices",
+    "searched",
+    "rule",
+    "element_cycles",
+    "tuned_evenly",
+    "splits",
+    "widened",
+    "expanded",
+    "waves",
+    "waiting_steps",
+)
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
 _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from operators.tuned_runs import over_more_work, untuned
 
 
-def _rows(slow_ep: int = 0, times: float = 1.0, **columns: object) -> pd.DataFrame:
+def _rows(slow_ep: int = 0, times: float = 1.0, **columns: Any) -> pd.DataFrame:
     rows = [
         {"hidden_size": 4096, "inter_size": 2048, "topk": 8, "num_experts": 64, "moe_tp_size": tp, "moe_ep_size": ep, "distribution": "balanced", "framework": "trtllm",
          "moe_dtype": "fp8", "kernel_source": "a", "num_tokens": tokens, "version": "1.3.0", "us": (20.0 + tokens / 8 / tp / ep) * (times if ep == slow_ep else 1.0)}
@@ -53,6 +55,7 @@ def test_a_name_that_begins_with_a_runs_own_is_found_too():
 
 
 def test_versions_that_tune_every_run_and_formats_that_are_not_tuned_are_left_alone():
-    for columns in ({"version": "1.0.0"}, {"moe_dtype": "fp8_block"}, {"framework": "vllm"}):
+    each: list[dict[str, Any]] = [{"version": "1.0.0"}, {"moe_dtype": "fp8_block"}, {"framework": "vllm"}]
+    for columns in each:
         rows = _rows(**columns)
         assert not untuned(rows, pd.concat([rows, _rows(inter_size=4096, num_experts=128, **columns)])).any()

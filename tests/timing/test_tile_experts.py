@@ -189,6 +189,6 @@ def test_tritons_kernels_have_one_step_less_on_its_way_than_stages():
     assert known.waiting_steps == 1
     waiting, ahead = (project_moe(H100, op, replace(known, waiting_steps=each)).seconds for each in (1, 0))
     # 64 blocks whose depth is 224 steps wait for DRAM, no more than two steps each at once.
-    assert waiting > 1.2 * ahead
+    assert waiting > 1.1 * ahead
     assert waiting > 0.9 * 224 / 2 * tile_machine(H100, "bf16").dram_latency_cycles / H100.clock_hz
     assert moe_library_of("hopper", "bf16", "trtllm").waiting_steps == 0

@@ -196,7 +196,9 @@ def test_blocks_of_latent_attention_slow_each_other_where_both_sms_of_a_tpc_have
     assert seconds[162] < seconds[163] - 0.2 * seconds[32]
 
 
-@pytest.mark.parametrize("distribution", ["balanced", "power_law_1.01", "power_law_1.2", "power_law_1.2_together", "power_law_1.2_heaped"])
+@pytest.mark.parametrize(
+    "distribution", ["balanced", "power_law_1.01", "power_law_1.2", "power_law_1.2_together", "power_law_1.2_heaped"]
+)
 def test_every_choice_is_given_out_once_and_no_expert_gets_a_token_twice(distribution):
     for tokens in (1, 7, 64, 1000):
         rows = expert_rows(tokens, 64, 6, 1, distribution)

@@ -8,6 +8,8 @@ where no run of other choices or shares has a name that begins with its name. No
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pandas as pd
 
@@ -37,12 +39,15 @@ def over_more_work(shapes: pd.DataFrame) -> np.ndarray:
 
 def untuned(shapes: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
     """Whether the tiles of each of ``shapes`` may be another run's; ``table``: all rows of their format on their GPU, whatever the half and the network."""
-    kept = table[
-        (table.framework == "trtllm")
-        & table.version.str.startswith(_KEPT_VERSIONS)
-        & table.moe_dtype.isin(_TUNED_FORMATS)
-    ]
-    runs = kept[[*_NETWORK, *_SHARED_OUT, "kernel_source"]].drop_duplicates()
+    kept = cast(
+        "pd.DataFrame",
+        table[
+            (table.framework == "trtllm")
+            & table.version.str.startswith(_KEPT_VERSIONS)
+            & table.moe_dtype.isin(_TUNED_FORMATS)
+        ],
+    )
+    runs = cast("pd.DataFrame", kept[[*_NETWORK, *_SHARED_OUT, "kernel_source"]]).drop_duplicates()
     looked_up = set(
         zip(_names(runs), runs.topk, *(runs[name] for name in (*_SHARED_OUT, "kernel_source")), strict=True)
     )
