@@ -140,8 +140,9 @@ def simulate(
 
 
 def check_architecture(trace: Trace, spec: GpuSpec) -> None:
-    """Refuse a trace of another compute capability: its machine code would not run there."""
-    if tuple(trace.launch.capability) != tuple(spec.capability):
+    """Refuse a trace whose machine code would not run there: it runs on its own compute capability and on later minor versions of it."""
+    (major, minor), runs = trace.launch.capability, spec.capability
+    if major != runs[0] or minor > runs[1]:
         have, want = (".".join(map(str, c)) for c in (trace.launch.capability, spec.capability))
         raise LaunchError(
             f"{trace.launch.kernel}: the trace holds machine code for compute capability {have}, "
