@@ -36,18 +36,23 @@ def test_a_second_wave_begins_when_the_first_ends_and_a_full_wave_costs_no_more_
 
 def test_blocks_that_stay_load_ahead_and_with_a_second_accumulator_multiply_beside_the_epilogue():
     tiles, inner = 8, STEPS * (WORK + STEP)
-    anew, ahead, beside = (run(rows=tiles * 128, sms=1, overlap=each)[0] for each in (STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD))
+    anew, ahead, beside = (
+        run(rows=tiles * 128, sms=1, overlap=each)[0] for each in (STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD)
+    )
     assert anew == pytest.approx(tiles * (LATENCY + inner + TAIL + START), rel=0.1)
     assert ahead == pytest.approx(LATENCY + tiles * (inner + TAIL + START), rel=0.05)
     assert beside == pytest.approx(LATENCY + tiles * (inner + START) + TAIL, rel=0.05)
-    # An epilogue that takes longer than the products bounds a tile, as there are two accumulators and not more.
+    # Epilogues follow one another: one that takes longer than the products bounds a tile.
     few = run(rows=tiles * 128, depth=64, sms=1, overlap=MULTIPLIES_AHEAD)[0]
     assert few == pytest.approx(LATENCY + WORK + STEP + tiles * TAIL, rel=0.05)
 
 
 def test_results_that_l2_does_not_hold_have_left_it_at_the_end_of_blocks_that_stay():
     stored = 8 * 128 * 128 * 2
-    kept, lost = (run(rows=8 * 128, depth=64, dram=1.0, cold=(False, False), l2_bytes=size, overlap=MULTIPLIES_AHEAD)[0] for size in (1e9, 2e5))
+    kept, lost = (
+        run(rows=8 * 128, depth=64, dram=1.0, cold=(False, False), l2_bytes=size, overlap=MULTIPLIES_AHEAD)[0]
+        for size in (1e9, 2e5)
+    )
     assert kept < 0.5 * stored
     assert lost == pytest.approx(stored, rel=0.1)
 
