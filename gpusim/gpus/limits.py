@@ -150,6 +150,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.efficiency": Better.MORE,
     "dram.read_efficiency": Better.MORE,
     "dram.codes_share": Better.LESS,
+    "dram.streams_with_codes": Better.NEITHER,
     "dram.row_miss_extra_ns": Better.NEITHER,  # a part of the latency, which the first access to a row has
     "instruction_cache.streams": Better.MORE,
     "instruction_cache.l1_fetch_lines": Better.MORE,

@@ -123,6 +123,10 @@ def memory_claims(
     if memory.codes_in_line != (base.dram.codes_share > 0):
         share, reason = (CODES_SHARE, CODES_REASON) if memory.codes_in_line else (0.0, NO_CODES_REASON)
         yield ruled("dram.codes_share", share, reason)
+    if memory.codes_in_line and not base.dram.streams_with_codes:
+        yield ruled(
+            "dram.streams_with_codes", True, f"{like}'s streams were measured without; as the board is delivered"
+        )
 
 
 def _dividing(wanted: float, channels: int, partitions: int) -> int:

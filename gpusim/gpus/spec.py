@@ -325,7 +325,8 @@ class DramSpec:
     ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
     refresh and command overheads leave, and ``read_efficiency`` the same of reads alone as library kernels make them,
     where that is known apart (0: as ``efficiency``; only projections take it); of both, ``codes_share`` is what error codes take that lie in line, among the
-    data, as the board is delivered (0: none, or they are switched off, or a part of ``efficiency``). ``row_cycle_ns``: one bank opens a row at most once each
+    data, as the board is delivered (0: none, or they are switched off, or a part of ``efficiency``). Not ``streams_with_codes``: the board on which the description's
+    streams were measured had them switched off, and the exact level leaves them out; projections are of boards as they are delivered. ``row_cycle_ns``: one bank opens a row at most once each
     so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
     go, down to ``write_low_entries``, each change of direction costing the turnaround; with no read
     waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
@@ -355,15 +356,16 @@ class DramSpec:
     refresh_ns: float = 0.0
     masked_writes: bool = False
     codes_share: float = 0.0
+    streams_with_codes: bool = True
 
     @property
     def stream_bytes_per_ns(self) -> float:
-        """That streams reach."""
-        return self.peak_bytes_per_ns * self.efficiency * (1.0 - self.codes_share)
+        """That streams reach at the exact level."""
+        return self.peak_bytes_per_ns * self.efficiency * (1.0 - self.codes_share * self.streams_with_codes)
 
     @property
     def read_bytes_per_ns(self) -> float:
-        """That reads alone reach, as library kernels make them."""
+        """That reads alone reach, as library kernels make them, on a board as it is delivered."""
         return self.peak_bytes_per_ns * (self.read_efficiency or self.efficiency) * (1.0 - self.codes_share)
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_memory import small_gpu
 
+from gpusim.errors import SpecError
 from gpusim.gpus import list_gpus, load_gpu
 from gpusim.model.address_hash import (
     Layout,
@@ -25,10 +27,14 @@ from gpusim.model.address_hash import (
 )
 from gpusim.model.crossbar import (
     gpc_of_sm,
+    nearest_hit_ticks,
     partition_of_sm,
     request_latency_ticks,
     response_latency_ticks,
     service_order,
+    slice_ways,
+    sm_ways,
+    ticks,
 )
 
 A100 = layout_of(load_gpu("a100_80gb").l2, load_gpu("a100_80gb").dram)
@@ -153,3 +159,13 @@ def test_latencies_are_ticks_of_the_sm_clock(name):
     expected = gpu.crossbar.request_latency_ns * gpu.clock_hz / 1e9 * 64
     assert abs(request_latency_ticks(gpu) - expected) <= 0.5
     assert response_latency_ticks(gpu) > 16 * 64
+
+
+def test_spreads_are_about_the_mean_and_must_leave_time() -> None:
+    base = load_gpu("h100_pcie")
+    spec = replace(base, crossbar=replace(base.crossbar, sm_spread_ns=60.0, slice_spread_ns=34.0))
+    assert sm_ways(spec).mean() == pytest.approx(ticks(spec, spec.crossbar.sm_spread_ns / 2), rel=0.1)
+    assert sm_ways(spec)[0] == pytest.approx(ticks(spec, spec.crossbar.sm_spread_ns / 2), abs=1)
+    assert slice_ways(spec).max() == ticks(spec, spec.crossbar.slice_spread_ns)
+    with pytest.raises(SpecError, match="more than twice"):
+        nearest_hit_ticks(small_gpu(crossbar__sm_spread_ns=21.0))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,10 +9,9 @@ from hypothesis import strategies as st
 from oracles_memory import LruSet
 from small_memory import NS, answer_ns, fresh, request, run, small_gpu
 
-from gpusim.errors import DeadlockError, SpecError
-from gpusim.gpus import load_gpu
+from gpusim.errors import DeadlockError
 from gpusim.model.address_hash import Layout, set_of, slice_of
-from gpusim.model.crossbar import nearest_hit_ticks, slice_ways, sm_ways, ticks
+from gpusim.model.crossbar import slice_ways, sm_ways
 from gpusim.model.l2_tags import DIRTY, HELD, STAMP
 from gpusim.model.messages import ATOMIC, READ, REDUCTION, WRITE
 
@@ -495,13 +492,3 @@ def test_far_sms_and_slices_are_answered_later_by_their_ways() -> None:
             (mean,) = answer_ns(even, request(5000 + 100 * sm, line, sm=sm))
             ways = (sm_ways(spec)[sm] + slice_ways(spec)[at_home]) * NS_A_TICK
             assert hit == pytest.approx(mean - 6.0 + ways, abs=2 * NS_A_TICK)
-
-
-def test_spreads_are_about_the_mean_and_must_leave_time() -> None:
-    base = load_gpu("h100_pcie")
-    spec = replace(base, crossbar=replace(base.crossbar, sm_spread_ns=60.0, slice_spread_ns=34.0))
-    assert sm_ways(spec).mean() == pytest.approx(ticks(spec, spec.crossbar.sm_spread_ns / 2), rel=0.1)
-    assert sm_ways(spec)[0] == pytest.approx(ticks(spec, spec.crossbar.sm_spread_ns / 2), abs=1)
-    assert slice_ways(spec).max() == ticks(spec, spec.crossbar.slice_spread_ns)
-    with pytest.raises(SpecError, match="more than twice"):
-        nearest_hit_ticks(small_gpu(crossbar__sm_spread_ns=21.0))
