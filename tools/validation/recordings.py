@@ -102,21 +102,26 @@ def remember(keys: Iterable[Key], path: Path = DIGESTS) -> None:
 def recordings(rows: Sequence[Residual], known: dict[str, str]) -> list[Recording]:
     """Every recording, the cheapest first, and at the end the halves of external sets that could be predicted and never were."""
     found = []
+    of_sets = {
+        one.name: Counter((gpu_of(one.entry, row), row.half) for row in one.rows if one.is_predicted)
+        for one in load_sets()
+    }
     for key in dict.fromkeys(key_of(row) for row in rows):
         own = [row for row in rows if key_of(row) == key]
+        # A set may have left out rows since.
+        still = min(len(own), of_sets[key[0]][key[2:]]) if key[0] in of_sets else len(own)
         state = SAME if known.get(name_of(key)) == digest_of(key) else OTHER
         unknown = sum(row.cpu_s == 0 for row in own)
         cpu_s = sum(row.cpu_s for row in own)
         expected_s = round(cpu_s + unknown * _row_s(rows, key[0]), 1)
-        found.append(Recording(*key, len(own), round(cpu_s, 1), unknown, expected_s, state))
+        found.append(Recording(*key, still, round(cpu_s, 1), unknown, expected_s, state))
     found.sort(key=lambda each: (each.expected_s, each.source))
     recorded = {(each.source, each.half) for each in found}
-    for one in load_sets():
-        counts = Counter((gpu_of(one.entry, row), row.half) for row in one.rows if one.is_predicted)
+    for name, counts in of_sets.items():
         for (gpu, half), count in counts.items():
-            if (one.name, half) not in recorded:
-                expected_s = round(count * _row_s(rows, one.name), 1)
-                found.append(Recording(one.name, kind_of(gpu), gpu, half, count, 0.0, count, expected_s, NEVER))
+            if (name, half) not in recorded:
+                expected_s = round(count * _row_s(rows, name), 1)
+                found.append(Recording(name, kind_of(gpu), gpu, half, count, 0.0, count, expected_s, NEVER))
     return found
 
 
