@@ -289,7 +289,7 @@ def test_a_made_up_gpu_beyond_all_that_are_described_is_not_called_validated(cha
     spec = load_gpu("h200")
     if "dram" in changes:
         changes = {"dram": replace(spec.dram, peak_bytes_per_ns=changes["dram"])}
-    mine = interval_of(10.0, replace(spec, name="mine", **changes), Limiter.DRAM)
+    mine = interval_of(10.0, replace(spec, name="mine", **changes), Limiter.SHARED)
     assert "; ".join(mine.outside) == said and (mine.high_us == pytest.approx(10 * widest()["factor"])) == bool(said)
 
 

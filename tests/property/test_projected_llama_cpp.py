@@ -93,7 +93,7 @@ def test_a_request_is_no_surer_than_the_published_ones() -> None:
 def test_gpus_without_products_of_eight_bits_and_experts_say_so() -> None:
     with pytest.raises(SpecError, match="no products of int8"):
         _step("v100", replace(DECODE, phase="prefill"))
-    with pytest.raises(SpecError, match="expert layer's framework"):
+    with pytest.raises(UsageError, match="give --framework vllm, sglang or trtllm"):
         project_model(Prices(load_gpu("rtx4090")), decoder_of("qwen3_30b_a3b"), DECODE)
     with pytest.raises(UsageError, match="has no engine 'v0'"):
         replace(DECODE, engine="v0")
