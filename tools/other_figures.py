@@ -31,6 +31,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import tile_attention
 import tile_gemm
 import tile_operators
+from operators import tuned_runs
 from operators.described_kinds import DESCRIBED
 from operators.kinds import KINDS
 from operators.measured import find_file, half_step_us
@@ -164,8 +165,7 @@ def bands(
 def _of_kind(kind: str, folder: Path, gpu: str, final: bool, count: int) -> pd.DataFrame:
     """Measured shapes of a kind on a GPU, wherever they lie; of experts those of runs with tiles of their own."""
     found = (tile_operators.measured_shapes(kind, each, gpu, final, None) for each in (folder, folder / "power", folder.parent / "power"))  # fmt: skip
-    shapes = next(shapes for shapes in found if len(shapes))
-    return shapes[~shapes.untuned.astype(bool)].reset_index(drop=True).head(count)
+    return tuned_runs.with_own_tiles(next(shapes for shapes in found if len(shapes))).head(count)
 
 
 def _others(kind: str, gpu: str) -> list[tuple[str, Any]]:

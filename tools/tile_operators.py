@@ -214,7 +214,7 @@ def main(
         gpu = FITTED_GPUS[fitted]
         with shown(sys.stderr):
             shapes = measured_shapes(kind, rows, gpu, False, count)
-            found = fit(kind, gpu, shapes[~shapes.untuned].reset_index(drop=True), rounds)
+            found = fit(kind, gpu, tuned_runs.with_own_tiles(shapes), rounds)
         click.echo("\n".join(f"{name} = {figure(found, name):.4g}" for name in KINDS[kind].fitted))
         return
     if record and not final:
@@ -224,7 +224,7 @@ def main(
     for gpu in gpus or KINDS[kind].sources:
         if bands:
             shapes = measured_shapes(kind, rows, gpu, True, 2 * count).iloc[count:]
-            shapes = shapes[~shapes.untuned.astype(bool)].reset_index(drop=True)
+            shapes = tuned_runs.with_own_tiles(shapes)
             printed += held_rows(kind, gpu, shapes, errors(kind, gpu, shapes)) if len(shapes) else []
             continue
         shapes = measured_shapes(kind, rows, gpu, final, count)

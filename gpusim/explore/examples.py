@@ -8,7 +8,6 @@ are runs of; those of another property, GPU or gpusim are left alone, since they
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -25,7 +24,7 @@ from gpusim.errors import FindingFileError
 from gpusim.explore.coverage import Coverage, Hits
 from gpusim.explore.property import Outcome
 from gpusim.io.records import Count, Finite, Scalar, parse_record
-from gpusim.io.whole_file import naming_file
+from gpusim.io.whole_line import append_line
 
 EXAMPLES_VERSION = 1
 PATTERN = "runs-*.jsonl"
@@ -212,17 +211,8 @@ def _row(round_number: int, tried: Tried) -> dict[str, Any]:
 
 
 def _append(file: int, path: Path, row: dict[str, Any]) -> None:
-    """One line more, or none: what a full disk takes of it is cut off again. Raises OSError that names the file."""
-    data = (json.dumps(row, allow_nan=False) + "\n").encode()
-    end = os.fstat(file).st_size  # this process alone writes to it
-    try:
-        with naming_file(path):
-            while data:
-                data = data[os.write(file, data) :]
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(file, end)
-        raise
+    """One line more, or none. Raises OSError that names the file."""
+    append_line(file, path, json.dumps(row, allow_nan=False))
 
 
 def new_session() -> str:

@@ -6,7 +6,6 @@ projected again. The Pareto front is of those plans that fit, for which none is 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import itertools
 import json
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.errors import UsageError
+from gpusim.io.whole_line import append_line
 from gpusim.project.plan import Plan
 
 #: Names of a plan's parts on the command line -> in the plan; "gpu" is an axis too.
@@ -122,15 +122,10 @@ class Kept:
         self._rows[identity] = row
         if self._path is None:
             return
-        line = json.dumps({_IDENTITY: identity, "row": row}, allow_nan=False).encode() + b"\n"
+        line = json.dumps({_IDENTITY: identity, "row": row}, allow_nan=False)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            written = os.write(descriptor, line)
-            if written < len(line):
-                os.ftruncate(
-                    descriptor, os.fstat(descriptor).st_size - written
-                )  # a row that is cut off would be in the next one's way
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            append_line(descriptor, self._path, line)
         except OSError as error:
             raise UsageError(f"{self._path}: {error.strerror or error}") from error
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -37,11 +38,17 @@ def test_a_file_of_something_else_is_left_as_it_is(said: Callable[..., tuple[int
 def test_a_row_for_which_the_disk_has_no_room_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(tmp_path / "rows.jsonl")
     kept.add("a", {"step_ms": 1.0})
-    write = os.write
-    monkeypatch.setattr("gpusim.project.sweep.os.write", lambda where, data: write(where, data[:7]))
+    write, room = os.write, [7]
+
+    def filling(where: int, data: bytes) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(where, data[: room.pop()])
+
+    monkeypatch.setattr("gpusim.io.whole_line.os.write", filling)
     with pytest.raises(UsageError, match="rows.jsonl: No space left on device"):
         kept.add("b", {"step_ms": 2.0})
-    monkeypatch.setattr("gpusim.project.sweep.os.write", write)
+    monkeypatch.setattr("gpusim.io.whole_line.os.write", write)
     kept.add("c", {"step_ms": 3.0})
     again = Kept(tmp_path / "rows.jsonl")
     assert again.get("a") == {"step_ms": 1.0} and again.get("b") is None and again.get("c") == {"step_ms": 3.0}

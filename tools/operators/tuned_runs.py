@@ -56,6 +56,12 @@ def untuned(shapes: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
     return np.array([names.get(name, 1) > 1 for name in _names(shapes)], bool) & of_kept
 
 
+def with_own_tiles(shapes: pd.DataFrame) -> pd.DataFrame:
+    """Those of ``shapes`` (column ``untuned``, which :func:`untuned` says) whose tiles are surely their own; of other kinds than experts all."""
+    own = shapes[~shapes["untuned"].to_numpy(bool)]
+    return cast("pd.DataFrame", own).reset_index(drop=True)
+
+
 def _names(rows: pd.DataFrame) -> list[str]:
     """Of the file that a run's tiles are kept in, without its format."""
     own = (rows.hidden_size, rows.inter_size // rows.moe_tp_size, rows.num_experts // rows.moe_ep_size)
