@@ -30,6 +30,20 @@ def take_half(ports, sub, which, interval, now):
 
 
 @inlined
+def take_part(ports, sub, takes, port, interval, now):
+    """Keep what :data:`gpusim.model.program.TAKES` says beside or in place of the port: a half of the FMA pipe, the entrance of all arithmetic."""
+    which = takes % op.ENTRANCE
+    if which:
+        take_half(ports, sub, which, interval, now)
+    else:
+        ports[sub, port, FREE] = now + interval
+    if takes >= op.ENTRANCE:
+        free = now + takes // op.ENTRANCE
+        for other in op.ARITHMETIC_PORTS:
+            ports[sub, other, FREE] = max(ports[sub, other, FREE], free)
+
+
+@inlined
 def read_operands(state, sub, warp, pc, now):
     """Book the instruction's operand reads; the sub-core is held where they take longer than others can wait."""
     subs, front = state.subs, state.front
@@ -45,8 +59,8 @@ def read_operands(state, sub, warp, pc, now):
 def take_pipe(state, sub, pc, now):
     """What a PLAIN instruction takes of its sub-core's pipes."""
     program, ports = state.program, state.resident.ports
-    if program[pc, op.HALF_PIPE]:
-        take_half(ports, sub, program[pc, op.HALF_PIPE], program[pc, op.INTERVAL], now)
+    if program[pc, op.TAKES]:
+        take_part(ports, sub, program[pc, op.TAKES], program[pc, op.PORT], program[pc, op.INTERVAL], now)
     else:
         ports[sub, program[pc, op.PORT], FREE] = now + program[pc, op.INTERVAL]
     if program[pc, op.WRITE_TICKS]:

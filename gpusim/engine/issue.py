@@ -7,7 +7,7 @@ raised or given their release, and the warp's next instruction gets its earliest
 
 from __future__ import annotations
 
-from gpusim.engine.arithmetic import read_operands, take_half, take_pipe
+from gpusim.engine.arithmetic import read_operands, take_part, take_pipe
 from gpusim.engine.step import ask_for_code, read_constant, step
 from gpusim.model import cache
 from gpusim.model import counters as count
@@ -280,8 +280,8 @@ def take_unit(state, tables, sm, sub, warp, pc, now):
         for other in range(sm * timing[SUB_CORES], (sm + 1) * timing[SUB_CORES]):
             ports[other, port, FREE] = free
         state.sms[sm, PIPE_TURN] = (sub + 1) % timing[SUB_CORES]
-    elif program[pc, op.HALF_PIPE]:
-        take_half(ports, sub, program[pc, op.HALF_PIPE], interval, now)
+    elif program[pc, op.TAKES]:
+        take_part(ports, sub, program[pc, op.TAKES], port, interval, now)
     else:
         ports[sub, port, FREE] = free
     if program[pc, op.BULK] == op.MULTIPLIES:

@@ -148,7 +148,7 @@ def _pipes(launch: Ran, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
             ticks = np.where(table[own, op.TICKS], table[own, op.TICKS], table[own, op.INTERVAL] * TICKS_PER_CYCLE)
             busy = int((issues[own] * ticks).sum()) // TICKS_PER_CYCLE
             if port == PipeClass.FMA:
-                heavy = table[:, op.HALF_PIPE] == op.HEAVY_HALF
+                heavy = table[:, op.TAKES] % op.ENTRANCE == op.HEAVY_HALF
                 busy += int((issues[heavy] * table[heavy, op.INTERVAL]).sum()) // 2
             copies = 1 if table[own, op.SHARED_BY_SM].any() else spec.sm.sub_cores
         name = PipeClass(port).name.lower() if port != op.QUEUE_PORT else ""

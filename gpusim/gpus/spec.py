@@ -43,11 +43,13 @@ PIPE_NAMES = (
 class PipeSpec:
     """An execution pipe of a sub-core: a warp instruction occupies its port ``interval_cycles``
     (32 / lanes) and its result is readable ``latency_cycles`` after issue. ``shared_by_sm``: one
-    unit serves all four sub-cores."""
+    unit serves all four sub-cores. ``entrance_cycles``: from its issue on no arithmetic of the sub-core
+    issues for so long, whatever its pipe (0 and 1: the next cycle's may)."""
 
     interval_cycles: int
     latency_cycles: int
     shared_by_sm: bool = False
+    entrance_cycles: int = 0
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,10 @@ STEP = PROGRAM_TABLE.column(
 )
 PORT = PROGRAM_TABLE.column("index", "the port of the sub-core that it needs; QUEUE_PORT for the LSU")
 INTERVAL = PROGRAM_TABLE.column("cycles", "for which it keeps that port")
-HALF_PIPE = PROGRAM_TABLE.column(
-    "code", "of an FMA pipe of two halves: EITHER_HALF takes it, or the HEAVY_HALF alone; else 0"
+TAKES = PROGRAM_TABLE.column(
+    "packed",
+    "ENTRANCE * cycles for which no arithmetic of the sub-core issues + of an FMA pipe of two halves: EITHER_HALF takes it, or the "
+    "HEAVY_HALF alone; 0: its port alone",
 )
 STALL = PROGRAM_TABLE.column("cycles", "until the warp may issue again")
 YIELD = PROGRAM_TABLE.column("flag", "another warp goes first")
@@ -99,7 +101,10 @@ _PORT_OF = {
 #: has integers and packed halves (Nsight Compute's pipelines fma, fmaheavy and fmalite, from GA10x on). The FMA port is then free when
 #: either half is; each half has a port that no instruction asks for otherwise.
 EITHER_HALF, HEAVY_HALF = 1, 2
+ENTRANCE = 4
 FMA_PORT, HEAVY_PORT, LITE_PORT = int(PipeClass.FMA), int(PipeClass.IMAD), int(PipeClass.IMAD_WIDE)
+#: Ports of arithmetic, which passes one entrance of its sub-core.
+ARITHMETIC_PORTS = tuple(int(each) for each in (PipeClass.ALU, PipeClass.FMA, PipeClass.HALF, PipeClass.FP64))
 _HEAVY = (PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.HALF, PipeClass.BFLOAT)
 #: Flags of instructions that wait for something else than counters.
 _WAITING = int(Flag.DEPBAR | Flag.PRODUCT | Flag.PRODUCT_WAIT | Flag.GRID_WAIT)
@@ -193,10 +198,11 @@ def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: Gpu
         port = PipeClass.FP64
     halves = 2 * spec.pipes["fma"].interval_cycles == spec.pipes["imad"].interval_cycles
     if halves and pipe_class == PipeClass.FMA:
-        table[rows, HALF_PIPE] = EITHER_HALF
+        table[rows, TAKES] = EITHER_HALF
     elif halves and pipe_class in _HEAVY and pipe.interval_cycles > spec.pipes["fma"].interval_cycles:
         port = HEAVY_PORT
-        table[rows, HALF_PIPE] = HEAVY_HALF
+        table[rows, TAKES] = HEAVY_HALF
+    table[rows, TAKES] += ENTRANCE * pipe.entrance_cycles
     table[rows, PORT] = port
     table[rows, INTERVAL] = pipe.interval_cycles
     table[rows, LATENCY] = pipe.latency_cycles

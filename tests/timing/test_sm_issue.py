@@ -90,6 +90,24 @@ def test_integers_alone_have_only_the_heavy_half():
     assert run_cycles(simulate(build(asm.exit(), threads=32 * 32), gpu)) >= (8 * 80 - 1) * 2
 
 
+@pytest.mark.parametrize(
+    ("pipe", "entrance", "cycles_a_turn"),
+    [
+        (PipeClass.ALU, 0, 4), (PipeClass.ALU, 4, 4 + 3), (PipeClass.HALF, 4, 4 + 3), (PipeClass.FMA, 3, 3 + 3),
+        (PipeClass.UNIFORM, 4, 4),
+    ],
+)  # fmt: skip
+def test_behind_a_wide_multiply_add_other_arithmetic_waits_at_the_entrance(pipe, entrance, cycles_a_turn):
+    """A wide multiply-add and three others in turn, eight warps: what is no arithmetic issues in its shadow."""
+    one = {"imad__interval_cycles": 1, f"{pipe.name.lower()}__interval_cycles": 1, "register_file__bank_conflicts": False}
+    gpu = small_gpu(imad_wide__interval_cycles=max(1, entrance), imad_wide__entrance_cycles=entrance, **one)
+    asm = Asm()
+    for _ in range(40):
+        asm.op(PipeClass.IMAD_WIDE, 1).op(pipe, 1).op(pipe, 1).op(pipe, 1)
+    taken = run_cycles(simulate(build(asm.exit(), threads=32 * 32), gpu))
+    assert taken == pytest.approx(8 * 40 * cycles_a_turn, rel=0.05)
+
+
 def test_few_fp64_units_also_convert_types_of_64_bits_and_many_do_not():
     """Conversions and FP64 operations in turn: one after another on units that the SM shares, side by side elsewhere."""
     both, doubles = Asm(), Asm()
