@@ -99,7 +99,11 @@ def test_integers_alone_have_only_the_heavy_half():
 )  # fmt: skip
 def test_behind_a_wide_multiply_add_other_arithmetic_waits_at_the_entrance(pipe, entrance, cycles_a_turn):
     """A wide multiply-add and three others in turn, eight warps: what is no arithmetic issues in its shadow."""
-    one = {"imad__interval_cycles": 1, f"{pipe.name.lower()}__interval_cycles": 1, "register_file__bank_conflicts": False}
+    one = {
+        "imad__interval_cycles": 1,
+        f"{pipe.name.lower()}__interval_cycles": 1,
+        "register_file__bank_conflicts": False,
+    }
     gpu = small_gpu(imad_wide__interval_cycles=max(1, entrance), imad_wide__entrance_cycles=entrance, **one)
     asm = Asm()
     for _ in range(40):
