@@ -24,13 +24,13 @@ MANIFEST = json.loads((FOLDER / "manifest.json").read_text())["traces"]
 
 CYCLES = {
     "saxpy-a100_80gb.trace": 2454,
-    "softmax-a100_80gb.trace": 8180,
+    "softmax-a100_80gb.trace": 8186,
     "histogram-a100_80gb.trace": 7277,
-    "matmul_tiled-a100_80gb.trace": 5975,
+    "matmul_tiled-a100_80gb.trace": 5977,
     "saxpy-h200.trace": 3296,
-    "softmax-h200.trace": 10052,
+    "softmax-h200.trace": 10068,
     "histogram-h200.trace": 8574,
-    "matmul_tiled-h200.trace": 7275,
+    "matmul_tiled-h200.trace": 7280,
 }
 
 
