@@ -47,6 +47,7 @@ class HbmPart:
             refresh_interval=ticks(spec, chip.refresh_interval_ns),
             refresh=ticks(spec, chip.refresh_ns),
             answer=dram_answer_ticks(spec),
+            codes=burst_ticks(spec) if chip.moves_codes else 0,  # the least that moves: a sector
         )
         self.reset()
 

@@ -7,7 +7,7 @@ now; a closed one after the row change, which the controller is taken to have be
 bank was free), the older one on a tie; when the oldest has been passed over ``PATIENCE`` times it
 goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a write is older
 than ``write_hold``; then writes go until ``write_low`` remain. Each change of direction costs the bus
-its turnaround. Banks are refreshed one by one, each once an interval at a time of its own: who comes meanwhile waits for the
+its turnaround. Error codes that lie in line share the row of their data: whoever opens a row has its codes read behind its data, and a write puts them back as well. Banks are refreshed one by one, each once an interval at a time of its own: who comes meanwhile waits for the
 end of it, and then for the row. What the bus loses by it is part of the efficiency that scales the bus.
 
 Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
@@ -99,6 +99,7 @@ class DramRates(NamedTuple):
     refresh_interval: int  # a bank's refresh to its next
     refresh: int  # what one keeps the bank; 0: none
     answer: int  # end of the burst to the data's arrival at the slice
+    codes: int  # a row's error codes on the bus, one way; 0: none lie in line
 
 
 class DramState(NamedTuple):
@@ -212,6 +213,14 @@ def _pick(p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: i
 
 
 @inner
+def _codes_of_row(p: DramRates, d: DramState, channel: int, queue: int, node: int) -> int:
+    """What the bus moves of error codes for a request: those of a row that it opens, once for a read and twice for a write, which changes them."""
+    if p.codes == 0 or d.banks[channel, d.nodes[node, BANK], OPEN_ROW] == d.nodes[node, ROW]:
+        return 0
+    return (1 + queue) * p.codes
+
+
+@inner
 def _use_bank(p: DramRates, d: DramState, channel: int, node: int, end: int) -> None:
     bank = d.nodes[node, BANK]
     if d.banks[channel, bank, OPEN_ROW] == d.nodes[node, ROW]:
@@ -290,7 +299,7 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
             d.counters[TURNAROUNDS] += 1
         own[DIRECTION] = queue
         own[PASSED_OVER] = 0 if before < 0 else own[PASSED_OVER] + 1
-        end = start + popcount(d.nodes[node, SECTORS]) * p.burst
+        end = start + popcount(d.nodes[node, SECTORS]) * p.burst + _codes_of_row(p, d, channel, queue, node)
         _use_bank(p, d, channel, node, end)
         own[BUS_FREE] = end
         own[BUSY] += end - start

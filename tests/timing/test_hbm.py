@@ -10,7 +10,7 @@ from oracles_memory import channel_schedule
 from small_memory import NS, fresh, small_gpu
 
 from gpusim.model.address_hash import Layout, bank_of, channel_of, row_of
-from gpusim.model.hbm import PATIENCE, WINDOW
+from gpusim.model.hbm import BUSY, PATIENCE, WINDOW
 from gpusim.model.messages import DRAM_REQUEST, NEVER, READ, WRITE
 
 SLICES, CHANNELS, BANKS, ROW_LINES = 4, 4, 2, 2
@@ -63,6 +63,18 @@ def test_the_first_access_opens_its_row_and_the_next_finds_it_open():
     begins, part = bursts(ask(1000), ask(9000, sequence=1))
     assert begins == {0: 1000 + ROW_CHANGE, 1: 9000}
     assert part.counters()["dram__row_hits.sum"] == part.counters()["dram__row_misses.sum"] == 1
+
+
+def test_whoever_opens_a_row_moves_its_error_codes_once_to_read_and_twice_to_write():
+    def ends(kind, share, **changes):
+        part = bursts(ask(0, kind=kind), ask(1, kind=kind, sequence=1), dram__codes_share=share, **changes)[1]
+        return int(part.state.channels[0, BUSY])
+
+    assert ends(READ, 0.0) == ends(WRITE, 0.0) == 4 * BURST
+    coded = 2 * BURST  # of a bus that codes leave half of
+    assert ends(READ, 0.5) == (4 + 1) * coded  # one of the two finds the row open
+    assert ends(WRITE, 0.5) == (4 + 2) * coded
+    assert ends(WRITE, 0.5, dram__streams_with_codes=False) == 4 * BURST
 
 
 def test_a_bank_opens_rows_no_faster_than_its_row_cycle():
