@@ -1,7 +1,8 @@
-"""Products of a matrix and a vector and forces between particles that others timed, as launches.
+"""Products of a matrix and a vector, forces between particles, and a course's exercises, that others timed, as launches.
 
 Mental model: nothing depends on data. A quantised matrix holds bytes, two elements each where they have four bits; a row of threads is a row of it. Of particles each pair is worked
-out, as a matrix that is summed afterwards or by tiles (``depth``: how many of the others are summed over).
+out, as a matrix that is summed afterwards or by tiles (``depth``: how many of the others are summed over). Of exercises whose blocks go on until an array ends the launch of a shorter array is
+the same grid.
 """
 
 from __future__ import annotations
@@ -76,7 +77,34 @@ def particles(row: Row, checkout: Path | None = None) -> Timed:
     )  # fmt: skip
 
 
+def exercises(row: Row, checkout: Path | None = None) -> Timed:
+    """An exercise of the course over ``size`` elements, or rows of a matrix; ``blocks`` of ``threads``."""
+    kernel, size, blocks, threads = str(row["kernel"]), int(row["size"]), int(row["blocks"]), int(row["threads"])
+    made = CudaKernel(HERE / "exercises.cu", kernel)
+
+    def floats(*shape: int) -> np.ndarray:
+        return np.zeros(shape, np.float32)
+
+    if kernel == "added":
+        arrays = [floats(size) for _ in range(3)]
+        return Timed(
+            made, (blocks,), (threads,), lambda depth: (*arrays, np.int32(depth or size)), (made.source,), depth=size,
+            depth_step=blocks * threads, depends_on_data=True,
+        )  # fmt: skip
+    if kernel in ("of_rows", "of_columns"):
+        return Timed(
+            made, (blocks, 1), (threads,),
+            lambda depth: (floats(size, size), floats(size), np.uint64(size), np.uint64(depth or size)), (made.source,),
+            cut_axis=0, depth=size, depth_step=32, product=True,
+        )  # fmt: skip
+    return Timed(
+        made, (blocks,), (threads,), lambda _: (floats(size), floats(1), np.uint64(size)), (made.source,),
+        cut_axis=0 if kernel == "by_atomics" else None,
+    )  # fmt: skip
+
+
 VECTOR_FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed]] = {
     "vector_products": vector_products,
     "particles": particles,
+    "exercises": exercises,
 }
