@@ -23,21 +23,22 @@ static __device__ both force(float3 at, float3 moving, float charge, float3 othe
     return {first, times(share, minus(times(dot(moving, r), its), times(dot(moving, its), r)))};
 }
 
+// `rows`: of the matrix, all of it but for a part of the launch.
 extern "C" __global__ void forces(
-    const float *x, const float *y, const float *z, const float *vx, const float *vy, const float *vz, const float *q, float4 *matrix, index columns, index count) {
+    const float *x, const float *y, const float *z, const float *vx, const float *vy, const float *vz, const float *q, float4 *matrix, index rows, index count) {
     const index first = threadIdx.x + blockDim.x * blockIdx.x, top = threadIdx.y + blockDim.y * blockIdx.y;
     const index across = blockDim.x * gridDim.x, down = blockDim.y * gridDim.y;
-    for (index i = top; i < count; i += down) {
+    for (index i = top; i < rows; i += down) {
         const float3 at = vec(x[i], y[i], z[i]), moving = vec(vx[i], vy[i], vz[i]);
         const float charge = q[i];
         for (index j = first; j < count; j += across) {
             if (i == j) {
-                matrix[i * columns + j] = make_float4(0.f, 0.f, 0.f, 0.f);
+                matrix[i * count + j] = make_float4(0.f, 0.f, 0.f, 0.f);
                 continue;
             }
             const both made = force(at, moving, charge, vec(x[j], y[j], z[j]), vec(vx[j], vy[j], vz[j]), q[j]);
             const float3 sum = plus(made.electric, made.magnetic);
-            matrix[i * columns + j] = make_float4(sum.x, sum.y, sum.z, 0.0f);
+            matrix[i * count + j] = make_float4(sum.x, sum.y, sum.z, 0.0f);
         }
     }
 }

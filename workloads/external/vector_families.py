@@ -53,11 +53,13 @@ def particles(row: Row, checkout: Path | None = None) -> Timed:
         return [floats(count) for _ in range(7)]
 
     if kernel == "forces":
+        # Its blocks go on until the matrix ends, so that fewer of them have fewer rows to do.
         side = -(-count // _SIDE)
         return Timed(
             made, (side, side), (_SIDE, _SIDE),
-            lambda _: (*of_each(), floats(count, count, _PARTS), np.uint64(count), np.uint64(count)), (made.source,),
-            options, cut_axis=1, streams=True,
+            lambda depth: (*of_each(), floats(count, count, _PARTS), np.uint64(depth or count), np.uint64(count)),
+            (made.source,), options, depth=count if side > 2 else None, depth_step=_SIDE,
+            grid_of=lambda rows: (side, -(-rows // _SIDE)), depends_on_data=side > 2, streams=True,
         )  # fmt: skip
     if kernel == "sums_of_rows":
         return Timed(
@@ -98,8 +100,8 @@ def exercises(row: Row, checkout: Path | None = None) -> Timed:
             cut_axis=0, depth=size, depth_step=32, product=True,
         )  # fmt: skip
     return Timed(
-        made, (blocks,), (threads,), lambda _: (floats(size), floats(1), np.uint64(size)), (made.source,),
-        cut_axis=0 if kernel == "by_atomics" else None,
+        made, (blocks,), (threads,), lambda depth: (floats(size), floats(1), np.uint64(depth or size)), (made.source,),
+        cut_axis=0 if kernel == "by_atomics" else None, depth=None if kernel == "by_atomics" else size,
     )  # fmt: skip
 
 
