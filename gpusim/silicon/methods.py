@@ -30,11 +30,6 @@ UNHELD_EVENTS_US = 3.9
 #: 2^16, 2^20 and 2^24 floats went from 4.09, 4.51 and 41.0 to 1.89, 2.99 and 39.4 us.
 STREAM_GAP_US = 1.3
 
-#: Nsight Systems (CUPTI's records of kernels) reports so much more than a launch takes. A sum of ten elements, launched 1,000 times one behind another on an A100: 1.81 us on average, 1.79 at the least
-#: (ayush-os/nsight-systems-deep-dive at 0e3f06f, README.md); behind itself it is predicted at 1.215. One measurement on one GPU; a step of two particles on an RTX 3060 (particles_small_rtx3060,
-#: learning half) is 0.46 longer than predicted, one of 4,096 0.72.
-CUPTI_US = 0.6
-
 #: States of L2 before the launch: what the launches before left; nothing of anybody (and no code in any cache); overwritten as the method says.
 WARM, ALONE, OVERWRITTEN, FLUSHED = "warm", "alone", "overwritten", "flushed"
 
@@ -81,7 +76,6 @@ METHODS = {
             "events-alone", "two CUDA events around one launch into a stream that has run dry, which nothing holds", WARM, UNHELD_EVENTS_US, "the two events", STREAM_GAP_US,
         ),
         MeasuringMethod("events-loop", "launches one behind another in a stream, between two CUDA events", WARM, STREAM_GAP_US, "a launch in a stream", STREAM_GAP_US),
-        MeasuringMethod("nsys", "Nsight Systems' duration of a kernel, of launches one behind another", WARM, CUPTI_US, "what CUPTI's times stand apart from the launch"),
         MeasuringMethod(
             "ncu", "Nsight Compute's gpu__time_duration: caches are emptied before each launch; by its default the SMs run at their base clock", ALONE,
         ),
