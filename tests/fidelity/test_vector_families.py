@@ -55,7 +55,9 @@ def test_forces_between_particles(kernel: str) -> None:
     gpusim.capture(timed.kernel, timed.grid, timed.block, args, gpu="a40")
     of_all = expected.sum(axis=1)
     found = args[7][..., :3]
-    np.testing.assert_allclose(found, expected if kernel == "forces" else of_all, rtol=2e-3, atol=1e-4 * np.abs(of_all).max())
+    np.testing.assert_allclose(
+        found, expected if kernel == "forces" else of_all, rtol=2e-3, atol=1e-4 * np.abs(of_all).max()
+    )
 
 
 def test_sums_of_rows_of_forces_and_a_step() -> None:

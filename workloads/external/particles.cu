@@ -1,4 +1,4 @@
-// Written after the reports of a simulation of charged particles (REPORT.md, IMPROVEMENT_REPORT.md) and its compute.cu: the electric and magnetic force of each particle on each other one, as a matrix of float4 whose
+// Written after the description in github.com/artinZareie/electric-n-body-cuda (REPORT.md, IMPROVEMENT_REPORT.md, compute.cu), a simulation of charged particles: the electric and magnetic force of each particle on each other one, as a matrix of float4 whose
 // rows are then summed, or summed at once by tiles in shared memory; then a step of all. Numbers of particles and indices have 64 bits, as there.
 
 constexpr float electric = 1.0f / (4.0f * 3.14159265358979323846 * 8.8541878188e-12f);
