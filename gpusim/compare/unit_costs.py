@@ -131,7 +131,7 @@ def _l2_bandwidth(gpu: GpuSpec, factor: float) -> GpuSpec:
 
 
 def _l2_atomics(gpu: GpuSpec, factor: float) -> GpuSpec:
-    return replace(gpu, l2=_times(gpu.l2, factor, "atomic_interval_ns", "atomic_sector_ns"))
+    return replace(gpu, l2=_times(gpu.l2, factor, "atomic_interval_ns", "atomic_sector_ns", "atomic_float_cycles"))
 
 
 def _translation(gpu: GpuSpec, factor: float) -> GpuSpec:

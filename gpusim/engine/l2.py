@@ -76,6 +76,7 @@ class L2Part:
             masked_writes=spec.dram.masked_writes,
             atomic=ticks(spec, chip.atomic_interval_ns),
             atomic_sector=ticks(spec, chip.atomic_sector_ns),
+            atomic_float=ticks(spec, 1e9 * chip.atomic_float_cycles / spec.clock_hz),
             retry=16 * max(1, ticks(spec, chip.tag_interval_ns)),
             page_shift=page_shift(spec.tlb),
             tlb_miss=ticks(spec, spec.tlb.miss_ns),

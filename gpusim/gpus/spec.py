@@ -315,6 +315,9 @@ class L2Spec:
     fetch_bytes: int = 64
     tag_interval_ns: float = 0.5
     partition_piece_bytes: int = 4096
+    #: Cycles of the SMs' clock from a floating-point add (atomic or reduction) to the next one on the same word. Nsight Compute at base clocks: 8 Mi and 160 Ki single-precision adds to one word on
+    #: an A10 take 3.05 and 3.07 each (885 MHz; traces/external/exercises_a10.csv, learning half), 32 Mi of pairs of halves on an A100 3.12 (765 MHz; reductions_a100.csv). On other GPUs a guess.
+    atomic_float_cycles: float = 3.1
     #: Sums of two vectors behind do_bench's flush on V100, T4, A100 80 GB and H20 (traces/external/tutorial_sums.csv, gems_h20.csv; a table of an A100 that is in no set): around L2's size
     #: they cost 20 to 50 % less than if all of L2 were to be written back, and far above it what they cost at any size, so that as much is dirty behind a stream that writes a third as behind a memset.
     dirty_share: float = 0.5

@@ -22,8 +22,13 @@ LINE_TABLE = Table(__name__, "lines", "a line of an access", "A 128-byte line th
 ADDRESS = LINE_TABLE.column("address", "of the line")
 SECTORS = LINE_TABLE.column("mask", "sectors of it that the access touches")
 LANE_BYTES = LINE_TABLE.column("bytes", "moved, at most 128")
-OPERATIONS = LINE_TABLE.column("count", "passes of an atomic: of each sector, the lanes on its most contended word")
+OPERATIONS = LINE_TABLE.column(
+    "count",
+    "passes of an atomic: of each sector, the lanes on its most contended word; FLOATING_PASSES more if it adds in floating point",
+)
 
+#: More than the passes of any access: 32 lanes on a word.
+FLOATING_PASSES = 1 << 12
 LINE_BYTES = 128
 SECTOR_SHIFT = 5
 #: Line-number bits whose parity gives the tag bank's bits. Four aligned lines always fall on four banks;
@@ -109,8 +114,8 @@ def coalesce_lanes(addresses, mask, width, lines, row, n):
 
 
 @compiled
-def count_operations(addresses, mask, lines, row, n):
-    """Set OPERATIONS of each line: passes in which an atomic does one lane of each word of one 32-byte sector.
+def count_operations(addresses, mask, lines, row, n, floating):
+    """Set OPERATIONS of each line: passes in which an atomic does one lane of each word of one 32-byte sector, and FLOATING_PASSES where it is ``floating`` (1).
 
     A lane's word is the 4-byte one at its address, however wide it is: vectors of 8 and 16 bytes go at the rate of words (HUT,
     :mod:`gpusim.model.l2_atomics`).
@@ -134,7 +139,8 @@ def count_operations(addresses, mask, lines, row, n):
                     lines[row, i, OPERATIONS] += (same - most) << shift
     for i in range(n):
         packed = lines[row, i, OPERATIONS]
-        lines[row, i, OPERATIONS] = (packed & 0xFF) + (packed >> 8 & 0xFF) + (packed >> 16 & 0xFF) + (packed >> 24)
+        passes = (packed & 0xFF) + (packed >> 8 & 0xFF) + (packed >> 16 & 0xFF) + (packed >> 24)
+        lines[row, i, OPERATIONS] = passes + floating * FLOATING_PASSES
 
 
 @inner

@@ -17,14 +17,17 @@ What says so: threads that add to N words D bytes apart, each always to the same
   4.0, 4.0 and 3.05: five times as much, as on sm_120 (HUT: 0.413 and 2.06). Passes of two words, or of four, on B300 and on sm_120 are the interval too: 5.08 ns for eight, 3.30 for eight.
   That two or three sectors take their part of what four do is a guess.
 
-A float, two halves and vectors of four floats take what an integer does where nothing contends (HUT); what they take on one word is not known.
+A float, two halves and vectors of four floats take what an integer does where nothing contends (HUT). On one word an add waits for the one before, whose sum it needs: three cycles
+(``atomic_float_cycles``), where an integer's sum is there in one. The unit knows the line that it did last: whether it is the word too is not followed, which makes a difference to single lanes on
+other words of the same line.
 """
 
 from __future__ import annotations
 
 from gpusim.model.address_hash import UNIT_LINES, local_slice_of
+from gpusim.model.coalescer import FLOATING_PASSES
 from gpusim.model.compiled import inner
-from gpusim.model.l2_state import AMOUNT, HOME, SECTORS, UNIT_FREE, L2Rates, L2State, field, line_of
+from gpusim.model.l2_state import AMOUNT, HOME, SECTORS, UNIT_FREE, UNIT_LINE, L2Rates, L2State, field, line_of
 from gpusim.model.sector_mask import popcount
 
 
@@ -35,9 +38,15 @@ def take_turns(p: L2Rates, s: L2State, time: int, node: int) -> int:
     if line_of(s, node) & UNIT_LINES:  # the unit of the line 512 bytes before
         local = local_slice_of(line_of(s, node) ^ UNIT_LINES, p.layout)
         unit += local - unit % p.slices_per_partition
-    sectors = popcount(field(s, node, SECTORS))
-    more = max(0, field(s, node, AMOUNT) - sectors)
+    sectors, passes = popcount(field(s, node, SECTORS)), field(s, node, AMOUNT)
     first = p.atomic if sectors == 1 else sectors * p.atomic_sector
-    end = max(time, s.servers[unit, UNIT_FREE]) + first + more * p.atomic
+    each = p.atomic
+    if passes >= FLOATING_PASSES:
+        passes -= FLOATING_PASSES
+        each = max(each, p.atomic_float)
+        if s.servers[unit, UNIT_LINE] == line_of(s, node) + 1:
+            first = max(first, each)
+    end = max(time, s.servers[unit, UNIT_FREE]) + first + max(0, passes - sectors) * each
     s.servers[unit, UNIT_FREE] = end
+    s.servers[unit, UNIT_LINE] = line_of(s, node) + 1
     return end

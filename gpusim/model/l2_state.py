@@ -103,6 +103,7 @@ PORT_FREE = SERVER_TABLE.column("tick", "from which data can move to and from it
 IN_FREE = SERVER_TABLE.column("tick", "the same from the other partition into this slice")
 LINK_FREE = SERVER_TABLE.column("tick part", "of row n: from which the link into partition n is free")
 UNIT_FREE = SERVER_TABLE.column("tick", "from which its atomic unit is free")
+UNIT_LINE = SERVER_TABLE.column("index", "1 + the line whose atomic its unit did last")
 WRITE_ROOM = SERVER_TABLE.column("count", "dirty lines that may yet be evicted")
 FIRST_BLOCKED = SERVER_TABLE.column("link", "node that has waited longest for write room, or -1")
 LAST_BLOCKED = SERVER_TABLE.column("link", "the one that came last")
@@ -154,6 +155,7 @@ class L2Rates(NamedTuple):
     masked_writes: bool  # DRAM writes a part of a sector without reading the rest
     atomic: int  # a unit: each lane on the most contended word of a lone sector, each lane more of several
     atomic_sector: int  # a unit: each sector of several
+    atomic_float: int  # a unit: a floating-point add to the next one on the same word
     retry: int  # a set whose every way waits is tried again after
     page_shift: int  # log2 of a page's bytes
     tlb_miss: int  # added to a request whose page the SM does not remember; 0 = no TLB

@@ -82,6 +82,7 @@ GLOBAL, SHARED, LOCAL, GENERIC = int(Space.GLOBAL), int(Space.SHARED), int(Space
 CLUSTER = int(Space.CLUSTER)
 #: What looks at a word, or counts the lanes of one, takes a pass a word; other atomics a pass a lane.
 PASS_A_WORD = int(Flag.PHASE_LOOK) | int(Flag.COUNTS_LANES)
+FLOATING_ATOMIC = int(Flag.FLOATING_ATOMIC)
 WINDOW_SHIFT = 24  # generic windows are 16 MiB
 ALL_LANES = 0xFFFFFFFF
 RETURNS_SHIFT, PASSES = 16, (1 << 16) - 1
@@ -304,7 +305,8 @@ def _work_out(state, tables, sm):
         n = coalesce_lanes(addresses, mask, width, lines, sm, 0)
         lsu[sm, LSU_DATA_CYCLES] = _passes(state.memo, tables, access, mask, width, 0, banks, scratch) & PASSES
         if kind == ATOMIC or kind == REDUCTION:
-            count_operations(addresses, mask, lines, sm, n)
+            floating = int(program[pc, op.FLAGS] & FLOATING_ATOMIC != 0)
+            count_operations(addresses, mask, lines, sm, n, floating)
     lsu[sm, LSU_LINES] = n
     lsu[sm, LSU_TAG_CYCLES] = tag_wavefronts(lines, sm, n, timing[TAG_BANKS], scratch[4])
     if kind == ASYNC_COPY and records > 1:

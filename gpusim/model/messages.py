@@ -49,7 +49,12 @@ _REQUEST = Record(
     Field("kind", "u1", "code", "READ, WRITE, ATOMIC or REDUCTION"),
     Field("sectors", "u1", "mask", "bit i names sector i"),
     Field("bytes", "<u2", "bytes", "payload written (for byte-masked partial writes)"),
-    Field("operations", "<u2", "count", "passes of an atomic, which does a lane of each word of a sector"),
+    Field(
+        "operations",
+        "<u2",
+        "count",
+        "passes of an atomic, which does a lane of each word of a sector, see gpusim.model.coalescer",
+    ),
     Field("signal", "<i8", "index", "1 + first row of ``tables.signals`` of its access; 0: none"),
 )
 REQUEST = _REQUEST.dtype

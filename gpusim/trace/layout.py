@@ -155,6 +155,7 @@ class Flag(IntEnum):
     LAUNCH_DEPENDENTS = 4194304  # PREEXIT: the block lets the grid begin that depends on its own programmatically
     GRID_WAIT = 8388608  # ACQBULK: waits until the grid that its own depends on has completed and its memory is flushed
     COUNTS_LANES = 16777216  # ATOMS.POPC.INC adds to each word how many lanes name it: lanes of one word share a pass
+    FLOATING_ATOMIC = 33554432  # an atomic or reduction that L2 serves adds in floating point
 
 
 #: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank from this

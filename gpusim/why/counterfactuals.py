@@ -88,7 +88,7 @@ def _l2_bandwidth(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 
 def _atomics(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
-    return replace(gpu, l2=replace(gpu.l2, atomic_interval_ns=0.0, atomic_sector_ns=0.0))
+    return replace(gpu, l2=replace(gpu.l2, atomic_interval_ns=0.0, atomic_sector_ns=0.0, atomic_float_cycles=0.0))
 
 
 def _crossbar_ports(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:

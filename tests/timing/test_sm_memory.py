@@ -60,7 +60,7 @@ def test_coalescer_finds_the_lines_and_sectors_that_brute_force_finds(case, mask
     got = {int(lines[0, i, ADDRESS]): int(lines[0, i, SECTORS]) for i in range(n)}
     assert got == want and n == len(want)
     assert all(lines[0, i, LANE_BYTES] <= 128 for i in range(n))
-    count_operations(np.array(lanes, np.int64), mask, lines, 0, n)
+    count_operations(np.array(lanes, np.int64), mask, lines, 0, n, 0)
     if width == 4:
         passes = {line: atomic_passes([a for a in on if a // 128 == line // 128]) for line in got}
         assert {int(lines[0, i, ADDRESS]): int(lines[0, i, OPERATIONS]) for i in range(n)} == passes

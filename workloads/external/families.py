@@ -26,6 +26,7 @@ from .notes_families import NOTES_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
 from .transform_families import TRANSFORM_FAMILIES
+from .vector_families import VECTOR_FAMILIES
 from .wgmma_families import WGMMA_FAMILIES
 
 
@@ -271,4 +272,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **TRANSFORM_FAMILIES,
     **GEMS_FAMILIES,
     **INSTRUCTION_FAMILIES,
+    **VECTOR_FAMILIES,
 }

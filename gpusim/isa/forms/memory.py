@@ -290,17 +290,17 @@ def lower_atomic(space: Space, instruction: Instruction) -> MicroOp | None:
         else MemoryKind.REDUCTION,
         space=space,
         access_bytes=4 * words,
-        trace_flags=_atomic_flags(space, instruction.modifiers),
+        trace_flags=_atomic_flags(space, instruction.modifiers, kind),
         extra={"address": recipe},
     )
 
 
-def _atomic_flags(space: Space, modifiers: tuple[str, ...]) -> int:
-    """What the timing is told of an atomic: that L2 serves it, or that the unit counts the lanes of a word (POPC.INC), as its name says. On an RTX 3080 a
+def _atomic_flags(space: Space, modifiers: tuple[str, ...], kind: int) -> int:
+    """What the timing is told of an atomic: that L2 serves it, and whether it adds in floating point (``kind``); or that the unit counts the lanes of a word (POPC.INC), as its name says. On an RTX 3080 a
     block of 32 warps that all count one word is through in 1,310 cycles, 41 a warp, with all else that it does; a pass a lane would be 64
     (docs/validation/external.md, textbook_rtx3080)."""
     if space != Space.SHARED:
-        return int(Flag.BYPASS_L1)
+        return int(Flag.BYPASS_L1) | (int(Flag.FLOATING_ATOMIC) if kind in FLOATING else 0)
     return int(Flag.COUNTS_LANES) if "POPC" in modifiers else 0
 
 
