@@ -3,11 +3,13 @@
 Mental model: the compiler has put the arguments one after another into a buffer, each aligned to its own size
 (int 4 bytes; long, double and pointers 8), and the format says which comes next. The rules are those of CUDA's
 ``printf`` (CUDA C++ Programming Guide, "Formatted Output"): C's conversions, the number of arguments as the
-result, and a format with more than 32 of them printed as it stands.
+result, and a format with more than 32 of them printed as it stands. What a number looks like is left to the host's C library,
+which is where a GPU's output is formatted too ("the final formatting of the printf() output takes place on the host system").
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 import struct
 from collections.abc import Callable
@@ -17,6 +19,8 @@ _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d*))?"
     r"(?P<size>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXcsfFeEgGaAp%])"
 )
+_snprintf = ctypes.CDLL(None).snprintf
+_snprintf.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p]  # what follows them is variadic
 _LONG = ("l", "ll", "j", "z", "t")
 
 
@@ -46,7 +50,8 @@ def format_printf(text: str, read: Callable[[int, int], bytes], read_string: Cal
         if width == "*":
             width = str(take("i", 4))
         if precision == "*":
-            precision = str(take("i", 4))
+            given = take("i", 4)
+            precision = str(given) if given >= 0 else None
         shape = "%" + flags + width + ("" if precision is None else f".{precision or 0}")
         if kind == "s":
             pointer = take("Q", 8)
@@ -55,22 +60,14 @@ def format_printf(text: str, read: Callable[[int, int], bytes], read_string: Cal
         if kind == "c":
             return _text(flags, width, chr(take("i", 4) & 0xFF))
         if kind == "p":
-            return _text(flags, width, f"0x{take('Q', 8):x}")
-        if kind in "fFeEgG":
-            return (shape + kind) % take("d", 8)
-        if kind in "aA":
-            value = float.hex(take("d", 8))
-            return _text(flags, width, value if kind == "a" else value.upper())
+            return _formatted(shape + kind, ctypes.c_void_p(int(take("Q", 8))))
+        if kind in "fFeEgGaA":
+            return _formatted(shape + kind, ctypes.c_double(take("d", 8)))
         long = match["size"] in _LONG
         signed = kind in "di"
-        value = take(("q" if signed else "Q") if long else ("i" if signed else "I"), 8 if long else 4)
-        if match["size"] in ("h", "hh"):
-            bits = 16 if match["size"] == "h" else 8
-            value &= (1 << bits) - 1
-            value -= (1 << bits) if signed and value >> (bits - 1) else 0
-        if kind == "o" and "#" in flags:
-            return _text(flags, width, f"0{value:o}" if value else "0")
-        return (shape + ("d" if kind in "diu" else kind)) % value
+        value = int(take(("q" if signed else "Q") if long else ("i" if signed else "I"), 8 if long else 4))
+        size = "ll" if long else match["size"] or ""
+        return _formatted(shape + size + kind, ctypes.c_longlong(value) if long else ctypes.c_int(value))
 
     return _CONVERSION.sub(convert, text), count
 
@@ -78,3 +75,11 @@ def format_printf(text: str, read: Callable[[int, int], bytes], read_string: Cal
 def _text(flags: str, width: str, value: str) -> str:
     """``value`` in a field; of the flags only "-" means anything for text."""
     return f"%{'-' if '-' in flags else ''}{width}s" % value
+
+
+def _formatted(form: str, value: ctypes.c_double | ctypes.c_longlong | ctypes.c_int | ctypes.c_void_p) -> str:
+    """``value`` as the host's C library prints it."""
+    length = _snprintf(None, 0, form.encode(), value)
+    room = ctypes.create_string_buffer(length + 1)
+    _snprintf(room, length + 1, form.encode(), value)
+    return room.value.decode(errors="replace")

@@ -103,6 +103,15 @@ def test_an_error_that_the_compiler_dies_of_is_told() -> None:
         compile_kernel(gpusim.cuda_cpp(source, "scale<float>"), (), (9, 0))
 
 
+def test_what_the_assembler_refuses_is_told() -> None:
+    """ptxas writes ``error   :``, and at last that it gives up."""
+    source = 'extern "C" __global__ void frob(int *x) { asm volatile("frob.b32 %0;" :: "r"(*x)); }'
+    with pytest.raises(
+        CompileError, match="frob does not compile for sm_90: .*line [0-9]+; error : Not a name of any known"
+    ):
+        compile_kernel(gpusim.cuda_cpp(source, "frob"), (), (9, 0))
+
+
 def test_the_library_s_headers_are_found() -> None:
     numbers, total = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)
     kernel = gpusim.cuda_cpp(BLOCK_SUM, "block_sum", headers={"size.h": "#define SIZE 64"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from gpusim import cli
 from gpusim.cases.names import kernel_names, refuse_unknown_kernel
 from gpusim.errors import CompileError, LaunchError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import compile_kernel, front_end_of
+from gpusim.frontend.triton.diagnostics import diagnostics
 from gpusim.trace.record import Trace
 
 triton = pytest.importorskip("triton", reason="Triton is not installed: pip install 'gpusim[triton]'")
@@ -51,6 +53,20 @@ def product(x_ptr, out_ptr, M: tl.constexpr, K: tl.constexpr):
     x = tl.load(x_ptr + row[:, None] * K + depth[None, :])
     y = tl.load(x_ptr + row[None, :] * K + depth[:, None])
     tl.store(out_ptr + row[:, None] * M + row[None, :], tl.dot(x, y))
+
+
+@triton.jit
+def whole_product(x_ptr, out_ptr, M: tl.constexpr):
+    place = tl.arange(0, M)[:, None] * M + tl.arange(0, M)[None, :]
+    x = tl.load(x_ptr + place)
+    tl.store(out_ptr + place, tl.dot(x, x))
+
+
+@triton.jit
+def unassembled(x_ptr):
+    tl.static_print("printed")
+    x = tl.load(x_ptr + tl.arange(0, 32))
+    tl.store(x_ptr + tl.arange(0, 32), tl.inline_asm_elementwise("frob.b32 $0, $1;", "=r,r", [x], tl.int32, True, 1))
 
 
 @triton.jit
@@ -271,6 +287,33 @@ def test_mistakes_are_told_in_one_line(kernel: Any, args: tuple, error: type[Exc
     with pytest.raises(error, match=said) as caught:
         gpusim.capture(kernel, (1,), None, args, gpu=GPU)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "gpu", "said"),
+    [
+        (partial(whole_product, M=32), (np.ones((32, 32), np.int8), np.zeros((32, 32), np.int32)), "t4",
+         r"floating-point-like.*\(test_triton_front_end.py:[0-9]+, `tl.store\(out_ptr \+ place, tl.dot\(x, x\)\)`\), in Triton's pass"),
+        (unassembled, (np.ones(32, np.int32),), GPU, "Not a name of any known instruction: 'frob'"),
+    ],
+)  # fmt: skip
+def test_what_passes_and_the_assembler_refuse_is_told_in_one_line(
+    kernel: Any, args: tuple, gpu: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """MLIR writes its reason, and the module, to descriptor 2; Triton prints the PTX to stdout. Both are kept as a note."""
+    with pytest.raises(CompileError, match=said) as caught:
+        gpusim.capture(kernel, (1,), None, args, gpu=gpu)
+    assert capfd.readouterr() == ("", "")
+    assert isinstance(caught.value.__cause__, Exception) and len("".join(caught.value.__cause__.__notes__)) > 1000
+
+
+def test_what_a_kernel_prints_as_it_compiles_and_warnings_come_through(capfd: pytest.CaptureFixture[str]) -> None:
+    with diagnostics() as heard:
+        os.write(2, b"a warning\n")
+        os.write(2, b"x.py:1:2: ")
+        os.write(2, b"error: of a pass that went on\nmodule {}\n")
+    assert heard is not None and heard.reason().startswith("of a pass that went on (x.py:1")
+    assert capfd.readouterr().err == "a warning\nx.py:1:2: error: of a pass that went on\nmodule {}\n"
 
 
 def test_what_is_no_kernel_and_a_triton_that_is_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from oracles_arith import (
     lane,
     mask_of,
     minmax,
+    minmax_of_magnitudes,
     multiply,
 )
 
@@ -124,6 +125,18 @@ def test_minimum_and_maximum(a, b, c, p):
     assert execute("FMNMX3 R0, R1, R2, R3, P0", state).word == [
         minmax(F32, k, minmax(F32, k, x, y), z) for x, y, z, k in rows
     ]
+    for option, nan in (("", False), (".NAN", True)):
+        signed = [minmax_of_magnitudes(F32, k, x, y, 1 << 31, nan) for x, y, _, k in rows]
+        assert execute(f"FMNMX{option}.XORSIGN R0, |R1|, |R2|, P0", state).word == signed
+    assert execute("FMNMX.XORSIGN R0, |R1|, 0x3f800000, PT", state).word == [
+        minmax_of_magnitudes(F32, True, x, 0x3F800000, 1 << 31) for x in a
+    ]
+
+
+def test_a_sign_that_no_bars_take_away_is_refused():
+    """XORSIGN reads signs from before the bars; what it does without them nobody has said."""
+    for operands in ("R1, |R2|", "-|R1|, |R2|", "|R1|, 0xbf800000"):
+        assert lower(f"FMNMX.XORSIGN R0, {operands}, PT") is None
 
 
 @given(LANES, LANES, MASK)

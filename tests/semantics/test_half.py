@@ -18,6 +18,7 @@ from oracles_arith import (
     lane,
     mask_of,
     minmax,
+    minmax_of_magnitudes,
     multiply,
 )
 
@@ -154,6 +155,12 @@ def test_minimum_and_maximum(suffix, f, data):
             expected.append(minmax(f, small, x >> 16, y >> 16, nan) << 16 | low)
         option = ".NAN" if nan else ""
         assert execute(f"HMNMX2{suffix}{option} R0, R1, R2, P0", state).word == expected
+        signed = [
+            minmax_of_magnitudes(f, bool(lane(p, i)), x >> 16, y >> 16, 1 << 15, nan) << 16
+            | minmax_of_magnitudes(f, bool(lane(p, i)), x & 0xFFFF, y & 0xFFFF, 1 << 15, nan)
+            for i, (x, y) in enumerate(zip(a, b))
+        ]
+        assert execute(f"HMNMX2{suffix}{option}.XORSIGN R0, |R1|, |R2|, P0", state).word == signed
 
 
 def test_what_no_row_understands_is_refused():

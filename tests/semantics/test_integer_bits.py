@@ -79,6 +79,12 @@ def test_absolute_differences(a, b, c):
         sum(g << 8 * i for i, g in enumerate(gap)) for gap in gaps
     ]
     assert execute("VABSDIFF4.U8.ACC R0, R1, R2, R3", state).word == [sum(gap) + z & M32 for gap, z in zip(gaps, c)]
+    gaps = [[abs(_field(x, i, 8, True) - _field(y, i, 8, True)) for i in range(4)] for x, y, _ in rows]
+    packed = [sum(g << 8 * i for i, g in enumerate(gap)) for gap in gaps]
+    assert execute("VABSDIFF4 R0, R1, R2, RZ", state).word == packed, (
+        "bytes without a suffix are signed (PTX vabsdiff4.s32)"
+    )
+    assert execute("VABSDIFF4.ACC R0, R1, R2, R3", state).word == [sum(gap) + z & M32 for gap, z in zip(gaps, c)]
 
 
 @pytest.mark.parametrize("target", ["S8", "U8", "S16", "U16"])

@@ -249,6 +249,12 @@ def minmax(f: Format, small: bool, a: int, b: int, nan: bool = False) -> int:
     return (min if small else max)(a, b, key=lambda code: order(f, code))
 
 
+def minmax_of_magnitudes(f: Format, small: bool, a: int, b: int, sign: int, nan: bool = False) -> int:
+    """min.xorsign.abs and max.xorsign.abs (PTX ISA): of ``|a|`` and ``|b|``, negative where one of a and b is."""
+    found = minmax(f, small, a & sign - 1, b & sign - 1, nan)
+    return found if f.is_nan(found) and found == f.nan else found | (a ^ b) & sign
+
+
 def compare(f: Format, name: str, a: int, b: int) -> bool:
     """Ordered and unordered comparisons by their SASS names."""
     if name in ("F", "T"):

@@ -10,6 +10,8 @@ from gpusim.errors import CompileError
 #: The architecture is the user's own choice where one of these is among the options.
 _ARCHITECTURE = re.compile(r"^--?(gpu-architecture|arch|gencode|generate-code)\b")
 _MOST_LETTERS = 400
+#: As compilers write it, ``error: ``, and as ptxas does, ``error   : ``, whose last line, ``ptxas fatal``, says no reason.
+_ERROR = re.compile(r"\berror *:|\bfatal\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,4 @@ def refusal(message: str, log: str, *, no_kernel: bool = False) -> CppError:
 def errors_of(log: str) -> list[str]:
     """The errors in a compiler's log, a line each; where there is none, all of it."""
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
-    return [line[:_MOST_LETTERS] for line in lines if "error:" in line or "fatal" in line.lower()] or [
-        line[:_MOST_LETTERS] for line in lines
-    ]
+    return [line[:_MOST_LETTERS] for line in lines if _ERROR.search(line)] or [line[:_MOST_LETTERS] for line in lines]

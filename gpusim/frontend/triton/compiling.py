@@ -8,15 +8,18 @@ code of several side by side.
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from gpusim.errors import CompileError, GpusimError, ToolchainError, UsageError
+from gpusim.frontend.triton.diagnostics import Diagnostics, diagnostics
 from gpusim.frontend.triton.installed import load
 from gpusim.io.cache_folder import cache_folder
 from gpusim.isa.architectures import nearest
@@ -70,8 +73,10 @@ def compile_launch(function: Any, args: tuple, given: dict[str, Any], capability
     arguments that it does not take, CompileError for code, ToolchainError for a tool that does not run."""
     name, target = function.__name__, nearest(capability).name
     errors = load("triton.runtime.errors")
+    heard: Diagnostics | None = None
+    printed = io.StringIO()
     try:
-        with compiling_for(capability):
+        with compiling_for(capability), redirect_stdout(printed), diagnostics() as heard:
             compiled = function.run(*args, grid=None, warmup=True, **given)
     except GpusimError:
         raise
@@ -81,12 +86,25 @@ def compile_launch(function: Any, args: tuple, given: dict[str, Any], capability
     except (FileNotFoundError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"compiling {name}: {_one_line(str(error))}") from error
     except errors.PTXASError as error:
+        printed = _noted(error, printed)  # all of the PTX, above one line that says what is wrong with it
         raise CompileError(f"{name} does not compile for {target}: {_one_line(error.error_message)}") from error
     except Exception as error:  # Triton has classes of its own, and lets those of its passes through
-        raise CompileError(f"{name} does not compile for {target}: {_told(error)}") from error
+        reason = heard.reason() if heard is not None else ""
+        if heard is not None and heard.held:  # the module that was refused, for who asks Python for more
+            error.add_note(heard.held.decode(errors="replace"))
+            printed = _noted(error, printed)
+        raise CompileError(f"{name} does not compile for {target}: {_one_line(reason) or _told(error)}") from error
+    finally:  # what the kernel prints as it is compiled (tl.static_print)
+        sys.stdout.write(printed.getvalue())
     if compiled is None:
         raise CompileError(f"{name} does not compile for {target}: a hook of Triton's jit cache refused it")
     return compiled
+
+
+def _noted(error: Exception, printed: io.StringIO) -> io.StringIO:
+    """Keep with ``error`` what Triton has printed of the code that it refused; what is left to print."""
+    error.add_note(printed.getvalue())
+    return io.StringIO()
 
 
 def _told(error: Exception) -> str:

@@ -96,7 +96,8 @@ def _compared(code, join, flush, p0, xi, yi):
 
 @inner
 def _minmax(small, how, x, y):
-    """Minimum (``small``) or maximum of two FP32 bit patterns (sign-extended)."""
+    """Minimum (``small``) or maximum of two FP32 bit patterns (sign-extended); with XOR_SIGN of their magnitudes, negative
+    where one of them is (PTX ISA, min.xorsign.abs)."""
     if how & 1:
         x, y = flush32(x), flush32(y)
     x, y = x & LOW, y & LOW
@@ -105,6 +106,8 @@ def _minmax(small, how, x, y):
     # sign-magnitude patterns in the order of their values
     x_order = x if x < SIGN else SIGN - x - 1
     y_order = y if y < SIGN else SIGN - y - 1
+    if how & ops.XOR_SIGN:
+        x_order, y_order = x & 0x7FFFFFFF, y & 0x7FFFFFFF
     value = x if (x_order < y_order) == (small != 0) else y
     if x_nan:
         value = y

@@ -184,7 +184,8 @@ def _compared(how, swizzles, code, join, p0, xi, yi):
 
 @inner
 def _minmax(small, how, x, y):
-    """Minimum (``small``) or maximum of two codes: a number beats a NaN, -0 lies below +0."""
+    """Minimum (``small``) or maximum of two codes: a number beats a NaN, -0 lies below +0; with XOR_SIGN of their magnitudes,
+    negative where one of them is."""
     style = how & 15
     x, y = _flushed(x, how), _flushed(y, how)
     infinity = 0x7C00 if style == float_ops.F16 else 0x7F80
@@ -193,6 +194,8 @@ def _minmax(small, how, x, y):
     y_nan = y & 0x7FFF > infinity
     x_order = x if x < sign else sign - x - 1
     y_order = y if y < sign else sign - y - 1
+    if how & ops.XOR_SIGN:
+        x_order, y_order = x & 0x7FFF, y & 0x7FFF
     value = x if (x_order < y_order) == (small != 0) else y
     if x_nan:
         value = y

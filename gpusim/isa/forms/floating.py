@@ -20,7 +20,7 @@ from gpusim.isa.bodies.scalar import double_of, float_of, flush32
 from gpusim.isa.body import Body, warp_body
 from gpusim.isa.form import Instruction, Kind, Lower, MicroOp, Operand, Source, float_source
 from gpusim.isa.forms.convert import CONVERSIONS
-from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, plain, split
+from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, plain, split, with_signs
 from gpusim.isa.opcode import NO_FLOPS, Opcode, fp32
 from gpusim.trace.record import PipeClass
 
@@ -152,8 +152,11 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
         return None
     if any(d is not None for d in known_destinations(roles.predicate_destinations)):
         return None
+    operands = with_signs(roles.sources, 0x80000000) if how & ops.XOR_SIGN else roles.sources
     op = body.minmax3_float if three else body.minmax_float
-    return micro(op, instruction, roles, tuple(map(float_source, roles.sources)), flags=(how,))
+    if operands is None:
+        return None
+    return micro(op, instruction, roles, tuple(map(float_source, operands)), flags=(how,))
 
 
 def lower_select(instruction: Instruction) -> MicroOp | None:

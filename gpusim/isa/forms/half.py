@@ -14,7 +14,7 @@ from gpusim.isa.bodies import half as body
 from gpusim.isa.bodies import integer as integer_body
 from gpusim.isa.body import Body
 from gpusim.isa.form import Instruction, Kind, MicroOp, Operand, Source, float_source
-from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, split
+from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, split, with_signs
 from gpusim.isa.opcode import NO_FLOPS, Opcode, fp16, fp32
 from gpusim.trace.record import PipeClass
 
@@ -193,8 +193,10 @@ def lower_minmax(instruction: Instruction) -> MicroOp | None:
     if swizzles is None:
         return None
     op = body.minmax_halves_float if len(roles.sources) == 2 else body.minmax3_halves_float
-    sources = tuple(map(_source, roles.sources))
-    return micro(op, instruction, roles, sources, flags=(how, swizzles))
+    operands = with_signs(roles.sources, 0x80008000) if how & ops.XOR_SIGN else roles.sources
+    if operands is None:
+        return None
+    return micro(op, instruction, roles, tuple(map(_source, operands)), flags=(how, swizzles))
 
 
 OPCODES = (

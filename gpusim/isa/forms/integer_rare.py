@@ -102,9 +102,9 @@ def lower_absolute_difference(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_absolute_difference4(instruction: Instruction) -> MicroOp | None:
-    """VABSDIFF4: |x - y| byte by byte, with .ACC summed into z."""
+    """VABSDIFF4: |x - y| byte by byte, with .ACC summed into z; bytes are signed where nothing is said."""
     modifiers = Modifiers(instruction)
-    signed = modifiers.choose({"U8": 0, "S8": 1}, 0)
+    signed = modifiers.choose({"U8": 0, "S8": 1}, 1)
     accumulate = modifiers.take("ACC")
     roles = _values(instruction, modifiers, 3)
     return _build(rare.absolute_difference4, instruction, roles, signed, int(accumulate))
