@@ -75,6 +75,9 @@ METHODS = {
         MeasuringMethod(
             "events-alone", "two CUDA events around one launch into a stream that has run dry, which nothing holds", WARM, UNHELD_EVENTS_US, "the two events", STREAM_GAP_US,
         ),
+        MeasuringMethod(
+            "events-behind-memset", "two CUDA events around one launch right behind a memset of as many bytes as L2 holds", OVERWRITTEN, UNHELD_EVENTS_US, "the two events", STREAM_GAP_US,
+        ),
         MeasuringMethod("events-loop", "launches one behind another in a stream, between two CUDA events", WARM, STREAM_GAP_US, "a launch in a stream", STREAM_GAP_US),
         MeasuringMethod(
             "ncu", "Nsight Compute's gpu__time_duration: caches are emptied before each launch; by its default the SMs run at their base clock", ALONE,
