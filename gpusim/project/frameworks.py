@@ -21,7 +21,7 @@ class Framework:
     whether prompts are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where its end has room; ``graphs``: batches that are captured, to which smaller ones are
     padded, () for no padding; ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step; ``large``: the same two of GPUs with ``large_bytes`` or more but those of
     ``small_names``; ``launch_seconds``: of one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the
-    GPU's, and ``ending_seconds``, of a sequence, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``own_bytes``: of memory that the driver's context, libraries' workspaces
+    GPU's, and ``ending_seconds``, of a sequence, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``sorts``: whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of memory that the driver's context, libraries' workspaces
     and captured graphs take on one GPU; ``collective_bytes``: what communicators and their buffers add on each of several."""
 
     memory_share: float
@@ -43,6 +43,7 @@ class Framework:
     overlapped: bool = False
     ending_seconds: float = 0.0
     pipeline_sequence_seconds: float = 0.0
+    sorts: bool = False
     own_bytes: float = 2.5e9
     collective_bytes: float = 1.92e9
 
@@ -109,7 +110,7 @@ _TABLE = {
     ),
     ("vllm", "v0"): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=False, mixed=False, keeps_ends=False, most_sequences=256, step_tokens=8192, launch_seconds=_EAGER,
-        step_seconds=1.3e-3, sequence_seconds=66e-6,
+        step_seconds=1.3e-3, sequence_seconds=66e-6, sorts=True,
     ),
     ("sglang", ""): Framework(
         memory_share=0.88, of_free=False, page_tokens=1, chunked=True, mixed=False, keeps_ends=False, most_sequences=4096, step_tokens=8192, launch_seconds=_EAGER,
@@ -122,7 +123,8 @@ _TABLE = {
 
 
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
-_TABLE["vllm", "0.13"] = replace(_TABLE["vllm", ""], sequence_seconds=58e-6, overlapped=False, ending_seconds=0.0)
+_TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
+_TABLE["vllm", "0.13"] = replace(_TABLE["vllm", "0.15"], sequence_seconds=58e-6, overlapped=False, ending_seconds=0.0)
 
 
 def framework_of(plan: Plan) -> Framework:
