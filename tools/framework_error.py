@@ -65,6 +65,9 @@ class Conversations:
 #: 340 and their spread from how much longer than the median the 90th to 99th of a hundred steps take; answers' lengths are (cv 0.96 to 0.98). Its client asks for top_p 0.95 at temperature 0.8.
 CONVERSATIONS = {"ml-energy": Conversations(300, 1.18, 0.97, "top")}
 
+#: SGLang's sources whose version draws the most probable token by a sort, too (0.2, sglang/srt/managers/schedule_batch.py: _top_p_top_k).
+SORTED = ("sglang-1008",)
+
 
 def learns(row: Any) -> bool:
     """Whether constants may be set by the row."""
@@ -81,6 +84,8 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         framework=row.framework, engine=row.engine, launch=row.launch,
     )  # fmt: skip
     config = network(row.model)
+    if row.source in SORTED:
+        plan = replace(plan, sampling="top")
     known = CONVERSATIONS.get(row.source)
     if known is not None:
         return _of_conversations(row, prices, plan, known)

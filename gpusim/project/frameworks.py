@@ -106,7 +106,7 @@ _TABLE = {
     ),
     ("vllm", ""): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=True, mixed=True, keeps_ends=False, most_sequences=256, step_tokens=2048, launch_seconds=_EAGER,
-        large=(1024, 8192), large_bytes=70 << 30, small_names=("a100",), captured_tokens=512, step_seconds=0.6e-3, sequence_seconds=40e-6, overlapped=True, ending_seconds=18e-6,
+        large=(1024, 8192), large_bytes=70 << 30, small_names=("a100",), captured_tokens=512, step_seconds=0.6e-3, sequence_seconds=20e-6, overlapped=True, ending_seconds=18e-6,
     ),
     ("vllm", "v0"): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=False, mixed=False, keeps_ends=False, most_sequences=256, step_tokens=8192, launch_seconds=_EAGER,
@@ -123,8 +123,9 @@ _TABLE = {
 
 
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
+_TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
 _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
-_TABLE["vllm", "0.13"] = replace(_TABLE["vllm", "0.15"], sequence_seconds=58e-6, overlapped=False, ending_seconds=0.0)
+_TABLE["vllm", "0.13"] = replace(_TABLE["vllm", "0.15"], sequence_seconds=38e-6, overlapped=False, ending_seconds=0.0)
 
 
 def framework_of(plan: Plan) -> Framework:
