@@ -61,7 +61,11 @@ class Prices:
 
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
-        if not self._has_bf16 and not isinstance(op, Collective | MemoryOp | RecurrentOp | SortOp) and op.dtype == "bf16":
+        if (
+            not self._has_bf16
+            and not isinstance(op, Collective | MemoryOp | RecurrentOp | SortOp)
+            and op.dtype == "bf16"
+        ):
             op = replace(op, dtype="fp16")  # what a model keeps in 16 bits
         if isinstance(op, GemmOp) and op.dtype == "nvfp4" and not has_rows(named_kernels(self.spec), f"nvfp4_{op.framework}"):  # fmt: skip
             op = replace(op, framework="")  # of kernels that nobody measured those that are followed

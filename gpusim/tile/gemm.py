@@ -156,11 +156,16 @@ def project_gemm(
     limiter = max(busy, key=lambda unit: busy[unit])
     work = shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops
     if limiter == "DRAM":
-        # What DRAM bounds keeps its time where the clock falls.
-        waited = min(1.0, busy["DRAM"])
+        # What DRAM bounds keeps its time where the clock falls, until the next of the units is as busy.
+        waited = min(1.0, busy.pop("DRAM"))
+        clocked = max(busy.values())
         seconds = slowed_beside_dram(
-            spec, limit_watts, lambda share: unlimited_seconds * (waited + (1.0 - waited) / share), *work
+            spec,
+            limit_watts,
+            lambda share: unlimited_seconds * max(waited + (1.0 - waited) / share, clocked / share),
+            *work,
         )
+        busy["DRAM"] = waited
     else:
         seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, *work)
     if launch_seconds > seconds:
