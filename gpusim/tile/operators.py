@@ -24,7 +24,7 @@ from gpusim.tile.remembered import remembered
 from gpusim.tile.sorting import SortOp, project_sort
 
 __all__ = [
-    "AttentionOp", "GemmOp", "MemoryOp", "MoeOp", "RecurrentOp", "project_attention_op", "project_gemm_op", "project_memory_op", "project_moe_op", "project_recurrent_op", "project_sort_op", "SortOp",
+    "AttentionOp", "GemmOp", "MemoryOp", "MoeOp", "RecurrentOp", "SortOp", "project_attention_op", "project_gemm_op", "project_memory_op", "project_moe_op", "project_recurrent_op", "project_sort_op",
 ]  # fmt: skip
 
 
