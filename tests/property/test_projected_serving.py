@@ -94,10 +94,15 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     assert old.host_seconds(1, "h100") > after.host_seconds(1, "h100")
     newest = framework_of(replace(HELD, framework="vllm"))
     ended = newest.step_of(0.01, 100, "h100")
-    assert ended == pytest.approx(0.01 + 100 * newest.ending_seconds) and ended < after.step_of(0.01, 100, "h100")
+    assert ended == pytest.approx(0.01 + newest.waited_seconds(100, "h100")) and ended < after.step_of(
+        0.01, 100, "h100"
+    )
+    assert newest.waited_seconds(100, "h100") - newest.waited_seconds(0, "h100") == pytest.approx(
+        100 * newest.ending_seconds
+    )
     quick = replace(newest, streaming_seconds=0.0)
     assert quick.step_of(0.001, 100, "h100") == pytest.approx(
-        quick.host_seconds(100, "h100") + 100 * quick.ending_seconds
+        quick.host_seconds(100, "h100") + quick.waited_seconds(100, "h100")
     )
     assert newest.step_of(0.001, 1000, "h100") == pytest.approx(
         1000 * newest.streaming_seconds
