@@ -153,6 +153,7 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
                     "error_percent": round(100 * (middle / measured - 1), 1),
                     "inside": bool(low <= measured <= high),
                     "experts": network(row.model).experts is not None,
+                    "generation": prices.spec.generation,
                     "known": products_measured(prices.spec.generation),
                 }
             )
