@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import click
@@ -27,7 +29,9 @@ sys.path[:0] = [str(ROOT)]
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
-from gpusim.project.bands import products_measured, served_factor
+from gpusim.project.bands import products_measured, served_factor, widened
+from gpusim.project.frameworks import framework_of
+from gpusim.project.part import Interval
 from gpusim.project.plan import LLAMA_CPP, Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
@@ -46,6 +50,25 @@ OTHER_BOARDS = ("gpustack-lab-h100",)
 _OF_PROMPTS = "prompt_tokens_per_s"
 
 
+@dataclass(frozen=True)
+class Conversations:
+    """What a source sends that draws prompts and answers from conversations: ``prompt`` tokens in the mean, whose logarithm spreads by ``spread``; of those that a sequence in progress has generated the mean, in shares of an answer's mean (long answers are in progress for longer:
+    half of 1 + cv^2); ``sampling``: as its client asks for."""
+
+    prompt: int
+    spread: float
+    generated_share: float
+    sampling: str
+
+
+#: ML.ENERGY (ml-energy/benchmark, mlenergy/llm/datasets.py, run.py): lmarena-ai/arena-human-preference-100k, each turn with all turns before it; prompts' lengths are not published: 275 from what the arena's paper says of turns, prompts and answers,
+#: 340 and their spread from how much longer than the median the 90th to 99th of a hundred steps take; answers' lengths are (cv 0.96 to 0.98). Its client asks for top_p 0.95 at temperature 0.8.
+CONVERSATIONS = {"ml-energy": Conversations(300, 1.18, 0.97, "top")}
+
+#: SGLang's sources whose version draws the most probable token by a sort, too (0.2, sglang/srt/managers/schedule_batch.py: _top_p_top_k).
+SORTED = ("sglang-1008",)
+
+
 def learns(row: Any) -> bool:
     """Whether constants may be set by the row."""
     key = f"{row.source} {row.gpu} {row.model} {row.dtype} {row.concurrency} {row.sequence} {row.output}"
@@ -61,6 +84,11 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         framework=row.framework, engine=row.engine, launch=row.launch,
     )  # fmt: skip
     config = network(row.model)
+    if row.source in SORTED:
+        plan = replace(plan, sampling="top")
+    known = CONVERSATIONS.get(row.source)
+    if known is not None:
+        return _of_conversations(row, prices, plan, known)
     if row.metric == _OF_PROMPTS:
         whole = project_model(prices, config, replace(plan, phase="prefill", output=0)).step
     elif row.metric == "request_tokens_per_s" or row.requests == row.concurrency or row.concurrency == 1:
@@ -70,6 +98,28 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         batch = row.concurrency or as_many_as_fit(1)
         served = project_serving(prices, config, _serve(plan, batch), row.requests)
         whole = served.per_token if row.metric == "tpot_ms" else served.seconds
+    return whole.seconds, whole.low_seconds, whole.high_seconds
+
+
+def _of_conversations(row: Any, prices: Prices, plan: Plan, known: Conversations) -> tuple[float, float, float]:
+    """Seconds between two tokens in a server that is never without requests, low, high: the median step, in which others' prompts begin where that is more likely than not."""
+    config, count = network(row.model), row.concurrency
+    keys = known.prompt + round(known.generated_share * row.output)
+    groups = [(count, 1, keys)]
+    none = math.exp(-count / row.output)
+    if none < 0.5:  # the median step begins a prompt, one of the shorter
+        place = (0.5 - none) / (none * count / row.output)
+        begun = round(known.prompt * math.exp(known.spread * NormalDist().inv_cdf(place) - known.spread**2 / 2))
+        groups.append((1, begun, begun))
+    step = replace(
+        plan, phase="mixed" if groups[1:] else "decode", batch=sum(group[0] for group in groups), sequence=keys, output=0, groups=tuple(groups), sampling=known.sampling,
+    )  # fmt: skip
+    found = project_model(prices, config, step)
+    waited = framework_of(plan).step_of(found.step.seconds, count, prices.spec.name, found.launch_seconds)
+    share = waited / found.step.seconds
+    whole = Interval(waited, share * found.step.low_seconds, share * found.step.high_seconds, found.step.validated)
+    factor = served_factor(plan.framework, config.experts is not None, prices.spec.generation)
+    whole = widened(whole, factor)
     return whole.seconds, whole.low_seconds, whole.high_seconds
 
 
@@ -103,6 +153,7 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
                     "error_percent": round(100 * (middle / measured - 1), 1),
                     "inside": bool(low <= measured <= high),
                     "experts": network(row.model).experts is not None,
+                    "generation": prices.spec.generation,
                     "known": products_measured(prices.spec.generation),
                 }
             )

@@ -93,6 +93,7 @@ def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
                     "sets_interval": _sets_interval(row),
                     "framework": "trtllm",
                     "experts": network(row.model).experts is not None,
+                    "generation": prices.spec.generation,
                     "known": products_measured(prices.spec.generation),
                 }
             )
@@ -134,7 +135,9 @@ def main(form: str, gpus: tuple[str, ...], models: tuple[str, ...], before: bool
             "calibration": calibration(final[~final.sets_interval], bands),
         }
         write_whole(RECORD, (json.dumps(kept, indent=1) + "\n").encode())
-    click.echo(format_records(found.drop(columns=["framework", "experts", "known"]).to_dict("records"), form))
+    click.echo(
+        format_records(found.drop(columns=["framework", "experts", "generation", "known"]).to_dict("records"), form)
+    )
     if form in ("table", "md"):
         click.echo("\n" + format_records(summary(found, "source", "gpu", "model", "tp", "dtype"), form))
         click.echo("\n" + format_records(summary(found, "gpu"), form))

@@ -52,7 +52,7 @@ def plan_of(options: Mapping[str, Any], count: int | None) -> Plan:
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"], virtual_stages=options["virtual_stages"],
         recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], scores=options["scores"], all_reduce=options["all_reduce"],
         experts_dtype=options["experts_dtype"] or "", attention_dtype=options["attention_dtype"] or "", page_tokens=options["page_tokens"],
-        framework=options["framework"] or "", engine=options["engine"] or "", launch=options["launch"],
+        framework=options["framework"] or "", engine=options["engine"] or "", launch=options["launch"], sampling=options["sampling"],
     )  # fmt: skip
     if count is not None and plan.gpus != count:
         raise UsageError(

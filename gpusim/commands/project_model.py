@@ -18,6 +18,7 @@ from gpusim.project.plan import (
     PHASES,
     READS,
     RECOMPUTES,
+    SAMPLINGS,
     SCORES,
     SERVING_FRAMEWORKS,
     WEIGHT_BYTES,
@@ -207,7 +208,7 @@ class TokensOption(click.Option):
 @click.option(
     "--engine",
     type=click.Choice([name for name in ENGINES if name]),
-    help="Of --framework vllm: v0, the engine before 0.8, or 0.13, those before 0.14, whose host works between steps; of trtllm: 1.0, whose host takes longer; default: the newest.",
+    help="Of --framework vllm: v0, the engine before 0.8; 0.13, those before 0.14, whose host works between steps; or 0.15, those before 0.16 with asynchronous scheduling; of sglang: 0.3, those before 0.4, whose host works between steps; of trtllm: 1.0, whose host takes longer; default: the newest.",
 )
 @click.option(
     "--launch",
@@ -215,6 +216,13 @@ class TokensOption(click.Option):
     default=LAUNCHES[0],
     show_default=True,
     help="Kernels are launched one by one by the host, where a step may wait for it, or as a CUDA graph; default: as the framework does of itself.",
+)
+@click.option(
+    "--sampling",
+    type=click.Choice(SAMPLINGS),
+    default=SAMPLINGS[0],
+    show_default=True,
+    help="How a next token is drawn: top is among the most probable (top-k, top-p), for which vLLM before 0.16 sorts the vocabulary.",
 )
 @gpu_option("h100", instead="; for several: --sweep gpu=h100:8,b200:4")
 @set_option()

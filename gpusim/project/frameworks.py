@@ -21,7 +21,7 @@ class Framework:
     whether prompts are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where its end has room; ``graphs``: batches that are captured, to which smaller ones are
     padded, () for no padding; ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step; ``large``: the same two of GPUs with ``large_bytes`` or more but those of
     ``small_names``; ``launch_seconds``: of one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the
-    GPU's, and ``ending_seconds``, of a sequence, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``own_bytes``: of memory that the driver's context, libraries' workspaces
+    GPU's, and ``ending_step_seconds`` and, of a sequence, ``ending_seconds``, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``: whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of memory that the driver's context, libraries' workspaces
     and captured graphs take on one GPU; ``collective_bytes``: what communicators and their buffers add on each of several."""
 
     memory_share: float
@@ -41,8 +41,11 @@ class Framework:
     step_seconds: float = 0.0
     sequence_seconds: float = 0.0
     overlapped: bool = False
+    ending_step_seconds: float = 0.0
     ending_seconds: float = 0.0
     pipeline_sequence_seconds: float = 0.0
+    streaming_seconds: float = 0.0
+    sorts: bool = False
     own_bytes: float = 2.5e9
     collective_bytes: float = 1.92e9
 
@@ -60,14 +63,19 @@ class Framework:
 
     def waited_seconds(self, sequences: int, gpu: str) -> float:
         """Of its work between two steps, that GPUs wait for where they take longer than what runs beside them."""
-        return _slower(gpu) * self.ending_seconds * sequences if self.overlapped else self.host_seconds(sequences, gpu)
+        if not self.overlapped:
+            return self.host_seconds(sequences, gpu)
+        return _slower(gpu) * (self.ending_step_seconds + self.ending_seconds * sequences)
 
     def step_of(self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0) -> float:
-        """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels takes where no graph replays them, within ``device_seconds`` if the GPU waits for it."""
-        waited = self.waited_seconds(sequences, gpu)
+        """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels takes where no graph replays them, within ``device_seconds`` if the GPU waits for it. No step is
+        shorter for long than its tokens take to be sent."""
+        waited, sent = self.waited_seconds(sequences, gpu), _slower(gpu) * self.streaming_seconds * sequences
         if not self.overlapped:
-            return max(device_seconds, launch_seconds) + waited
-        return max(device_seconds, self.host_seconds(sequences, gpu) + _slower(gpu) * launch_seconds) + waited
+            return max(max(device_seconds, launch_seconds) + waited, sent)
+        return max(
+            max(device_seconds, self.host_seconds(sequences, gpu) + _slower(gpu) * launch_seconds) + waited, sent
+        )
 
 
 def _slower(gpu: str) -> float:
@@ -88,7 +96,11 @@ _EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: steps of 23,552 tokens (NVIDIA/TensorRT-LLM, issue 6294). Collectives: vLLM reports 1.79 GiB outside of PyTorch for Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511), TensorRT-LLM 7.66 GiB for DeepSeek-R1
 #: on each of four (its pull request 15632 and what its notes of regressions say of it: a part of a GiB that crosses a batch's bound takes 10 % of the throughput).
 #: Host. vLLM schedules asynchronously, beside the GPU, from 0.14 on (its release notes; vllm-project/vllm, pull request 27614). Learning rows of 0.23 on an L4 (1, 16 and 32 sequences) and an RTX A6000 (1, 4 and 8) leave 18 us a sequence after a step, by the rise of both,
-#: and nothing a step: 20 % too slow before, 2; what is beside the GPU is the rest of what its V1 engine did before: what H100s took between tokens of Qwen3 14B, Llama 3.1 8B and Llama 3.3 70B with 8 to 512 sequences (ml-energy/leaderboard), learning half. V0: one sequence of
+#: and 0.28 ms a step (0.20 to 0.43), in which kernels that draw tokens and prepare the next step are launched one by one. What is beside the GPU is what --async-scheduling hides in 0.11: GPT-OSS 20B on an A100 with 256 sequences in progress, all greedy, takes 34.0 ms between tokens without it and 28.4 with it (median; 42.0 and 36.9 in the mean; gpustack/gpustack,
+#: docs/performance-lab/gpt-oss-20b/a100.md, commit 7ae332aa): 0.6 ms a step, which Qwen3 14B on H100s leaves at few sequences, and 20 us a sequence; before 0.14 both come after a step. (58 us were reckoned from what H100s of ML.ENERGY took between tokens, which have the
+#: sort of their logits, longer answers in progress and asynchronous scheduling, as its configurations say.) What sends tokens is other processes: three networks of 8 and 14 B on B200s with 1,427 to 2,045 sequences in progress come to 14,800 to 15,900 tokens a second (ml-energy/leaderboard, commit
+#: 0ea52b6a), 63 to 68 us each, whatever the network; Qwen3 0.6B with 500 sequences on an H100, which set nothing, to 12,100. Sort: :mod:`gpusim.tile.sorting`; vLLM has kernels of its own since pull request 33538. SGLang 0.2 sorts even where it draws the most probable (_top_p_top_k), and has no overlap before 0.4 (its
+#: release notes); Llama 3 8B on one and on eight H100s leave 0.8 and 1.1 ms a step there. V0: one sequence of
 #: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
 #: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside
 #: the GPU. What version 1.0 of TensorRT-LLM's takes a sequence and step shows where it is longer than the GPU's: 20 us on x86, by the learning half of the published throughputs of Qwen3 30B on B200s, GB200s and RTX PRO 6000
@@ -105,11 +117,11 @@ _TABLE = {
     ),
     ("vllm", ""): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=True, mixed=True, keeps_ends=False, most_sequences=256, step_tokens=2048, launch_seconds=_EAGER,
-        large=(1024, 8192), large_bytes=70 << 30, small_names=("a100",), captured_tokens=512, step_seconds=0.6e-3, sequence_seconds=40e-6, overlapped=True, ending_seconds=18e-6,
+        large=(1024, 8192), large_bytes=70 << 30, small_names=("a100",), captured_tokens=512, step_seconds=0.6e-3, sequence_seconds=20e-6, overlapped=True, ending_step_seconds=0.28e-3, ending_seconds=18e-6, streaming_seconds=66e-6,
     ),
     ("vllm", "v0"): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=False, mixed=False, keeps_ends=False, most_sequences=256, step_tokens=8192, launch_seconds=_EAGER,
-        step_seconds=1.3e-3, sequence_seconds=66e-6,
+        step_seconds=1.3e-3, sequence_seconds=66e-6, sorts=True,
     ),
     ("sglang", ""): Framework(
         memory_share=0.88, of_free=False, page_tokens=1, chunked=True, mixed=False, keeps_ends=False, most_sequences=4096, step_tokens=8192, launch_seconds=_EAGER,
@@ -122,7 +134,11 @@ _TABLE = {
 
 
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
-_TABLE["vllm", "0.13"] = replace(_TABLE["vllm", ""], sequence_seconds=58e-6, overlapped=False, ending_seconds=0.0)
+_TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
+_TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
+_TABLE["vllm", "0.13"] = replace(
+    _TABLE["vllm", "0.15"], sequence_seconds=38e-6, overlapped=False, ending_step_seconds=0.0, ending_seconds=0.0
+)
 
 
 def framework_of(plan: Plan) -> Framework:

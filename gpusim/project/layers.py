@@ -12,11 +12,12 @@ from gpusim.collective.shape import Collective
 from gpusim.project.attention import attention_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.feed_forward import dense, of_experts
+from gpusim.project.frameworks import framework_of
 from gpusim.project.linear_attention import linear_attention_of
 from gpusim.project.load import Load
 from gpusim.project.operator import Operator, normalisation
 from gpusim.project.plan import Plan
-from gpusim.tile.operators import GemmOp, MemoryOp
+from gpusim.tile.operators import GemmOp, MemoryOp, SortOp
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
         found.append(Operator("head", "all-gather", Collective("all_gather", plan.tensor_parallel, gathered, "bf16")))
     # Logits in FP32, which sampling goes over as often as memory.toml says.
     logits = 4.0 * rows * config.vocabulary
+    if plan.sampling == "top" and framework_of(plan).sorts:
+        found.append(Operator("head", "sort of logits", SortOp(rows, config.vocabulary)))
     found.append(Operator("head", "sampling", MemoryOp("sampling", logits, logits)))
     return found
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.plan import Plan
-from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp, SortOp
 from gpusim.tile.software import CONVERTED
 
-Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | RecurrentOp | Collective
+Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | RecurrentOp | SortOp | Collective
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,12 @@ READS = ("shared", "each")
 SCORES = ("fused", "eager")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
-#: Versions of frameworks' engines that differ in their scheduler or its host, and whose they are: the newest ("") of any, vLLM's before 0.8 and before 0.14, TensorRT-LLM's before 1.2.
-ENGINES = {"": "", "v0": "vllm", "0.13": "vllm", "1.0": "trtllm"}
+#: Versions of frameworks' engines that differ in their scheduler, its host or its sampler, and whose they are: the newest ("") of any, vLLM's before 0.8, before 0.14, and before 0.16 with asynchronous scheduling, SGLang's before 0.4, TensorRT-LLM's before 1.2.
+ENGINES = {"": "", "v0": "vllm", "0.13": "vllm", "0.15": "vllm", "0.3": "sglang", "1.0": "trtllm"}
 #: How the host launches a step's kernels: as the framework does of itself, one by one, or as a CUDA graph.
 LAUNCHES = ("default", "eager", "graphs")
+#: How a next token is drawn: the most probable or one of all, or one of the most probable ("top": top-k, top-p), for which some engines sort the vocabulary.
+SAMPLINGS = ("greedy", "top")
 RECOMPUTES = ("none", "selective", "full")
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
@@ -70,7 +72,7 @@ class Plan:
     or "each" (kernels before about 2024); ``scores``: of :data:`SCORES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise; ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
     if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
-    ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
+    ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``sampling``: of :data:`SAMPLINGS`; ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
     (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences are in progress at
     once at most."""
 
@@ -99,6 +101,7 @@ class Plan:
     framework: str = ""
     engine: str = ""
     launch: str = "default"
+    sampling: str = "greedy"
     groups: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -120,6 +123,7 @@ class Plan:
             ("engine", ENGINES),
             ("all_reduce", ALL_REDUCES),
             ("launch", LAUNCHES),
+            ("sampling", SAMPLINGS),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(

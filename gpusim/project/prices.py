@@ -24,11 +24,13 @@ from gpusim.tile.operators import (
     MemoryOp,
     MoeOp,
     RecurrentOp,
+    SortOp,
     project_attention_op,
     project_gemm_op,
     project_memory_op,
     project_moe_op,
     project_recurrent_op,
+    project_sort_op,
 )
 from gpusim.tile.projection import Projection
 
@@ -38,6 +40,7 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
     MoeOp: project_moe_op,
     MemoryOp: project_memory_op,
     RecurrentOp: project_recurrent_op,
+    SortOp: project_sort_op,
 }
 
 
@@ -58,7 +61,11 @@ class Prices:
 
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
-        if not self._has_bf16 and not isinstance(op, Collective | MemoryOp | RecurrentOp) and op.dtype == "bf16":
+        if (
+            not self._has_bf16
+            and not isinstance(op, Collective | MemoryOp | RecurrentOp | SortOp)
+            and op.dtype == "bf16"
+        ):
             op = replace(op, dtype="fp16")  # what a model keeps in 16 bits
         if isinstance(op, GemmOp) and op.dtype == "nvfp4" and not has_rows(named_kernels(self.spec), f"nvfp4_{op.framework}"):  # fmt: skip
             op = replace(op, framework="")  # of kernels that nobody measured those that are followed

@@ -36,7 +36,7 @@ def _plan(found: ModelProjection) -> dict[str, Any]:
         "model": found.network, "gpu": found.gpu, "gpus": plan.gpus, "phase": plan.phase, "batch": plan.batch, "sequence": plan.sequence, "output": plan.output,
         "tp": plan.tensor_parallel, "pp": plan.pipeline_parallel, "dp": plan.data_parallel, "ep": plan.expert_parallel, "dtype": plan.dtype,
         "experts_dtype": plan.of_experts, "attention_dtype": plan.of_attention, "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches, "virtual_stages": plan.virtual_stages, "overlap": plan.overlap,
-        "framework": plan.served_by + f" {plan.engine}" * bool(plan.engine), "launch": plan.launch,
+        "framework": plan.served_by + f" {plan.engine}" * bool(plan.engine), "launch": plan.launch, "sampling": plan.sampling,
     }  # fmt: skip
 
 

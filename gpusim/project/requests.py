@@ -51,7 +51,14 @@ def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProje
     weights = (1 / 6, 4 / 6, 1 / 6)
     # Who names a framework asks for what its clients see: the work of its host between steps, too.
     framework, name = framework_of(plan), prices.spec.name
-    host = framework.waited_seconds(plan.replica_batch, name) if plan.framework else 0.0
+
+    def waited(step: ModelProjection) -> float:
+        if not plan.framework:
+            return 0.0
+        seconds = step.step.seconds
+        return framework.step_of(seconds, plan.replica_batch, name, step.launch_seconds) - seconds
+
+    host = sum(weight * waited(step) for weight, step in zip(weights, steps, strict=True))
 
     def mean(of: str) -> float:
         return host + sum(weight * getattr(step.step, of) for weight, step in zip(weights, steps, strict=True))

@@ -23,7 +23,7 @@ from gpusim.project.plan import Plan
 AXES = {
     "batch": "batch", "sequence": "sequence", "output": "output", "tp": "tensor_parallel", "pp": "pipeline_parallel",
     "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "experts-dtype": "experts_dtype", "attention-dtype": "attention_dtype", "chunk": "chunk", "micro-batches": "micro_batches", "virtual-stages": "virtual_stages",
-    "framework": "framework", "engine": "engine", "recompute": "recompute", "zero": "zero", "reads": "reads", "launch": "launch",
+    "framework": "framework", "engine": "engine", "recompute": "recompute", "zero": "zero", "reads": "reads", "launch": "launch", "sampling": "sampling",
 }  # fmt: skip
 MOST_PLANS = 1_000_000
 _MOST_LINE_BYTES = 1 << 16
@@ -57,6 +57,7 @@ def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
                 "recompute",
                 "reads",
                 "launch",
+                "sampling",
             )
             else int
         )

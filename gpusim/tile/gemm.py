@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.energy.power import limited_by_power, slowed_by_power
+from gpusim.energy.power import limited_by_power, slowed_beside_dram, slowed_by_power
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import library_on
@@ -145,9 +145,6 @@ def project_gemm(
     cycles, choice, (_, l2_bytes, dram_bytes, tensor_cycles) = best
     unlimited_seconds = cycles / machine.clock_hz
     scaling_flops = shape.flops / (2 * SCALED_DEPTH) * library.scaling_lanes
-    seconds = slowed_by_power(
-        spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops
-    )
     # The scales of one row are one column of another order, as those of one column are.
     ragged = shape.rows % SCALE_ROWS and shape.rows > 1 and shape.depth > SCALE_DEPTH
     launch_seconds = 1e-9 * (library.launch_ns + library.ns_of_ragged(shape.rows) * bool(ragged))
@@ -157,6 +154,20 @@ def project_gemm(
         "DRAM": dram_bytes / _dram_bytes_per_cycle(machine, library, shape) / cycles,
     }
     limiter = max(busy, key=lambda unit: busy[unit])
+    work = shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops
+    if limiter == "DRAM":
+        # What DRAM bounds keeps its time where the clock falls, until the next of the units is as busy.
+        waited = min(1.0, busy.pop("DRAM"))
+        clocked = max(busy.values())
+        seconds = slowed_beside_dram(
+            spec,
+            limit_watts,
+            lambda share: unlimited_seconds * max(waited + (1.0 - waited) / share, clocked / share),
+            *work,
+        )
+        busy["DRAM"] = waited
+    else:
+        seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, *work)
     if launch_seconds > seconds:
         limiter = "launch"
     elif limited_by_power(seconds, unlimited_seconds):

@@ -21,9 +21,10 @@ from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.projection import Projection
 from gpusim.tile.recurrent import RecurrentOp, project_recurrent
 from gpusim.tile.remembered import remembered
+from gpusim.tile.sorting import SortOp, project_sort
 
 __all__ = [
-    "AttentionOp", "GemmOp", "MemoryOp", "MoeOp", "RecurrentOp", "project_attention_op", "project_gemm_op", "project_memory_op", "project_moe_op", "project_recurrent_op",
+    "AttentionOp", "GemmOp", "MemoryOp", "MoeOp", "RecurrentOp", "SortOp", "project_attention_op", "project_gemm_op", "project_memory_op", "project_moe_op", "project_recurrent_op", "project_sort_op",
 ]  # fmt: skip
 
 
@@ -114,3 +115,9 @@ def project_memory_op(spec: GpuSpec, op: MemoryOp, limit_watts: float | None = N
 def project_recurrent_op(spec: GpuSpec, op: RecurrentOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec``, all its launches as nodes of a CUDA graph."""
     return project_recurrent(spec, op, limit_watts=limit_watts)
+
+
+@remembered
+def project_sort_op(spec: GpuSpec, op: SortOp, limit_watts: float | None = None) -> Projection:
+    """Time of ``op`` on ``spec``."""
+    return project_sort(spec, op, limit_watts=limit_watts)

@@ -132,3 +132,12 @@ def test_operators_of_little_power_slow_down_with_the_others_of_a_step() -> None
         return sum(item.seconds for item in step.items if item.projection.flops == 0)
 
     assert seconds(together) > seconds(apart)
+
+
+def test_a_product_that_dram_bounds_keeps_its_time_where_the_clock_falls() -> None:
+    board = load_gpu("l4")  # 72 W, of which its clocks take most
+    few, many = GemmOp(1, 37888, 3584), GemmOp(4096, 37888, 3584)
+    for op, most in ((few, 1.03), (many, 3.0)):
+        held, free = (Prices(board, limit_watts=watts).of(op).seconds for watts in (72.0, math.inf))
+        assert held <= most * free
+    assert Prices(board).of(many).seconds > 1.1 * Prices(board, limit_watts=math.inf).of(many).seconds

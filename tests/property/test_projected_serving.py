@@ -25,6 +25,7 @@ from gpusim.project.server import Server, as_many_as_fit, server_of
 from gpusim.project.serving import _Played, project_serving
 from gpusim.project.tuned import tuned
 from gpusim.project.whole import project_model
+from gpusim.tile.sorting import SortOp
 
 NETWORK = decoder_of("llama3_8b")
 HELD = Plan("serve", batch=as_many_as_fit(1), sequence=512, output=40, framework="trtllm")
@@ -84,7 +85,7 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     )
     assert after.step_of(0.01, 100, "h100") == pytest.approx(0.01 + after.step_seconds + 100 * after.sequence_seconds)
     assert beside.step_of(0.01, 10, "h100") == 0.01
-    slow = replace(after, overlapped=True)
+    slow = replace(after, overlapped=True, streaming_seconds=0.0)
     assert slow.step_of(0.01, 4000, "b200") == slow.host_seconds(4000, "b200") < slow.step_of(0.01, 4000, "gb200")
     before = framework_of(replace(HELD, engine="1.0"))
     assert before.step_of(0.01, 1000, "b200") == before.host_seconds(1000, "b200") > 0.01
@@ -93,10 +94,20 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     assert old.host_seconds(1, "h100") > after.host_seconds(1, "h100")
     newest = framework_of(replace(HELD, framework="vllm"))
     ended = newest.step_of(0.01, 100, "h100")
-    assert ended == pytest.approx(0.01 + 100 * newest.ending_seconds) and ended < after.step_of(0.01, 100, "h100")
-    assert newest.step_of(0.001, 100, "h100") == pytest.approx(
-        newest.host_seconds(100, "h100") + 100 * newest.ending_seconds
+    assert ended == pytest.approx(0.01 + newest.waited_seconds(100, "h100")) and ended < after.step_of(
+        0.01, 100, "h100"
     )
+    assert newest.waited_seconds(100, "h100") - newest.waited_seconds(0, "h100") == pytest.approx(
+        100 * newest.ending_seconds
+    )
+    quick = replace(newest, streaming_seconds=0.0)
+    assert quick.step_of(0.001, 100, "h100") == pytest.approx(
+        quick.host_seconds(100, "h100") + quick.waited_seconds(100, "h100")
+    )
+    assert newest.step_of(0.001, 1000, "h100") == pytest.approx(
+        1000 * newest.streaming_seconds
+    )  # no token waits to be sent for ever
+    assert after.step_of(0.001, 1000, "h100") == pytest.approx(1000 * after.streaming_seconds)
     with pytest.raises(UsageError, match="leave out --engine"):
         replace(HELD, framework="sglang", engine="v0")
 
@@ -112,6 +123,18 @@ def test_a_named_frameworks_request_waits_for_its_host(prices: Prices) -> None:
     assert alone.per_token.seconds < beside.per_token.seconds < served.per_token.seconds
     assert served.per_token.seconds == pytest.approx(alone.per_token.seconds + host)
     assert served.seconds.seconds == pytest.approx(alone.seconds.seconds + 3 * host)
+
+
+def test_one_of_the_most_probable_tokens_costs_a_sort_where_the_engine_has_no_kernel_for_it(prices: Prices) -> None:
+    plan = Plan("decode", batch=64, sequence=512, framework="vllm", sampling="top")
+    newest, sorting, greedy = (
+        project_model(prices, NETWORK, each)
+        for each in (plan, replace(plan, engine="0.15"), replace(plan, engine="0.15", sampling="greedy"))
+    )
+    assert newest.step.seconds == greedy.step.seconds
+    sort = prices.of(SortOp(64, NETWORK.vocabulary)).seconds
+    assert sorting.step.seconds == pytest.approx(greedy.step.seconds + sort)
+    assert sort > 0.5e-3  # whatever the network: as published
 
 
 def test_one_request_alone_takes_what_a_request_takes(prices: Prices) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from gpusim.gpus.load import load_gpu
+from gpusim.project import bands
 from gpusim.project.bands import cell_of, served_factor
 from gpusim.project.footprint import footprint_of
 from gpusim.project.host import launched_kernels
@@ -48,31 +51,65 @@ def test_no_request_or_server_of_a_named_framework_is_surer_than_published_ones_
         assert found.low_seconds <= 1.001 * found.seconds / factor
 
 
-def _rows(framework: str, experts: bool, known: bool, errors: list[float]) -> pd.DataFrame:
+def _rows(framework: str, experts: bool, known: bool, errors: list[float], generation: str = "") -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {"framework": framework, "experts": experts, "known": known, "error_percent": error, "inside": error < 10}
+            {
+                "framework": framework,
+                "experts": experts,
+                "known": known,
+                "generation": generation or ("hopper" if known else "ada"),
+                "error_percent": error,
+                "inside": error < 10,
+            }
             for error in errors
         ]
     )
 
 
 def test_a_cell_has_its_own_rows_factor_and_few_rows_lean_on_what_differs_in_one_thing() -> None:
-    many = _rows("a", False, True, [1.0] * 7 + [10.0, 50.0])  # eight of ten rows, the next one counted, lie within 10 %
+    many = pd.concat(
+        [_rows("a", False, True, [1.0] * 7 + [10.0]), _rows("a", False, True, [50.0], "ampere")]
+    )  # eight of ten rows, the next one counted, lie within 10 %
     few = _rows("a", True, True, [5.0])
     other = _rows("b", True, True, [30.0] * 8)
     found = cells(pd.concat([many, few, other]), ["a", "b"])
     own = found[cell_of("a", False, "hopper")]
-    assert own == {"factor": pytest.approx(1.1), "rows": 9}
+    assert (own["factor"], own["rows"], set(own["generations"])) == (pytest.approx(1.1), 9, {"hopper"})
     # One row of its own, 9 of the framework's dense networks, 8 of the other framework's experts: the widest.
-    assert found[cell_of("a", True, "hopper")] == {"factor": pytest.approx(1.3), "rows": 1}
+    assert found[cell_of("a", True, "hopper")] == {"factor": pytest.approx(1.3), "rows": 1, "generations": {}}
     # No row of its own: no surer than any that differ in one thing, however few, nor than all rows.
-    assert found[cell_of("b", True, "ada")] == {"factor": pytest.approx(1.3), "rows": 0}
+    assert found[cell_of("b", True, "ada")] == {"factor": pytest.approx(1.3), "rows": 0, "generations": {}}
     assert found[cell_of("a", False, "ada")]["factor"] >= own["factor"]
     assert len(found) == 8 and all(math.isfinite(each["factor"]) for each in found.values())
-    (row, whole) = calibration(_rows("a", False, True, [1.0, 2.0, 3.0, 60.0]), found)
-    assert (row["cell"], row["rows"], row["inside_interval_percent"]) == (cell_of("a", False, "hopper"), 4, 75)
-    assert (whole["cell"], whole["rows_that_set"], whole["rows"]) == ("all", 9, 4)
+    final = pd.concat([_rows("a", False, True, [1.0, 2.0, 3.0, 60.0]), _rows("a", False, True, [60.0], "ampere")])
+    (rest, row, whole) = calibration(final, found)
+    assert (row["cell"], row["rows"], row["inside_interval_percent"]) == (
+        f"{cell_of('a', False, 'hopper')}: hopper",
+        4,
+        75,
+    )
+    assert (rest["cell"], rest["rows_that_set"], rest["rows"], rest["inside_interval_percent"]) == (
+        cell_of("a", False, "hopper"),
+        9,
+        1,
+        0,
+    )
+    assert (whole["cell"], whole["rows_that_set"], whole["rows"]) == ("all", 9, 5)
+
+
+def test_a_generation_with_rows_of_its_own_takes_their_factor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads(bands._FILE.read_text(encoding="utf-8"))
+    document["served"][cell_of("vllm", False, "hopper")] = {"factor": 1.1, "rows": 20, "generations": {"blackwell": {"factor": 1.4, "rows": 8}}}  # fmt: skip
+    path = tmp_path / "errors.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    monkeypatch.setattr(bands, "_FILE", path)
+    served_factor.cache_clear()
+    try:
+        assert served_factor("vllm", False, "blackwell") == 1.4
+        assert served_factor("vllm", False, "hopper") == 1.1
+    finally:
+        served_factor.cache_clear()
 
 
 def test_experts_kernels_set_apart_room_for_every_choice_of_all_replicas_that_share_them() -> None:
