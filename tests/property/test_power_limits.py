@@ -12,12 +12,14 @@ from click.testing import CliRunner
 from gpusim.commands.project import project
 from gpusim.energy.figures import figures_for
 from gpusim.energy.operator import energy_of
+from gpusim.energy.power import HeldWatts, held_limit
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.whole import ModelProjection, project_model
+from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
 
 H100 = load_gpu("h100")
@@ -132,3 +134,16 @@ def test_operators_of_little_power_slow_down_with_the_others_of_a_step() -> None
         return sum(item.seconds for item in step.items if item.projection.flops == 0)
 
     assert seconds(together) > seconds(apart)
+
+
+def test_a_limit_that_has_held_for_long_slows_launches_however_short() -> None:
+    spec = load_gpu("h100")
+    shape = GemmShape(2048, 8192, 8192, "bf16")
+    alone, held, free = (project_gemm(spec, shape, limit_watts=watts).seconds for watts in (None, held_limit(spec), math.inf))  # fmt: skip
+    assert free < alone < held
+    # What is under the limit is as fast either way.
+    small = GemmShape(16, 1024, 1024, "bf16")
+    assert project_gemm(spec, small).seconds == project_gemm(spec, small, limit_watts=held_limit(spec)).seconds
+    assert held_limit(spec, 400.0) != 400.0
+    assert held_limit(spec, 400.0) == HeldWatts(400)
+    assert Prices(spec).of(GemmOp(2048, 8192, 8192, "bf16")).seconds == held
