@@ -22,7 +22,7 @@ from gpusim.project.limits import remedies
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.records import operator_records
+from gpusim.project.records import operator_records, power_record
 from gpusim.project.settings import power_of
 from gpusim.project.shown import step_of
 from gpusim.project.text import lines_of, remedy_lines
@@ -77,7 +77,7 @@ def _project(network: Decoder, options: dict[str, Any], put: Callable[[str], Non
     if options["operators"]:
         put(format_records(operator_records(step), options["form"]))
     elif options["form"] in ("json", "csv"):
-        records = [record_of(each) for each in (found, changed) if each is not None]
+        records = [record_of(each) | power_record(prices) for each in (found, changed) if each is not None]
         put(format_records(records, options["form"]))
     else:
         lines = lines_of(found, conditions) + (remedy_lines(helping) if helping else [])

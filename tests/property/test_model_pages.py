@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,31 @@ def test_the_page_names_the_sources_of_the_network_and_of_the_gpus_values(tmp_pa
 
 def test_figures_of_a_page_have_no_exponents() -> None:
     assert [short(value) for value in (999.4, 999.6, 1000.4, 0.1234)] == ["999", "1,000", "1,000", "0.123"]
+
+
+def test_rows_of_training_and_of_other_power_limits_say_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["project", "llama3_8b", "--gpu", "h100:2", "--phase", "train", "--batch", "2", "--recompute", "full", "--zero", "1", "--format", "json"]  # fmt: skip
+    assert run([*words, "--dp", "2"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["recompute"], row["zero"], row["scores"]) == ("full", 1, "fused")
+    assert "power_limit_watts" not in row
+    page = tmp_path / "sweep.html"
+    sweep = ["project", "llama3_8b", "--phase", "decode", "--sweep", "batch=1,2", "--power-limit-watts", "300", "--one-clock", "-o", str(page)]  # fmt: skip
+    assert run(sweep) == 0
+    same = capsys.readouterr().out.split("\n\n")[0]
+    assert "power_limit_watts" in same and "300" in same
+    assert "power_limit_watts 300" in page.read_text("utf-8")
+
+
+def test_rows_that_an_older_version_kept_without_a_column_are_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "rows.csv"
+    words = ["project", "llama3_8b", "--phase", "decode", "--resume", str(kept)]
+    assert run([*words, "--sweep", "batch=1,2"]) == 0
+    lines = kept.read_text("utf-8").splitlines()
+    stripped = [line.replace('"launch": "default", ', "") for line in lines]
+    assert stripped != lines
+    kept.write_text("\n".join(stripped) + "\n", encoding="utf-8")
+    assert run([*words, "--sweep", "batch=1,2,4"]) == 0
+    assert len(capsys.readouterr().out.strip().splitlines()) > 5
