@@ -55,7 +55,11 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
     nodes = -(-collective.gpus // node.gpus)
     if nodes > 1:
         return _between_nodes(node, generation, figures, collective, nodes)
-    if collective.library == "custom" and collective.message_bytes <= CUSTOM_MOST_BYTES and _reaches_peers(node, collective):
+    if (
+        collective.library == "custom"
+        and collective.message_bytes <= CUSTOM_MOST_BYTES
+        and _reaches_peers(node, collective)
+    ):
         return _custom(node, figures, collective)
     if collective.kind in ("alltoall", "send_recv"):
         return _peers(node, figures, collective)

@@ -47,7 +47,9 @@ def limiters(projection: ModelProjection) -> list[tuple[str, float]]:
 
 def _settings(spec: GpuSpec) -> list[tuple[str, tuple[str, ...]]]:
     """Of the remedies that can be written as values of a description."""
-    found = [("DRAM bandwidth", (f"dram.peak_bytes_per_ns={spec.dram.peak_bytes_per_ns * FACTOR}",))]
+    found: list[tuple[str, tuple[str, ...]]] = [
+        ("DRAM bandwidth", (f"dram.peak_bytes_per_ns={spec.dram.peak_bytes_per_ns * FACTOR}",))
+    ]
     found.append(("L2 bandwidth", (f"l2.slice_bytes_per_ns={spec.l2.slice_bytes_per_ns * FACTOR}",)))
     found.append(("SMs' clock", (f"clock_hz={spec.clock_hz * FACTOR}",)))
     rate = [

@@ -21,6 +21,7 @@ from gpusim.project.requests import RequestProjection
 from gpusim.project.serving import ServingProjection
 from gpusim.project.shown import Projected, first_of, listed, step_of
 from gpusim.project.text import lines_of
+from gpusim.project.whole import ModelProjection
 
 try:
     from jinja2 import Environment, StrictUndefined
@@ -86,7 +87,9 @@ def headline(found: Projected) -> str:
     return said + (". " if first.footprint.fits else "; it does not fit into the memory. ")
 
 
-def _facts(found: Projected, changed: Projected | None, conditions: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
+def _facts(
+    found: Projected, changed: Projected | None, conditions: Sequence[tuple[str, str]]
+) -> list[tuple[str, str, str]]:
     """Name, what is said, and what is said with values changed where that is another."""
     other = dict(lines_of(changed, conditions)) if changed is not None else {}
     own = dict(lines_of(found, conditions))
@@ -113,9 +116,7 @@ def _hidden(step: ModelProjection) -> str:
     if not step.hidden_seconds:
         return ""
     hidden = step.hidden_seconds / (step.hidden_seconds + step.communication_seconds)
-    return (
-        f"Shares are of the operators' own time. Of the communication in them {hidden:.0%} runs beside computation and costs nothing: for {step.communication_seconds / step.step.seconds:.1%} of the step GPUs wait for it."
-    )
+    return f"Shares are of the operators' own time. Of the communication in them {hidden:.0%} runs beside computation and costs nothing: for {step.communication_seconds / step.step.seconds:.1%} of the step GPUs wait for it."
 
 
 def _of_micro_batch(step: ModelProjection) -> str:
