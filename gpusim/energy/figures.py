@@ -131,7 +131,7 @@ def _figures_for(generation: str, sm_count: int, resting_watts: float) -> Energy
     share = sm_count / of.static_sms
     resting = resting_watts / (of.constant_watts + of.leakage_watts) if resting_watts else share
     return replace(
-        of, constant_watts=of.constant_watts * resting, leakage_watts=of.leakage_watts * resting, busy_watts=of.busy_watts * share,
+        of, constant_watts=of.constant_watts * resting, leakage_watts=of.leakage_watts * resting, busy_watts=of.busy_watts * resting,
     )  # fmt: skip
 
 
