@@ -116,7 +116,7 @@ def evidence_of(generation: str) -> dict[str, tuple[float, str, str]]:
 
 
 def figures_for(spec: GpuSpec) -> EnergyFigures:
-    """The figures of a GPU: its generation's, with what it takes at rest by its board or, where that says nothing, by its SMs. Raises SpecError as :func:`figures_of` does."""
+    """The figures of a GPU: its generation's, with what it takes at rest, and what busy SMs take beside their events, by its board or, where that says nothing, by its SMs. Raises SpecError as :func:`figures_of` does."""
     return _figures_for(energy_generation(spec), spec.sm_count, spec.board.resting_watts)
 
 

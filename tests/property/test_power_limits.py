@@ -63,7 +63,8 @@ def test_what_a_board_takes_at_rest_is_what_it_says_and_else_goes_with_its_sms()
     for watts in (20.0, 40.0):
         figures = figures_for(override_gpu(l4, [f"board.resting_watts={watts}"]))
         assert figures.constant_watts + figures.leakage_watts == pytest.approx(watts)
-        assert figures.busy_watts == busy
+        # So does what SMs take beside their events: both are the same silicon's, at a voltage of the board's.
+        assert figures.busy_watts == pytest.approx(busy * watts / l4.board.resting_watts)
     by_sms, h100 = figures_for(replace(l4, board=replace(l4.board, resting_watts=0.0))), figures_for(H100)
     assert by_sms.constant_watts * H100.sm_count == pytest.approx(h100.constant_watts * l4.sm_count)
     # What a board that takes less at rest has left goes to what it computes.
