@@ -7,7 +7,7 @@
 
 Rows (traces/library/whole_models.csv, models beside it as config.json files) are projected with the attention kernels of the framework that was measured and set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
 TensorRT-LLM's documentation (docs/source/performance.md of 0.5 and 0.6.1: static batches of requests by gptSessionBenchmark, FP8 weights and cache on Hopper and Ada, FP16 on
-A100), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node; 175B and 530B in three pieces a stage), and those in fp8 of NVIDIA's NeMo 24.07
+A100), and of 0.9.0 the first tokens (the same page: one sequence, in tenths of a millisecond; Mixtral left out, whose FP8 its notes announce with 0.10), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node; 175B and 530B in three pieces a stage), and those in fp8 of NVIDIA's NeMo 24.07
 (NVIDIA/NeMo, docs/source/performance/performance_summary.md, commit 070a0bb1) and Megatron Bridge 25.11 and 26.02 (NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md, commit 0a25f911): batch over tokens a second; left out are rows of
 sequences shared out (CP), of weights shared out over replicas (FSDP), of experts, and of formats that training is not projected in. TensorRT-LLM's
 table of A100 says tokens a second where that of H100 says tokens a second and GPU; the rows of several GPUs only make sense as the latter, and are taken so. Clocks and
