@@ -7,7 +7,7 @@
 
 Rows (traces/library/whole_models.csv, models beside it as config.json files) are projected with the attention kernels of the framework that was measured and set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
 TensorRT-LLM's documentation (docs/source/performance.md of 0.5 and 0.6.1: static batches of requests by gptSessionBenchmark, FP8 weights and cache on Hopper and Ada, FP16 on
-A100), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node; 175B and 530B in three pieces a stage), and those in fp8 of NVIDIA's NeMo 24.07
+A100), and of 0.9.0 the first tokens (the same page: one sequence, in tenths of a millisecond; Mixtral left out, whose FP8 its notes announce with 0.10), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node; 175B and 530B in three pieces a stage), and those in fp8 of NVIDIA's NeMo 24.07
 (NVIDIA/NeMo, docs/source/performance/performance_summary.md, commit 070a0bb1) and Megatron Bridge 25.11 and 26.02 (NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md, commit 0a25f911): batch over tokens a second; left out are rows of
 sequences shared out (CP), of weights shared out over replicas (FSDP), of experts, and of formats that training is not projected in. TensorRT-LLM's
 table of A100 says tokens a second where that of H100 says tokens a second and GPU; the rows of several GPUs only make sense as the latter, and are taken so. Clocks and
@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,17 @@ from gpusim.report.tables import FORMATS, format_records
 
 ROWS = ROOT / "traces" / "library" / "whole_models.csv"
 #: Sources whose kernels read keys that heads share once for each: TensorRT-LLM before its kernels for shared heads (its notes of 2024-01-30).
-EACH_HEAD = ("trtllm-0.5", "trtllm-0.6.1")
+#: Of 0.9.0 first tokens alone are in the rows, which read no keys; with the others it has products that are not joined (its commands leave --use_fused_mlp out).
+EACH_HEAD = ("trtllm-0.5", "trtllm-0.6.1", "trtllm-0.9.0")
 #: Sources whose documented commands to build engines do not ask for the framework's own all-reduce (--use_custom_all_reduce), so that NCCL's kernels sum.
 NCCL_SUMS = ("trtllm-0.5", "trtllm-0.6.1")
+#: Sources whose engines sum attention and the feed-forward block apart, however parallel they are (TensorRT-LLM's models/falcon/model.py at commit 027cd518 of 2023; later once). That 0.6.1 is among them is read off two versions of one table: eight A100s
+#: answer 232 and 254 tokens a second (1,024 sequences of 128 and 128 tokens; 0.6.1, 0.9.0), projected 235 with two sums a layer and 257 with one.
+SUMS_TWICE = ("trtllm-0.5", "trtllm-0.6.1")
+#: Versions whose host is known by figures of its own, where it is not the newest (gpusim/project/frameworks.py).
+VERSIONS = {"trtllm-0.9.0": "0.9"}
 #: Sources that run engines without CUDA graphs, as their documented commands do (no --enable_cuda_graph of gptSessionBenchmark).
-ENGINES = ("trtllm-0.5", "trtllm-0.6.1")
+ENGINES = ("trtllm-0.5", "trtllm-0.6.1", "trtllm-0.9.0")
 #: Sources from before FlashAttention, whose scores lie in memory.
 BEFORE_FUSED = ("megatron-2205.05198",)
 #: Sources whose sums over GPUs run beside products (NVIDIA/NeMo, docs/source/performance: TP communication overlap in its recipes).
@@ -69,11 +76,14 @@ def network(name: str) -> Decoder:
 def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
     """Of the row's metric: expected, low, high; and, where its GPUs wait for the host, the kernels that this launches one by one."""
     config, replicas = network(row.model), row.gpus // (row.tp * row.pp)
+    if row.source in SUMS_TWICE:
+        config = replace(config, sums_once=False)
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=replicas, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=int(row.phase == "train" and replicas > 1),
         overlap="products" if row.source.startswith(BESIDE_PRODUCTS) and row.tp > 1 else "none", scores="eager" if row.source in BEFORE_FUSED else "fused", reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
         launch="eager" if row.source in ENGINES else "default", framework="trtllm" if row.source.startswith("trtllm") else "vllm",
+        engine=VERSIONS.get(row.source, ""),
     )  # fmt: skip
     if row.phase == "request":
         seconds = project_request(prices, config, plan).seconds

@@ -19,6 +19,9 @@ from gpusim.tile.projection import Projection
 #: vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): one shot for two GPUs, for four below 512 KiB, for eight below 256 KiB.
 _ONE_SHOT_BYTES = {2: 1 << 62, 4: 512 << 10}
 _ONE_SHOT_ELSE_BYTES = 256 << 10
+#: Links up to 16 lanes of PCIe 5, over which vLLM has no custom all-reduce of more than two GPUs (vllm/distributed/device_communicators/custom_all_reduce.py: "not supported on more than two PCIe-only GPUs"); TensorRT-LLM's choice by itself is NCCL wherever
+#: there is no NVLink (cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation), and of two GPUs vLLM's is taken for both.
+_PCIE_BYTES_PER_SECOND, _PCIE_GPUS = 64e9, 2
 #: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
 _LATE_PART_BYTES = 32 << 10
 
@@ -52,7 +55,11 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
     nodes = -(-collective.gpus // node.gpus)
     if nodes > 1:
         return _between_nodes(node, generation, figures, collective, nodes)
-    if collective.library == "custom" and collective.message_bytes <= CUSTOM_MOST_BYTES:
+    if (
+        collective.library == "custom"
+        and collective.message_bytes <= CUSTOM_MOST_BYTES
+        and _reaches_peers(node, collective)
+    ):
         return _custom(node, figures, collective)
     if collective.kind in ("alltoall", "send_recv"):
         return _peers(node, figures, collective)
@@ -61,6 +68,11 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
         summed = _in_switch(node, figures, collective)
         return min((found, summed), key=lambda timing: timing.seconds)
     return found
+
+
+def _reaches_peers(node: Node, collective: Collective) -> bool:
+    """Whether frameworks take kernels of their own, which read other GPUs' memory, or call NCCL: over PCIe they do it between two GPUs at most."""
+    return node.link_bytes_per_second > _PCIE_BYTES_PER_SECOND or collective.gpus <= _PCIE_GPUS
 
 
 def _ring_or_tree(node: Node, generation: str, figures: Figures, collective: Collective) -> Timing:

@@ -12,7 +12,7 @@ from gpusim.commands.planned_models import gpu_and_count, plan_of, projected, re
 from gpusim.commands.sweeping_models import sweep_models
 from gpusim.errors import UsageError
 from gpusim.execution.chakra_file import GROUPS, written
-from gpusim.gpus.load import load_gpu, own_claims
+from gpusim.gpus.load import evidence_of_gpu, load_gpu, own_claims
 from gpusim.gpus.override import override_gpu
 from gpusim.io.progress import shown
 from gpusim.io.whole_file import write_whole
@@ -22,7 +22,8 @@ from gpusim.project.limits import remedies
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.records import operator_records
+from gpusim.project.records import operator_records, power_record
+from gpusim.project.settings import power_of
 from gpusim.project.shown import step_of
 from gpusim.project.text import lines_of, remedy_lines
 from gpusim.report.model_page import render_model
@@ -68,16 +69,19 @@ def _project(network: Decoder, options: dict[str, Any], put: Callable[[str], Non
         helping = remedies(prices, network, step.plan, step) if asked else []
         if options["traces"] is not None:
             _write_traces(options["traces"], prices, network, plan)
+    conditions = power_of(prices)
     if options["page"] is not None:
-        write_whole(options["page"], render_model(found, helping, spec, changed, own_claims(gpu)).encode())
+        evidence = evidence_of_gpu(gpu)
+        page = render_model(found, helping, spec, changed, own_claims(gpu), conditions, network.source, evidence)
+        write_whole(options["page"], page.encode())
     if options["operators"]:
         put(format_records(operator_records(step), options["form"]))
     elif options["form"] in ("json", "csv"):
-        records = [record_of(each) for each in (found, changed) if each is not None]
+        records = [record_of(each) | power_record(prices) for each in (found, changed) if each is not None]
         put(format_records(records, options["form"]))
     else:
-        lines = lines_of(found) + (remedy_lines(helping) if helping else [])
-        put(format_pairs(lines if changed is None else _beside(lines, lines_of(changed)), options["form"]))
+        lines = lines_of(found, conditions) + (remedy_lines(helping) if helping else [])
+        put(format_pairs(lines if changed is None else _beside(lines, lines_of(changed, conditions)), options["form"]))
 
 
 def _write_traces(folder: Path, prices: Prices, network: Decoder, plan: Plan) -> None:

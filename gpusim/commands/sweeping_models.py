@@ -24,6 +24,7 @@ from gpusim.project.decoder import Decoder
 from gpusim.project.limits import remedies
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
+from gpusim.project.records import power_record
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.shown import step_of
 from gpusim.project.sweep import AXES, Kept, axes_of, combinations, identity, pareto
@@ -167,7 +168,7 @@ def _swept(network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequ
             row = kept.get(key)
             if row is None:
                 try:
-                    row = record_of(projected(prices, network, plan, options))
+                    row = record_of(projected(prices, network, plan, options)) | power_record(prices)
                 except (UsageError, NoDataError) as error:
                     swept.refused.append(str(error))
                     continue
@@ -221,7 +222,7 @@ def _write_page(
 
 
 #: What a page says of all plans where they have it alike.
-_ALIKE = ("model", "phase", "gpus", "batch", "sequence", "output", "tp", "pp", "dp", "ep", "dtype", "experts_dtype", "attention_dtype", "kv_dtype", "chunk", "micro_batches", "virtual_stages", "framework", "launch")  # fmt: skip
+_ALIKE = ("model", "phase", "gpus", "batch", "sequence", "output", "tp", "pp", "dp", "ep", "dtype", "experts_dtype", "attention_dtype", "kv_dtype", "chunk", "micro_batches", "virtual_stages", "overlap", "recompute", "zero", "scores", "framework", "launch", "power_limit_watts", "one_clock")  # fmt: skip
 
 
 def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -234,6 +235,9 @@ def _printed(rows: Sequence[dict[str, Any]], form: str) -> str:
     if form in ("table", "md"):
         # Plans that come to the same, as servers that hold no more sequences however many may come, are one row to read.
         rows = list({tuple(row.values()): row for row in rows}.values())
+    # Rows that were kept by an older version may lack what newer ones say.
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    rows = [{name: row.get(name, "") for name in names} for row in rows]
     alike = [name for name in rows[0] if all(row[name] == rows[0][name] for row in rows)] if len(rows) > 1 else []
     if form not in ("table", "md") or not alike or len(alike) == len(rows[0]):
         return format_records(rows, form)

@@ -116,7 +116,7 @@ def evidence_of(generation: str) -> dict[str, tuple[float, str, str]]:
 
 
 def figures_for(spec: GpuSpec) -> EnergyFigures:
-    """The figures of a GPU: its generation's, with what it takes at rest by its board or, where that says nothing, by its SMs. Raises SpecError as :func:`figures_of` does."""
+    """The figures of a GPU: its generation's, with what it takes at rest, and what busy SMs take beside their events, by its board or, where that says nothing, by its SMs. Raises SpecError as :func:`figures_of` does."""
     return _figures_for(energy_generation(spec), spec.sm_count, spec.board.resting_watts)
 
 
@@ -131,7 +131,7 @@ def _figures_for(generation: str, sm_count: int, resting_watts: float) -> Energy
     share = sm_count / of.static_sms
     resting = resting_watts / (of.constant_watts + of.leakage_watts) if resting_watts else share
     return replace(
-        of, constant_watts=of.constant_watts * resting, leakage_watts=of.leakage_watts * resting, busy_watts=of.busy_watts * share,
+        of, constant_watts=of.constant_watts * resting, leakage_watts=of.leakage_watts * resting, busy_watts=of.busy_watts * resting,
     )  # fmt: skip
 
 

@@ -50,6 +50,27 @@ class PowerLimit:
         return seconds * (1.0 - held) + seconds / share * held
 
 
+class HeldWatts(float):
+    """A power limit of a GPU that has been busy for seconds, as a server's or a training run's is: its control has settled, so that it holds launches however short. Of another number of watts, and of as many that
+    have not held, it is told apart."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeldWatts) and float(self) == float(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((HeldWatts, float(self)))
+
+
+def held_limit(spec: GpuSpec, limit_watts: float | None = None) -> float | None:
+    """``limit_watts``, or the limit of the GPU's board, as one that has held for long; None where none is known."""
+    if limit_watts is not None:
+        return HeldWatts(limit_watts)
+    return None if power_limit(spec) is None else HeldWatts(spec.board.power_limit_watts)
+
+
 def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit | None:
     """The limit of the GPU's board, or ``limit_watts``; None where none is known. Raises SpecError for a limit that is not above what the GPU takes at
     rest, or one asked for where nothing is known of the generation's energy."""
@@ -62,7 +83,8 @@ def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit |
         limit_watts is None and static_watts >= watts
     ):  # a described GPU so much larger than its board's that the limit cannot be its own
         return None
-    return PowerLimit(watts, static_watts, figures.clock_exponent, figures.settle_us * 1e-6)
+    settle_seconds = 0.0 if isinstance(limit_watts, HeldWatts) else figures.settle_us * 1e-6
+    return PowerLimit(watts, static_watts, figures.clock_exponent, settle_seconds)
 
 
 def limited_by_power(seconds: float, unlimited_seconds: float) -> bool:

@@ -36,7 +36,10 @@ def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[O
     if not converted:
         found += quantised(PART, load.tokens, inner, plan)
     found.append(Operator(PART, "output", product(load.tokens, config.hidden, inner, plan, converted=converted)))
-    return found + reduced(PART, load.tokens, config.hidden, plan) + added(PART, load.tokens, config.hidden, plan)
+    # Of networks that sum once, the sum behind the feed-forward block has attention's part too.
+    if not config.sums_once:
+        found += reduced(PART, load.tokens, config.hidden, plan)
+    return found + added(PART, load.tokens, config.hidden, plan)
 
 
 def kv_heads_of(config: Decoder, tensor_parallel: int) -> int:

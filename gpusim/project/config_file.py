@@ -18,6 +18,9 @@ _MOST = 1 << 24
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 #: Families whose feed-forward block has no gate.
 _UNGATED = ("gpt2", "gptj", "gpt_neo", "gpt_neox", "gpt_bigcode", "opt", "bloom", "falcon", "starcoder2", "phi", "mpt")
+#: Families whose attention and feed-forward block frameworks sum over GPUs together (TensorRT-LLM since 0.6, models/falcon/model.py: neither sums where attention is parallel, and one all-reduce follows; vLLM's falcon.py likewise), if not said
+#: otherwise by the keys of transformers' FalconConfig. GPT-J's and GPT-NeoX's are parallel too, but both frameworks sum each.
+_SUMMED_ONCE = ("falcon", "RefinedWeb", "RefinedWebModel")
 _PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token")
 
 
@@ -98,6 +101,7 @@ def _decoder(table: _Table, path: Path) -> Decoder:
         head_dim=table.whole("head_dim", default=max(1, hidden // heads)), feed_forward=feed_forward, vocabulary=table.whole("vocab_size"),
         gated=table.get("model_type") not in _UNGATED, experts=experts, latent=latent, normalises_heads=str(table.get("model_type")).startswith("qwen3"), window=window,
         linear=linear, gates_heads=linear is not None and table.get("attn_output_gate") is not False,
+        sums_once=table.get("model_type") in _SUMMED_ONCE and bool(table.get("new_decoder_architecture") or table.get("parallel_attn") is not False),
     )  # fmt: skip
 
 

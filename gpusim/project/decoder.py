@@ -63,7 +63,8 @@ class LinearAttention:
 @dataclass(frozen=True)
 class Decoder:
     """``hidden``: width; ``feed_forward``: columns of the gated block; ``window``: tokens that every second layer attends to (0: all);
-    ``gated``: the feed-forward block has a gate beside its first product; ``gates_heads``: what attention gives is gated by a product of its own."""
+    ``gated``: the feed-forward block has a gate beside its first product; ``gates_heads``: what attention gives is gated by a product of its own;
+    ``sums_once``: attention and the feed-forward block read the same values and are added up before GPUs that share the layer sum them, once for both."""
 
     name: str
     source: str
@@ -81,6 +82,7 @@ class Decoder:
     gated: bool = True
     linear: LinearAttention | None = None
     gates_heads: bool = False
+    sums_once: bool = False
 
     @property
     def ways_up(self) -> int:

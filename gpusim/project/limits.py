@@ -17,6 +17,8 @@ from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.whole import ModelProjection, project_model
 
+#: What limits collectives of few bytes: their start and their steps from GPU to GPU.
+BETWEEN_GPUS = "latency between GPUs"
 #: By how much a remedy makes its part better.
 FACTOR = 1.25
 
@@ -31,11 +33,13 @@ class Remedy:
 
 
 def limiters(projection: ModelProjection) -> list[tuple[str, float]]:
-    """Units with their share of the operators' time, the largest first; what communicates is "links"."""
+    """Units with their share of the operators' time, the largest first; of what communicates "links" where bytes are what takes the time, which wider links would carry faster, and else :data:`BETWEEN_GPUS`."""
     shares: dict[str, float] = {}
     total = 0.0
     for item in projection.items:
-        name = "links" if item.operator.communicates else item.projection.limiter
+        name = item.projection.limiter
+        if item.operator.communicates and name != "links":
+            name = BETWEEN_GPUS
         shares[name] = shares.get(name, 0.0) + item.seconds
         total += item.seconds
     return sorted(((name, seconds / total) for name, seconds in shares.items()), key=lambda pair: -pair[1])
@@ -43,7 +47,9 @@ def limiters(projection: ModelProjection) -> list[tuple[str, float]]:
 
 def _settings(spec: GpuSpec) -> list[tuple[str, tuple[str, ...]]]:
     """Of the remedies that can be written as values of a description."""
-    found = [("DRAM bandwidth", (f"dram.peak_bytes_per_ns={spec.dram.peak_bytes_per_ns * FACTOR}",))]
+    found: list[tuple[str, tuple[str, ...]]] = [
+        ("DRAM bandwidth", (f"dram.peak_bytes_per_ns={spec.dram.peak_bytes_per_ns * FACTOR}",))
+    ]
     found.append(("L2 bandwidth", (f"l2.slice_bytes_per_ns={spec.l2.slice_bytes_per_ns * FACTOR}",)))
     found.append(("SMs' clock", (f"clock_hz={spec.clock_hz * FACTOR}",)))
     rate = [

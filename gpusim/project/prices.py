@@ -13,6 +13,7 @@ from typing import Any
 
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
+from gpusim.energy.power import held_limit
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.operator import Shape
@@ -46,12 +47,13 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
 
 class Prices:
     """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU; ``one_clock``: it acts on the mean of a step
-    (:mod:`gpusim.project.one_clock`), not on each operator; ``share``: of the clock at which energies are known that of ``spec`` is."""
+    (:mod:`gpusim.project.one_clock`), not on each operator; in either case it has held since before the step, whose GPUs are busy for seconds (``held_watts``), where a launch alone is over before; ``share``: of the clock at which energies are known that of ``spec`` is."""
 
     def __init__(
         self, spec: GpuSpec, limit_watts: float | None = None, one_clock: bool = False, share: float = 1.0
     ) -> None:
         self.spec, self.limit_watts, self.one_clock, self.share = spec, limit_watts, one_clock, share
+        self.held_watts = held_limit(spec, limit_watts)
         self._known: dict[Shape, Projection] = {}
         self._has_bf16 = has_products(spec, "bf16")
 
@@ -74,6 +76,6 @@ class Prices:
             if isinstance(op, Collective):
                 found = project_collective(self.spec, op)
             else:
-                found = _PROJECT[type(op)](self.spec, op, self.limit_watts)
+                found = _PROJECT[type(op)](self.spec, op, self.held_watts)
             self._known[op] = found
         return found

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpusim.project.limits import limiters
 from gpusim.project.part import Interval
+from gpusim.project.prices import Prices
 from gpusim.project.requests import RequestProjection
 from gpusim.project.serving import ServingProjection
 from gpusim.project.whole import ModelProjection
@@ -37,7 +38,16 @@ def _plan(found: ModelProjection) -> dict[str, Any]:
         "tp": plan.tensor_parallel, "pp": plan.pipeline_parallel, "dp": plan.data_parallel, "ep": plan.expert_parallel, "dtype": plan.dtype,
         "experts_dtype": plan.of_experts, "attention_dtype": plan.of_attention, "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches, "virtual_stages": plan.virtual_stages, "overlap": plan.overlap,
         "framework": plan.served_by + f" {plan.engine}" * bool(plan.engine), "launch": plan.launch, "sampling": plan.sampling,
+        **({"recompute": plan.recompute, "zero": plan.zero, "scores": plan.scores} if plan.phase == "train" else {}),
     }  # fmt: skip
+
+
+def power_record(prices: Prices) -> dict[str, Any]:
+    """Of the run's power limit, where it is another than the board's own or acts on the mean of a step."""
+    found: dict[str, Any] = {}
+    if prices.limit_watts is not None:
+        found["power_limit_watts"] = figure(prices.limit_watts)
+    return found | ({"one_clock": True} if prices.one_clock else {})
 
 
 def _memory(found: ModelProjection) -> dict[str, Any]:

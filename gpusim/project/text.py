@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpusim.io.percent import signed
 from gpusim.project.limits import Remedy, limiters
 from gpusim.project.part import Interval
 from gpusim.project.records import STEP, not_validated, part_shares
 from gpusim.project.requests import RequestProjection
 from gpusim.project.serving import ServingProjection
+from gpusim.project.settings import schedule_of
 from gpusim.project.shown import Projected, first_of, step_of
 from gpusim.project.whole import ModelProjection
 
@@ -73,8 +76,8 @@ def _load(found: Projected) -> str:
     return f"{'request' if output else plan.phase} of {plan.batch} sequence{'s' * (plan.batch > 1)}, {plan.sequence} tokens {keys}{output}"
 
 
-def lines_of(found: Projected) -> list[tuple[str, str]]:
-    """Names and what is said of them."""
+def lines_of(found: Projected, conditions: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+    """Names and what is said of them; ``conditions``: of the run, which the plan does not have (:func:`gpusim.project.settings.power_of`)."""
     step = first_of(found)
     plan = step.plan
     lines = [
@@ -84,6 +87,8 @@ def lines_of(found: Projected) -> list[tuple[str, str]]:
         ),
         ("load", _load(found)),
         ("gpus", _plan(step)),
+        ("run with", schedule_of(plan)),
+        *conditions,
     ]
     if isinstance(found, RequestProjection):
         lines += [

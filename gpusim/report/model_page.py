@@ -21,6 +21,7 @@ from gpusim.project.requests import RequestProjection
 from gpusim.project.serving import ServingProjection
 from gpusim.project.shown import Projected, first_of, listed, step_of
 from gpusim.project.text import lines_of
+from gpusim.project.whole import ModelProjection
 
 try:
     from jinja2 import Environment, StrictUndefined
@@ -33,10 +34,11 @@ MOST_OPERATORS = 20
 
 def render_model(
     found: Projected, remedies: Sequence[Remedy], spec: GpuSpec, changed: Projected | None = None,
-    assumed: Mapping[str, Claim] | None = None,
+    assumed: Mapping[str, Claim] | None = None, conditions: Sequence[tuple[str, str]] = (), network_source: str = "", evidence: Mapping[str, int] | None = None,
 ) -> str:  # fmt: skip
     """The page of one projection; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them. ``changed``: the same with some of the GPU's values
-    changed, to stand beside it; ``assumed``: what the GPU's file states otherwise than the built-in GPU below it, by key."""
+    changed, to stand beside it; ``assumed``: what the GPU's file states otherwise than the built-in GPU below it, by key; ``conditions``: lines of the run that the plan does not have;
+    ``network_source``: of the network's sizes; ``evidence``: kind -> how many of the GPU's values are of that kind."""
     shown, first = step_of(found), first_of(found)
     operators = operator_records(shown)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -44,7 +46,7 @@ def render_model(
     held = first.footprint
     return template.render(
         name=first.network, gpus=f"{first.plan.gpus} x {first.gpu}", title=spec.title if hasattr(spec, "title") else spec.name, version=__version__,
-        headline=headline(found), prompts=_prompts(found), numbers=_numbers(found), facts=_facts(found, changed), changed=changed is not None, assumed=sorted((assumed or {}).items()), what_is_listed=listed(found, STEP),
+        headline=headline(found), prompts=_prompts(found), numbers=_numbers(found), facts=_facts(found, changed, conditions), changed=changed is not None, assumed=sorted((assumed or {}).items()), what_is_listed=listed(found, STEP),
         operators=operators[:MOST_OPERATORS], rest=_rest(operators[MOST_OPERATORS:]), parts=part_shares(shown), limits=limiters(shown),
         remedies=[(each.name, 100 * each.saved, ", ".join(each.settings)) for each in remedies], unknown=not_validated(shown),
         bases=sorted({row["basis"] for row in operators if row["validated"]}),
@@ -55,7 +57,8 @@ def render_model(
                 ("gradients and optimizer", held.training_bytes), ("framework (a guess)", held.framework_bytes),
             ) if amount
         ],
-        held=held, left_out=_left_out(found),
+        held=held, left_out=_left_out(found), hidden=_hidden(shown), of_micro_batch=_of_micro_batch(shown),
+        network_source=network_source, evidence=", ".join(f"{count} {kind}" for kind, count in (evidence or {}).items()),
     )  # fmt: skip
 
 
@@ -84,10 +87,12 @@ def headline(found: Projected) -> str:
     return said + (". " if first.footprint.fits else "; it does not fit into the memory. ")
 
 
-def _facts(found: Projected, changed: Projected | None) -> list[tuple[str, str, str]]:
+def _facts(
+    found: Projected, changed: Projected | None, conditions: Sequence[tuple[str, str]]
+) -> list[tuple[str, str, str]]:
     """Name, what is said, and what is said with values changed where that is another."""
-    other = dict(lines_of(changed)) if changed is not None else {}
-    own = dict(lines_of(found))
+    other = dict(lines_of(changed, conditions)) if changed is not None else {}
+    own = dict(lines_of(found, conditions))
     added = [(name, "", text) for name, text in other.items() if name not in own]
     return [(name, text, "" if other.get(name, text) == text else other[name]) for name, text in own.items()] + added
 
@@ -106,9 +111,29 @@ def _prompts(found: Projected) -> str:
     )
 
 
+def _hidden(step: ModelProjection) -> str:
+    """What shares of the operators' time do not say: that communication beside computation is in them and costs nothing; "" where there is none."""
+    if not step.hidden_seconds:
+        return ""
+    hidden = step.hidden_seconds / (step.hidden_seconds + step.communication_seconds)
+    return f"Shares are of the operators' own time. Of the communication in them {hidden:.0%} runs beside computation and costs nothing: for {step.communication_seconds / step.step.seconds:.1%} of the step GPUs wait for it."
+
+
+def _of_micro_batch(step: ModelProjection) -> str:
+    """What the launches of the table are of, where a step has more of them; "" where it has not."""
+    plan = step.plan
+    if plan.micro_batches == 1 and plan.pipeline_parallel == 1:
+        return ""
+    stages = f" through all {plan.pipeline_parallel} stages" if plan.pipeline_parallel > 1 else ""
+    once = ", and of what comes once a step (optimizer, gradients over replicas)" if plan.phase == "train" else ""
+    return f"Launches and times are of one micro-batch of {plan.micro_batches}{stages}{once}: they do not add up to the step, whose stages work at the same time."
+
+
 def _left_out(found: Projected) -> str:
     """What the times do not have."""
     plan = first_of(found).plan
+    if plan.phase == "train":
+        return "Not in the times: the host's work between launches, loading data, checkpoints, failures, GPUs of which one is slower than the others."
     if isinstance(found, ServingProjection) or (isinstance(found, RequestProjection) and plan.framework):
         return f"In the times: what {plan.served_by}'s host does between steps, as far as the GPUs wait for it. Not in them: the network, tokenizing, requests that come one by one."
     return "Not in the times: the host's work between launches (launches are nodes of a CUDA graph), scheduling, other requests."

@@ -109,7 +109,7 @@ def _values(values: Sequence[Any]) -> str:
 
 def short(value: float) -> str:
     """Three significant digits, and all before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def span(value: Span) -> str:

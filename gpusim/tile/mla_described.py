@@ -32,6 +32,9 @@ _SPLITTING = (9, 0)
 _MOST_PARTS = 128
 #: Launches by how tensor cores are fed (the same source): queries rotated and laid out, attention; of FlashMLA the table of parts before and their sums behind too; of others the sums.
 _LAUNCHES = {"warps": 2, "warp groups": 4, "tensor memory": 3}
+#: The same of a context. Kernels of warp groups deal tiles out by a counter that is set to zero before each launch (cpp/kernels/fmha_v2/setup.py: cudaMemsetAsync of tile_id_counter_ptr where SCHEDULING_MODE is above 0), which is one launch more. That there are five of the others is read
+#: off the rows: 10.6 us of an A100 and 12.7 of an H100 are five and six of 2.12 us. What tensor memory's are dealt out by is taken to be alike.
+_CONTEXT_LAUNCHES = {"warps": 5, "warp groups": 6, "tensor memory": 6}
 #: A step costs at least a cycle: all of it is arithmetic here.
 _LEAST_CYCLES = 1.0
 _BF16_BYTES = 2.0
@@ -81,6 +84,7 @@ def described_mla(
     start_ns = _mean(mla_library_of(name).start_cycles / clocks_ghz[name] for name in measured)
     dram_share = _mean(each.dram_share for each in streaming)
     rows = _MEMORY_ROWS if feed == "tensor memory" else _ROWS
+    loaded = used.fill_share * spec.l1.fill_bytes_per_cycle
     head_bytes = _BF16_BYTES * (2 * LATENT + ROTATED)  # of a query and of its result
     return MlaLibrary(
         query_rows=rows,
@@ -90,8 +94,8 @@ def described_mla(
         start_cycles=start_ns * ghz,
         step_cycles=_LEAST_CYCLES,
         pair_factor=1.0,
-        rate=_reached(spec, feed, rows, machine.flops_per_cycle, OPERANDS[multiplied][0], used.rate),
-        block_bytes_per_cycle=used.fill_share * spec.l1.fill_bytes_per_cycle,
+        rate=_reached(spec, feed, rows, machine.flops_per_cycle, OPERANDS[multiplied][0], used.rate, loaded),
+        block_bytes_per_cycle=loaded,
         head_cycles=head_bytes * machine.sm_count / (machine.dram_bytes_per_cycle * dram_share),
         combine_cycles=used.block_start_ns * ghz,
         dram_share=dram_share,
@@ -100,14 +104,16 @@ def described_mla(
     )  # fmt: skip
 
 
-def _reached(spec: GpuSpec, feed: str, rows: int, flops_per_cycle: float, element_bytes: float, rate: float) -> float:
-    """Of the tensor cores' peak, by shared memory's port: each key is written and read, its latent read again as value, queries are read once a step."""
+def _reached(
+    spec: GpuSpec, feed: str, rows: int, flops_per_cycle: float, element_bytes: float, rate: float, loaded: float
+) -> float:
+    """Of the tensor cores' peak, by shared memory's port: each key is written and read, its latent read again as value, queries are read once a step. ``loaded``: bytes that a block takes a cycle from L2."""
     work_cycles = 2.0 * rows * _KEYS * (2 * LATENT + ROTATED) / flops_per_cycle
     key = _KEYS * (LATENT + ROTATED) * element_bytes
     value, query = _KEYS * LATENT * element_bytes, rows * (LATENT + ROTATED) * element_bytes
     if feed == "warps":  # shared memory has room for one step of keys, so reading, multiplying and loading take turns
         port_cycles = (_WARPS * (key + value) + query + key) / SHARED_BYTES_PER_CYCLE
-        return work_cycles / (work_cycles + port_cycles)
+        return work_cycles / (work_cycles + port_cycles + key / loaded)
     if feed == "tensor memory":
         port_cycles = (query + key + value) / spec.tensor_memory.shared_bytes_per_cycle
     else:
@@ -121,13 +127,19 @@ def described_mla_context(spec: GpuSpec, kv_dtype: str = "", without: str = "") 
     own = context_library_of(kernels_of(spec))
     others = [mla_context_library_of(name, kv_dtype) for name in mla_tables() if name != without]
 
+    kernel_ns = _mean(
+        mla_context_library_of(name, kv_dtype).launch_ns / _CONTEXT_LAUNCHES[_feed_of(name)]
+        for name in mla_tables()
+        if name != without
+    )
+
     def mean(figure: Callable[[ContextLibrary], float]) -> float:
         return _mean(map(figure, others))
 
     return replace(
         own,
         **{name: getattr(others[0], name) for name in _CUT},
-        launch_ns=mean(lambda each: each.launch_ns),
+        launch_ns=kernel_ns * _CONTEXT_LAUNCHES[_feed(spec)],
         start_cycles=mean(lambda each: each.start_cycles / each.clock_mhz) * own.clock_mhz,
         tail=mean(lambda each: each.tail),
         kv_passes=mean(lambda each: each.kv_passes),

@@ -20,7 +20,7 @@ from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
 from gpusim.tile.scaled import SCALED, scaled_library
-from gpusim.tile.software import CONVERTED, followed_in, product_library
+from gpusim.tile.software import CONVERTED, followed_in, product_library, widest_columns
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,9 @@ def project_product(
     found = project_gemm(spec, shape, kernels, limit_watts)
     band = _band(named_kernels(spec), op)
     validated, reason = band.validated, band.reason
+    widest = widest_columns(named_kernels(spec), op.format.library)
+    if op.columns > widest and validated:
+        validated, reason = False, f"not validated: no measured product of the format has more than {widest:,} columns"
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
     product = Projection(
@@ -121,7 +124,7 @@ def _band(generation: str, op: GemmOp) -> Band:
 def library_for(spec: GpuSpec, op: GemmOp) -> Library:
     """Whose kernels: of batches, of the format, of a framework, in this order; what comes converted needs no launches of a conversion."""
     batched = op.batch > 1 and op.dtype in ("bf16", "fp16")
-    kernels = product_library(spec, "batch" if batched else op.format.library, op.framework)
+    kernels = product_library(spec, "batch" if batched else op.format.library, op.framework, op.columns)
     if op.format.library == SCALED:
         return scaled_library(spec, op.rows)
     if op.format.library not in CONVERTED or op.input_dtype != op.dtype:

@@ -71,9 +71,15 @@ def followed_in(generation: str, row: str) -> str:
     return followed(generation) if row in (*CONVERTED, _BATCH) else _tables()["rows_of"].get(row, "")
 
 
-def product_library(spec: GpuSpec, row: str, framework: str = "") -> Library:
+def widest_columns(generation: str, row: str) -> float:
+    """Columns of the widest product among the rows that set ``row`` of ``library.toml`` for ``generation``; infinite where products of all widths are among them."""
+    return _tables()["widest"].get(generation, {}).get(row, math.inf)
+
+
+def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int = 1) -> Library:
     """The kernels of products of ``row`` on ``spec`` (a format's ``library``, or "batch"): those of the generation's own rows, where ``framework`` ("": none named) is the one that they
-    follow; else its products of 16 bits, or what its description says of them, with what the framework launches around. Raises SpecError for a framework that has no software around such products."""
+    follow; else its products of 16 bits, or what its description says of them, with what the framework launches around. Products of more ``columns`` than the row's have the kernels of 16 bits too, as a library's of one width at either format: what figures of narrow products leave undetermined, a wide one would be made of. Raises SpecError for a
+    framework that has no software around such products."""
     name = named_kernels(spec)
     if framework and has_rows(name, f"{row}_{framework}"):  # kernels of its own
         return library_of(kernels_of(spec), f"{row}_{framework}")
@@ -84,7 +90,10 @@ def product_library(spec: GpuSpec, row: str, framework: str = "") -> Library:
     whose = _ANY if row == _BATCH else framework or followed(name)
     measured = has_rows(name, row)
     if measured and (row == _BATCH or whose == followed(name)):
-        return library_of(kernels_of(spec), row)
+        own = library_of(kernels_of(spec), row)
+        if columns <= widest_columns(name, row):
+            return own
+        return with_software(spec, library_on(spec), Software(own.launch_ns, own.convert_rate, ()))
     around = software_of(whose, row)
     if measured and name in around.own_on:
         return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.convert_rate)

@@ -15,13 +15,7 @@ from tools.model_error import ROWS, errors
         ("megatron-2205.05198", "gpt_22b", "selective", 5),
         ("megatron-2205.05198", "gpt_175b", "full", 5),
         ("nemo-24.07", "llama2_70b", "none", 8),
-        pytest.param(
-            "megatron-bridge-26.02",
-            "llama3_405b",
-            "none",
-            10,
-            marks=pytest.mark.xfail(strict=True, reason="training in fp8 on a GB300 is some 20 % too slow"),
-        ),
+        ("megatron-bridge-26.02", "llama3_405b", "none", 10),
     ],
 )
 def test_a_published_training_step_is_projected(source: str, model: str, recompute: str, most_percent: float) -> None:

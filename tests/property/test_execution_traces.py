@@ -17,6 +17,7 @@ from gpusim.collective.figures import figures_of
 from gpusim.collective.node import node_of
 from gpusim.collective.project import time_of
 from gpusim.collective.shape import Collective
+from gpusim.energy.power import held_limit
 from gpusim.errors import ExecutionTraceError, GpusimError, SpecError, UsageError
 from gpusim.execution.chakra_file import read_groups, read_trace, with_durations, written
 from gpusim.execution.interference import Beside, beside_of, rates_by_figures
@@ -408,7 +409,8 @@ def test_durations_follow_shapes_operations_and_bytes(tmp_path: Path) -> None:
         )
     )
     found = projected_durations(H100, read_trace(path, 0))
-    gemm = project_gemm_op(H100, GemmOp(4096, 4096, 4096)).seconds
+    # A trace is of a run that lasts, whose power limit has held for long.
+    gemm = project_gemm_op(H100, GemmOp(4096, 4096, 4096), held_limit(H100)).seconds
     assert found.seconds == {2: pytest.approx(gemm), 3: pytest.approx(1e9 / 3.35e12, rel=0.2)}
     assert found.unknown == {"who knows": 1} and found.ways == {"product": 1, "operations and bytes": 1}
     _, _, kernel, _, unknown = decoded(b"".join(with_durations(path, found.seconds)))

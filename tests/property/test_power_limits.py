@@ -12,12 +12,14 @@ from click.testing import CliRunner
 from gpusim.commands.project import project
 from gpusim.energy.figures import figures_for
 from gpusim.energy.operator import energy_of
+from gpusim.energy.power import HeldWatts, held_limit
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.whole import ModelProjection, project_model
+from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
 
 H100 = load_gpu("h100")
@@ -61,7 +63,8 @@ def test_what_a_board_takes_at_rest_is_what_it_says_and_else_goes_with_its_sms()
     for watts in (20.0, 40.0):
         figures = figures_for(override_gpu(l4, [f"board.resting_watts={watts}"]))
         assert figures.constant_watts + figures.leakage_watts == pytest.approx(watts)
-        assert figures.busy_watts == busy
+        # So does what SMs take beside their events: both are the same silicon's, at a voltage of the board's.
+        assert figures.busy_watts == pytest.approx(busy * watts / l4.board.resting_watts)
     by_sms, h100 = figures_for(replace(l4, board=replace(l4.board, resting_watts=0.0))), figures_for(H100)
     assert by_sms.constant_watts * H100.sm_count == pytest.approx(h100.constant_watts * l4.sm_count)
     # What a board that takes less at rest has left goes to what it computes.
@@ -141,3 +144,16 @@ def test_a_product_that_dram_bounds_keeps_its_time_where_the_clock_falls() -> No
         held, free = (Prices(board, limit_watts=watts).of(op).seconds for watts in (72.0, math.inf))
         assert held <= most * free
     assert Prices(board).of(many).seconds > 1.1 * Prices(board, limit_watts=math.inf).of(many).seconds
+
+
+def test_a_limit_that_has_held_for_long_slows_launches_however_short() -> None:
+    spec = load_gpu("h100")
+    shape = GemmShape(2048, 8192, 8192, "bf16")
+    alone, held, free = (project_gemm(spec, shape, limit_watts=watts).seconds for watts in (None, held_limit(spec), math.inf))  # fmt: skip
+    assert free < alone < held
+    # What is under the limit is as fast either way.
+    small = GemmShape(16, 1024, 1024, "bf16")
+    assert project_gemm(spec, small).seconds == project_gemm(spec, small, limit_watts=held_limit(spec)).seconds
+    assert held_limit(spec, 400.0) != 400.0
+    assert held_limit(spec, 400.0) == HeldWatts(400)
+    assert Prices(spec).of(GemmOp(2048, 8192, 8192, "bf16")).seconds == held

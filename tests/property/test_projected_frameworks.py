@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from gpusim.cli import run
+from gpusim.collective.project import project_collective
+from gpusim.collective.shape import Collective
 from gpusim.gpus.load import load_gpu
+from gpusim.project.config_file import decoder_of_file
+from gpusim.project.frameworks import framework_of
 from gpusim.project.layers import layer_operators, stages_of
 from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
@@ -15,6 +20,8 @@ from gpusim.project.operator import Operator
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.tile.operators import GemmOp
+
+_MODELS = Path(__file__).parents[2] / "traces" / "library" / "models"
 
 
 def _layer(plan: Plan) -> list[Operator]:
@@ -57,3 +64,39 @@ def test_few_rows_of_nvfp4_have_tensorrts_kernels_where_they_were_measured_and_m
     assert products("b200", "trtllm", 384) > 1.1 * products("b200", "vllm", 384)
     assert products("b200", "trtllm", 1024) == products("b200", "vllm", 1024)
     assert products("rtx_pro_6000", "trtllm", 384) == products("rtx_pro_6000", "vllm", 384)
+
+
+def test_falcons_attention_and_feed_forward_block_are_summed_over_gpus_once() -> None:
+    plan = Plan("prefill", tensor_parallel=4)
+
+    def sums(name: str) -> int:
+        network = decoder_of_file(_MODELS / f"{name}.json")
+        layer = layer_operators(network, plan, steps_of(plan)[0], stages_of(network, 1)[0][0])
+        return sum(item.name == "all-reduce" for item in layer)
+
+    assert (sums("falcon_180b"), sums("gptj_6b"), sums("mistral_7b")) == (1, 2, 2)
+
+
+def test_a_falcon_that_says_that_its_attention_is_not_parallel_is_summed_twice(tmp_path: Path) -> None:
+    table = json.loads((_MODELS / "falcon_180b.json").read_text("utf-8"))
+    path = tmp_path / "config.json"
+    for keys, once in (({"parallel_attn": False}, False), ({"parallel_attn": False, "new_decoder_architecture": True}, True)):  # fmt: skip
+        path.write_text(json.dumps(table | keys), encoding="utf-8")
+        assert decoder_of_file(path).sums_once == once
+
+
+@pytest.mark.parametrize(("gpu", "gpus", "algorithm"), [("l40s", 4, "ring"), ("l40s", 2, "shot"), ("h100", 4, "shot")])
+def test_frameworks_own_sums_need_links_that_reach_all_peers(gpu: str, gpus: int, algorithm: str) -> None:
+    def operator(library: str) -> str:
+        return project_collective(load_gpu(gpu), Collective("all_reduce", gpus, 1 << 20, library=library)).operator
+
+    assert algorithm in operator("custom")
+    assert (operator("custom") == operator("nccl")) == (algorithm == "ring")
+
+
+def test_engines_of_older_versions_launch_at_their_own_pace() -> None:
+    each = {
+        engine: framework_of(Plan("prefill", framework="trtllm", engine=engine)).launch_seconds
+        for engine in ("", "0.9")
+    }
+    assert each["0.9"] < each[""]

@@ -188,3 +188,15 @@ def test_reads_take_their_own_share_of_the_rate_where_one_is_known():
     less = replace(spec, dram=replace(spec.dram, read_efficiency=0.0))
     rates = [tile_machine(each, "bf16").dram_bytes_per_cycle for each in (spec, less)]
     assert rates[0] / rates[1] == pytest.approx(spec.dram.read_efficiency / spec.dram.efficiency)
+
+
+def test_fp8_products_wider_than_measured_ones_on_blackwell_do_not_read_their_operands_again_and_again() -> None:
+    spec = load_gpu("b200")
+    narrow, wide, widest = (project_product(spec, GemmOp(8192, columns, 4096, "fp8")) for columns in (2560, 2568, 28672))  # fmt: skip
+    assert narrow.validated
+    assert not wide.validated and "2,560 columns" in wide.reason
+    # Where one set of figures ends and the other begins they are near each other.
+    assert wide.seconds == pytest.approx(narrow.seconds, rel=0.2)
+    # Operands and results once, and the conversion.
+    moved = 8192 * 4096 * 4 + 28672 * 4096 + 2 * 8192 * 28672
+    assert widest.dram_bytes < 2 * moved
