@@ -138,7 +138,7 @@ def project_gemm(
         ran = _run(machine, library, shape, choice)
         # Rounds of a grid that repeat are not all run, which may leave out a part of one: no SM multiplies faster for that.
         at_peak = shape.flops / (machine.flops_per_cycle * machine.sm_count)
-        cycles = max(ran[0], at_peak) + _joining_cycles(machine, library, shape, choice.splits)
+        cycles = max(ran[0], at_peak) + _joining_cycles(machine, library, shape, choice.tile, choice.splits)
         if best is None or cycles < best[0]:
             best = cycles, choice, ran
     assert best is not None  # SPLITS has 1, so there is a choice
@@ -193,7 +193,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
             tile_cycles = steps * max(work + library.cycles_a_step(tile), work * sharing)
             tile_cycles += library.cycles_to_store(tile) + tile.outputs / library.epilogue_elements_per_cycle
-            joining = _joining_cycles(machine, library, shape, splits)
+            joining = _joining_cycles(machine, library, shape, tile, splits)
             arithmetic = waves * tile_cycles + joining
             loaded = (
                 (tile.rows * a_bytes + tile.columns * b_bytes) * shape.depth * tiles * _shared(library, shape, tile)
@@ -242,21 +242,28 @@ def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmSha
 
 
 def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
-    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together. A library that counts waves has pairs of blocks take the larger operand together, from so
+    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together, pairs of blocks the larger operand. A library that counts waves has such pairs from so
     many rows on."""
+    of_pair = 1.0 - max(tile.rows, tile.columns) / (tile.rows + tile.columns) / 2
     if library.counts_waves and not shape.group_rows:
-        larger = max(tile.rows, tile.columns) / (tile.rows + tile.columns)
-        return 1.0 - larger / 2 if shape.rows >= MULTICAST_ROWS else 1.0
+        return of_pair if shape.rows >= MULTICAST_ROWS else 1.0
+    if library.pairs:
+        return of_pair if tile.outputs >= library.least_shared_outputs else 1.0
     if library.fills_waves and shape.rows < PAIR_ROWS:
         return 1.0
     return library.shared_loads if tile.outputs >= library.least_shared_outputs else 1.0
 
 
-def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, splits: int) -> float:
-    """What adding up the parts of a split depth takes."""
+def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, tile: Tile, splits: int) -> float:
+    """What adding up the parts of a split depth takes: by a kernel over all SMs, or by one block of each tile, which reads the parts of all others."""
     if splits == 1:
         return 0.0
-    return library.split_k_cycles + shape.rows * shape.columns * _SUM_BYTES * splits / machine.l2_bytes_per_cycle
+    alone = 0.0
+    if library.joined_elements_per_cycle:
+        outputs = min(tile.rows, shape.rows) * min(tile.columns, shape.columns)
+        alone = outputs * splits / library.joined_elements_per_cycle
+    moved_cycles = shape.rows * shape.columns * _SUM_BYTES * splits / machine.l2_bytes_per_cycle
+    return library.split_k_cycles + alone + moved_cycles
 
 
 def _run(
