@@ -122,10 +122,11 @@ class _Choice:
 
 
 def project_gemm(
-    spec: GpuSpec, shape: GemmShape, library: Library | None = None, limit_watts: float | None = None
-) -> GemmProjection:
+    spec: GpuSpec, shape: GemmShape, library: Library | None = None, limit_watts: float | None = None,
+    run_launches: float = 0.0,
+) -> GemmProjection:  # fmt: skip
     """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own; ``limit_watts``: another power limit
-    than the board's (``inf``: none). Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
+    than the board's (``inf``: none); ``run_launches``: as :func:`gpusim.energy.power.power_limit` has it. Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
     above what the GPU takes at rest."""
     machine = tile_machine(spec, shape.dtype)
     library = library or library_on(spec, shape.dtype)
@@ -146,7 +147,7 @@ def project_gemm(
     unlimited_seconds = cycles / machine.clock_hz
     scaling_flops = shape.flops / (2 * SCALED_DEPTH) * library.scaling_lanes
     seconds = slowed_by_power(
-        spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops
+        spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops, run_launches
     )
     # The scales of one row are one column of another order, as those of one column are.
     ragged = shape.rows % SCALE_ROWS and shape.rows > 1 and shape.depth > SCALE_DEPTH
