@@ -110,17 +110,23 @@ class Tile:
 
 @dataclass(frozen=True)
 class Choice:
-    """``tile`` where the result has no more rows and columns than these, and no fewer rows, and the depth is no less."""
+    """``tile`` where rows and columns of the result and the depth are no more and no less than these."""
 
     tile: Tile
     most_rows: float = math.inf
     most_columns: float = math.inf
     least_rows: int = 0
     least_depth: int = 0
+    least_columns: int = 0
+    most_depth: float = math.inf
 
     def holds(self, rows: int, columns: int, depth: int) -> bool:
         """For a product of this shape."""
-        return self.least_rows <= rows <= self.most_rows and columns <= self.most_columns and depth >= self.least_depth
+        return (
+            self.least_rows <= rows <= self.most_rows
+            and self.least_columns <= columns <= self.most_columns
+            and self.least_depth <= depth <= self.most_depth
+        )
 
 
 _BOUNDS = tuple(each.name for each in fields(Choice) if each.name != "tile")

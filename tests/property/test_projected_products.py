@@ -226,3 +226,16 @@ def test_the_power_limit_holds_more_of_a_product_in_a_longer_run():
     assert once < some < own < many
     with pytest.raises(SpecError, match="-1 launches"):
         GemmOp(1, 1, 1, run_launches=-1)
+
+
+def test_the_tile_of_few_rows_on_a_b200_follows_from_the_shape_within_its_bounds_alone():
+    spec = load_gpu("b200")
+    inside, beyond = (
+        ((8, 1024, 2048), (9, 1024, 2048)),
+        ((8, 767, 2048), (8, 4097, 2048), (8, 1024, 2560), (8, 1024, 511)),
+    )
+    (few, more), others = (
+        [project_gemm(spec, GemmShape(*shape, cold_b=0.0)) for shape in each] for each in (inside, beyond)
+    )
+    assert few.tile.step_cycles and not any(found.tile.step_cycles for found in (more, *others))
+    assert few.seconds > 1.2 * more.seconds
