@@ -147,7 +147,15 @@ def project_gemm(
     unlimited_seconds = cycles / machine.clock_hz
     scaling_flops = shape.flops / (2 * SCALED_DEPTH) * library.scaling_lanes
     seconds = slowed_by_power(
-        spec, limit_watts, unlimited_seconds, shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops, run_launches
+        spec,
+        limit_watts,
+        unlimited_seconds,
+        shape.dtype,
+        shape.flops,
+        dram_bytes,
+        l2_bytes,
+        scaling_flops,
+        run_launches,
     )
     # The scales of one row are one column of another order, as those of one column are.
     ragged = shape.rows % SCALE_ROWS and shape.rows > 1 and shape.depth > SCALE_DEPTH

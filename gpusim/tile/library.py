@@ -240,7 +240,13 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     # Whole numbers would make compiled functions anew for each mixture of them.
     figures = {key: float(value) for key, value in row.items()}
     return Library(
-        generation=name, tiles=tiles, rule=rule, counts_waves=counts_waves, fills_waves=fills_waves, pairs=pairs, **figures
+        generation=name,
+        tiles=tiles,
+        rule=rule,
+        counts_waves=counts_waves,
+        fills_waves=fills_waves,
+        pairs=pairs,
+        **figures,
     )
 
 

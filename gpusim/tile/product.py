@@ -44,7 +44,9 @@ class GemmOp:
 
     def __post_init__(self) -> None:
         if self.run_launches < 0:
-            raise SpecError(f"a product's run has {self.run_launches} launches, not 1 or more (0: as its generation's rows)")
+            raise SpecError(
+                f"a product's run has {self.run_launches} launches, not 1 or more (0: as its generation's rows)"
+            )
         if not 1 <= self.batch <= 1 << 16:
             raise SpecError(f"a product's batch is {self.batch}, not between 1 and {1 << 16}")
         format_of(self.dtype, self.block_scaled)
