@@ -42,6 +42,8 @@ from gpusim.tile.product import GemmOp, project_product
 MEASURED = ROOT / "traces" / "library" / "square_products.csv"
 SIZES = (1024, 2048, 4096, 8192, 10240)
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
+#: Of a product in a row, warm-up included.
+RUN_LAUNCHES = 36
 #: GPUs whose products in FP32 set rates.
 SET_BY = ("v100", "a10g", "h20", "b200")
 RECORD = ROOT / "gpusim" / "tile" / "square_errors.json"
@@ -73,7 +75,7 @@ class Row:
 
 def projected_tflops(gpu: str, dtype: str, size: int) -> float:
     """10^12 operations a second of a product that is repeated."""
-    found = project_product(load_gpu(gpu), GemmOp(size, size, size, dtype, warm=True))
+    found = project_product(load_gpu(gpu), GemmOp(size, size, size, dtype, warm=True, run_launches=RUN_LAUNCHES))
     return 2e-12 * size**3 / found.seconds
 
 

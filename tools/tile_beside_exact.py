@@ -63,7 +63,11 @@ def product(
         library = library_of(spec.generation, dtype)
         shared = library.shared_loads if multicast or spec.crossbar.merges_reads else 1.0
         used = replace(
-            library, rule=(Choice(Tile(rows, columns, depth, stages, blocks)),), launch_ns=0.0, shared_loads=shared
+            library,
+            rule=(Choice(Tile(rows, columns, depth, stages, blocks)),),
+            launch_ns=0.0,
+            shared_loads=shared,
+            pairs=library.pairs and multicast,
         )
         of = GemmShape(shape["m"], shape["n"], shape["k"], dtype, result_bytes, cold_a=1.0)
         return project_gemm(spec, of, used, math.inf).seconds

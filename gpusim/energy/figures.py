@@ -27,7 +27,7 @@ _FIGURES_LIKE = {("blackwell", 12): "ada"}
 @dataclass(frozen=True)
 class EnergyFigures:
     """Picojoules an event (``_pj``; nanojoules: ``_nj``), watts, degrees Celsius and kelvins, at the described clock; what each is stands in the files. ``clock_exponent``:
-    dynamic power goes with the clock to this power."""
+    dynamic power goes with the clock to this power. ``settle_ms``: how long a run of launches lasts before the board's limit holds half of it, ``run_launches``: of the runs that its generation's rows are of."""
 
     constant_watts: float
     leakage_watts: float
@@ -36,7 +36,8 @@ class EnergyFigures:
     leakage_doubling_kelvin: float
     busy_watts: float
     clock_exponent: float
-    settle_us: float
+    settle_ms: float
+    run_launches: float
     issue_pj: float
     lane_register_pj: float
     lane_integer_pj: float

@@ -71,8 +71,8 @@ def held_limit(spec: GpuSpec, limit_watts: float | None = None) -> float | None:
     return None if power_limit(spec) is None else HeldWatts(spec.board.power_limit_watts)
 
 
-def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit | None:
-    """The limit of the GPU's board, or ``limit_watts``; None where none is known. Raises SpecError for a limit that is not above what the GPU takes at
+def power_limit(spec: GpuSpec, limit_watts: float | None = None, run_launches: float = 0.0) -> PowerLimit | None:
+    """The limit of the GPU's board, or ``limit_watts``; None where none is known. ``run_launches``: how often a launch is repeated in its run (0: as often as in the runs of its generation's rows). Raises SpecError for a limit that is not above what the GPU takes at
     rest, or one asked for where nothing is known of the generation's energy."""
     watts = spec.board.power_limit_watts if limit_watts is None else limit_watts
     if not watts or math.isinf(watts) or (limit_watts is None and not knows_energy(spec)):
@@ -83,7 +83,7 @@ def power_limit(spec: GpuSpec, limit_watts: float | None = None) -> PowerLimit |
         limit_watts is None and static_watts >= watts
     ):  # a described GPU so much larger than its board's that the limit cannot be its own
         return None
-    settle_seconds = 0.0 if isinstance(limit_watts, HeldWatts) else figures.settle_us * 1e-6
+    settle_seconds = 0.0 if isinstance(limit_watts, HeldWatts) else 1e-3 * figures.settle_ms / (run_launches or figures.run_launches)
     return PowerLimit(watts, static_watts, figures.clock_exponent, settle_seconds)
 
 
@@ -93,11 +93,12 @@ def limited_by_power(seconds: float, unlimited_seconds: float) -> bool:
 
 
 def slowed_by_power(
-    spec: GpuSpec, limit_watts: float | None, seconds: float, dtype: str, flops: float, dram_bytes: float, l2_bytes: float, vector_flops: float = 0.0
+    spec: GpuSpec, limit_watts: float | None, seconds: float, dtype: str, flops: float, dram_bytes: float, l2_bytes: float, vector_flops: float = 0.0,
+    run_launches: float = 0.0,
 ) -> float:  # fmt: skip
     """What an operator of ``seconds`` at the described clock lasts under the board's limit, or under ``limit_watts`` (``inf``: none), by its operations
-    on tensor cores and outside, and its bytes."""
-    limit = power_limit(spec, limit_watts)
+    on tensor cores and outside, and its bytes; ``run_launches``: as :func:`power_limit` has it."""
+    limit = power_limit(spec, limit_watts, run_launches)
     if limit is None:
         return seconds
     figures = figures_for(spec)
@@ -108,11 +109,12 @@ def slowed_by_power(
 
 def slowed_beside_dram(
     spec: GpuSpec, limit_watts: float | None, seconds_at: Callable[[float], float], dtype: str, flops: float, dram_bytes: float, l2_bytes: float,
-    vector_flops: float = 0.0,
+    vector_flops: float = 0.0, run_launches: float = 0.0,
 ) -> float:  # fmt: skip
     """What an operator lasts under the board's limit, or under ``limit_watts`` (``inf``: none), that takes ``seconds_at(share)`` at so much of the described clock: what waits for
-    DRAM keeps its time and its energy, the rest takes longer and, a byte or an operation, less. Below the least clock that boards have nothing falls further."""
-    seconds, limit = seconds_at(1.0), power_limit(spec, limit_watts)
+    DRAM keeps its time and its energy, the rest takes longer and, a byte or an operation, less. Below the least clock that boards have nothing falls further.
+    ``run_launches``: as :func:`power_limit` has it."""
+    seconds, limit = seconds_at(1.0), power_limit(spec, limit_watts, run_launches)
     if limit is None:
         return seconds
     figures = figures_for(spec)

@@ -122,10 +122,11 @@ class _Choice:
 
 
 def project_gemm(
-    spec: GpuSpec, shape: GemmShape, library: Library | None = None, limit_watts: float | None = None
-) -> GemmProjection:
+    spec: GpuSpec, shape: GemmShape, library: Library | None = None, limit_watts: float | None = None,
+    run_launches: float = 0.0,
+) -> GemmProjection:  # fmt: skip
     """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own; ``limit_watts``: another power limit
-    than the board's (``inf``: none). Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
+    than the board's (``inf``: none); ``run_launches``: as :func:`gpusim.energy.power.power_limit` has it. Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
     above what the GPU takes at rest."""
     machine = tile_machine(spec, shape.dtype)
     library = library or library_on(spec, shape.dtype)
@@ -138,7 +139,7 @@ def project_gemm(
         ran = _run(machine, library, shape, choice)
         # Rounds of a grid that repeat are not all run, which may leave out a part of one: no SM multiplies faster for that.
         at_peak = shape.flops / (machine.flops_per_cycle * machine.sm_count)
-        cycles = max(ran[0], at_peak) + _joining_cycles(machine, library, shape, choice.splits)
+        cycles = max(ran[0], at_peak) + _joining_cycles(machine, library, shape, choice.tile, choice.splits)
         if best is None or cycles < best[0]:
             best = cycles, choice, ran
     assert best is not None  # SPLITS has 1, so there is a choice
@@ -154,7 +155,7 @@ def project_gemm(
         "DRAM": dram_bytes / _dram_bytes_per_cycle(machine, library, shape) / cycles,
     }
     limiter = max(busy, key=lambda unit: busy[unit])
-    work = shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops
+    work = shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops, run_launches
     if limiter == "DRAM":
         # What DRAM bounds keeps its time where the clock falls, until the next of the units is as busy.
         waited = min(1.0, busy.pop("DRAM"))
@@ -204,7 +205,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             waves = -(-tiles * splits // (machine.sm_count * tile.blocks))
             tile_cycles = steps * max(work + library.cycles_a_step(tile), work * sharing)
             tile_cycles += library.cycles_to_store(tile) + tile.outputs / library.epilogue_elements_per_cycle
-            joining = _joining_cycles(machine, library, shape, splits)
+            joining = _joining_cycles(machine, library, shape, tile, splits)
             arithmetic = waves * tile_cycles + joining
             loaded = (
                 (tile.rows * a_bytes + tile.columns * b_bytes) * shape.depth * tiles * _shared(library, shape, tile)
@@ -253,21 +254,28 @@ def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmSha
 
 
 def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
-    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together. A library that counts waves has pairs of blocks take the larger operand together, from so
+    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together, pairs of blocks the larger operand. A library that counts waves has such pairs from so
     many rows on."""
+    of_pair = 1.0 - max(tile.rows, tile.columns) / (tile.rows + tile.columns) / 2
     if library.counts_waves and not shape.group_rows:
-        larger = max(tile.rows, tile.columns) / (tile.rows + tile.columns)
-        return 1.0 - larger / 2 if shape.rows >= MULTICAST_ROWS else 1.0
+        return of_pair if shape.rows >= MULTICAST_ROWS else 1.0
+    if library.pairs:
+        return of_pair if tile.outputs >= library.least_shared_outputs else 1.0
     if library.fills_waves and shape.rows < PAIR_ROWS:
         return 1.0
     return library.shared_loads if tile.outputs >= library.least_shared_outputs else 1.0
 
 
-def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, splits: int) -> float:
-    """What adding up the parts of a split depth takes."""
+def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, tile: Tile, splits: int) -> float:
+    """What adding up the parts of a split depth takes: by a kernel over all SMs, or by one block of each tile, which reads the parts of all others."""
     if splits == 1:
         return 0.0
-    return library.split_k_cycles + shape.rows * shape.columns * _SUM_BYTES * splits / machine.l2_bytes_per_cycle
+    alone = 0.0
+    if library.joined_elements_per_cycle:
+        outputs = min(tile.rows, shape.rows) * min(tile.columns, shape.columns)
+        alone = outputs * splits / library.joined_elements_per_cycle
+    moved_cycles = shape.rows * shape.columns * _SUM_BYTES * splits / machine.l2_bytes_per_cycle
+    return library.split_k_cycles + alone + moved_cycles
 
 
 def _run(

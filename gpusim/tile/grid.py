@@ -20,6 +20,8 @@ import numpy as np
 EVENTS = 2500
 #: Rows of tiles that neighbours in the order of blocks share out among them, so that what they load is found in L2.
 RASTER_ROWS = 8
+#: Share of what L2 keeps that the loads of a wave's groups of steps take at most.
+GROUP_SHARE = 0.5
 _RING = 64
 #: What a block does between two tiles: another block starts, its loads run ahead, its products too (into a second accumulator).
 STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD = 0.0, 1.0, 2.0
@@ -85,6 +87,12 @@ def run_beside(
     slots = min(sm_count * blocks, tiles + channels * blocks)
     # Of a block that loads no step ahead each load is waited for, so that steps are not worked on together.
     group = max(1, min(steps, tiles * steps // events)) if stages > 1 else 1
+    # Blocks of a wave ask for the same piece one after the other: what all of them load in a group has to stay in L2 meanwhile, as what they load in a step does.
+    running = max(1, min(tiles, sm_count * blocks) // splits)
+    wave_rows = min(RASTER_ROWS, first_row[-1], running)
+    wave_columns = min(grid_columns, (running + wave_rows - 1) // wave_rows)
+    step_bytes = splits * tile_depth * (wave_rows * tile_rows * bytes_in_a + wave_columns * tile_columns * bytes_in_b)
+    group = max(1, min(group, int(l2_bytes * GROUP_SHARE / step_bytes)))
     groups = (steps + group - 1) // group
     ring = min(_RING, stages // group + 2)
 

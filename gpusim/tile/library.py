@@ -68,10 +68,10 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle",
 )  # fmt: skip
-#: By which rule a library counts waves, where it does.
-_WAVES = ("counts_waves", "fills_waves")
+#: By which rule a library counts waves, where it does, and whether its blocks multiply in pairs.
+_FLAGS = ("counts_waves", "fills_waves", "pairs")
 #: Share of the peak -> the least outputs of the tiles that it is of, and one beyond the most.
 RATES = {
     "rate_small": (0, 8192),
@@ -110,17 +110,23 @@ class Tile:
 
 @dataclass(frozen=True)
 class Choice:
-    """``tile`` where the result has no more rows and columns than these, and no fewer rows, and the depth is no less."""
+    """``tile`` where rows and columns of the result and the depth are no more and no less than these."""
 
     tile: Tile
     most_rows: float = math.inf
     most_columns: float = math.inf
     least_rows: int = 0
     least_depth: int = 0
+    least_columns: int = 0
+    most_depth: float = math.inf
 
     def holds(self, rows: int, columns: int, depth: int) -> bool:
         """For a product of this shape."""
-        return self.least_rows <= rows <= self.most_rows and columns <= self.most_columns and depth >= self.least_depth
+        return (
+            self.least_rows <= rows <= self.most_rows
+            and self.least_columns <= columns <= self.most_columns
+            and self.least_depth <= depth <= self.most_depth
+        )
 
 
 _BOUNDS = tuple(each.name for each in fields(Choice) if each.name != "tile")
@@ -133,7 +139,7 @@ class Library:
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
     ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of one SM, that the
     instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a block does between two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``: of the tiles from which on neighbours share loads. ``counts_waves``: whether it takes
-    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. Where no choice holds it chooses from ``tiles`` by the shape."""
+    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together, of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up the parts of a split depth (0: a kernel over all SMs does). Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -166,9 +172,11 @@ class Library:
     dram_share_per_doubling: float = 0.0
     issued_flops_per_cycle: float = 0.0
     scaling_lanes: float = 0.0
+    joined_elements_per_cycle: float = 0.0
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
     fills_waves: bool = False
+    pairs: bool = False
 
     def ns_of_ragged(self, rows: int) -> float:
         """What scales for blocks cost besides where ``rows`` are no multiple of :data:`SCALE_ROWS`."""
@@ -220,9 +228,9 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     of, _, like = own.pop("like", "").partition(".")
     row |= (table[of][like] if like else {}) | own
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
-    counts_waves, fills_waves = (bool(row.pop(name, False)) for name in _WAVES)
+    counts_waves, fills_waves, pairs = (bool(row.pop(name, False)) for name in _FLAGS)
     rule = tuple(_choice(each) for each in row.pop("rule", ()))
-    expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", *_WAVES}
+    expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", *_FLAGS}
     row = dict.fromkeys(_OPTIONAL, 0.0) | row
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -232,7 +240,13 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     # Whole numbers would make compiled functions anew for each mixture of them.
     figures = {key: float(value) for key, value in row.items()}
     return Library(
-        generation=name, tiles=tiles, rule=rule, counts_waves=counts_waves, fills_waves=fills_waves, **figures
+        generation=name,
+        tiles=tiles,
+        rule=rule,
+        counts_waves=counts_waves,
+        fills_waves=fills_waves,
+        pairs=pairs,
+        **figures,
     )
 
 

@@ -28,7 +28,7 @@ class GemmOp:
     """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits (fp32 and tf32: in 32). ``dtype``: a number format of
     :data:`gpusim.tile.formats.FORMATS`; ``block_scaled``: with the scales for blocks of elements that are usual for it (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not ``dtype`` a kernel converts it first, as
     frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted). ``warm``: the second operands lie in L2 where they fit, as when the same product
-    is repeated; the weights of a model's next layer do not. ``framework``: whose conversion and kernels, of fp8 with or without block scales (:data:`gpusim.tile.attention.FRAMEWORKS`; "": those that
+    is repeated; the weights of a model's next layer do not. ``run_launches``: how often it is repeated in its run, of which a board's power limit leaves out the beginning (0: as often as in the runs of its generation's rows). ``framework``: whose conversion and kernels, of fp8 with or without block scales (:data:`gpusim.tile.attention.FRAMEWORKS`; "": those that
     the generation's rows follow)."""
 
     rows: int
@@ -40,8 +40,13 @@ class GemmOp:
     input_dtype: str = "bf16"
     warm: bool = False
     framework: str = ""
+    run_launches: int = 0
 
     def __post_init__(self) -> None:
+        if self.run_launches < 0:
+            raise SpecError(
+                f"a product's run has {self.run_launches} launches, not 1 or more (0: as its generation's rows)"
+            )
         if not 1 <= self.batch <= 1 << 16:
             raise SpecError(f"a product's batch is {self.batch}, not between 1 and {1 << 16}")
         format_of(self.dtype, self.block_scaled)
@@ -60,7 +65,7 @@ def project_product(
     ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
     such products."""
     shape, kernels = shape_of(op), library or library_for(spec, op)
-    found = project_gemm(spec, shape, kernels, limit_watts)
+    found = project_gemm(spec, shape, kernels, limit_watts, op.run_launches)
     band = _band(named_kernels(spec), op)
     validated, reason = band.validated, band.reason
     widest = widest_columns(named_kernels(spec), op.format.library)

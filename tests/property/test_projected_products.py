@@ -14,7 +14,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.tile.bands import gemm_band
 from gpusim.tile.described import described_library, library_on
 from gpusim.tile.gemm import GemmShape, project_gemm
-from gpusim.tile.library import kernels_of, library_of
+from gpusim.tile.library import Tile, kernels_of, library_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.product import GemmOp, project_product
 
@@ -200,3 +200,54 @@ def test_fp8_products_wider_than_measured_ones_on_blackwell_do_not_read_their_op
     # Operands and results once, and the conversion.
     moved = 8192 * 4096 * 4 + 28672 * 4096 + 2 * 8192 * 28672
     assert widest.dram_bytes < 2 * moved
+
+
+def test_pairs_of_blocks_ask_l2_for_half_of_the_larger_operand():
+    spec, shape = load_gpu("b200"), GemmShape(1024, 3072, 1024, cold_b=0.0)
+    own = library_of("blackwell", "bf16")
+    alone = replace(own, pairs=False, shared_loads=1.0)
+    pairs, each = (project_gemm(spec, shape, replace(of, tiles=own.tiles[14:15])) for of in (own, alone))
+    tile = own.tiles[14]
+    larger = max(tile.rows, tile.columns) / (tile.rows + tile.columns)
+    assert pairs.l2_bytes == pytest.approx((1 - larger / 2) * each.l2_bytes, rel=1e-3)
+    assert pairs.seconds < each.seconds
+
+
+def test_one_block_that_adds_up_a_split_depth_takes_longer_the_more_parts_and_outputs_there_are():
+    spec = load_gpu("b200")
+    own = replace(library_of("blackwell", "bf16"), tiles=(Tile(128, 64, 64, 6, 2),))
+    everywhere = replace(own, joined_elements_per_cycle=0.0)
+
+    def added(rows):
+        shape = GemmShape(rows, 64, 16384, cold_b=0.0)
+        one, all_sms = (project_gemm(spec, shape, of) for of in (own, everywhere))
+        assert one.splits > 1
+        return one.splits, one.seconds - all_sms.seconds
+
+    few, many = added(2), added(128)
+    assert few[0] > many[0]
+    assert 0 < few[1] < many[1]
+
+
+def test_the_power_limit_holds_more_of_a_product_in_a_longer_run():
+    spec = load_gpu("b200")
+    once, some, own, many = (
+        project_product(spec, GemmOp(8192, 8192, 8192, run_launches=launches)).seconds
+        for launches in (1, 36, 0, 1_000_000)
+    )
+    assert once < some < own < many
+    with pytest.raises(SpecError, match="-1 launches"):
+        GemmOp(1, 1, 1, run_launches=-1)
+
+
+def test_the_tile_of_few_rows_on_a_b200_follows_from_the_shape_within_its_bounds_alone():
+    spec = load_gpu("b200")
+    inside, beyond = (
+        ((8, 1024, 2048), (9, 1024, 2048)),
+        ((8, 767, 2048), (8, 4097, 2048), (8, 1024, 2560), (8, 1024, 511)),
+    )
+    (few, more), others = (
+        [project_gemm(spec, GemmShape(*shape, cold_b=0.0)) for shape in each] for each in (inside, beyond)
+    )
+    assert few.tile.step_cycles and not any(found.tile.step_cycles for found in (more, *others))
+    assert few.seconds > 1.2 * more.seconds

@@ -176,3 +176,12 @@ def test_l2_delivers_once_what_blocks_of_a_cluster_take_together_and_none_runs_a
     slow = {"rows": 256, "columns": 2048, "depth": 8192, "sms": 32, "dram": 16.0, "l2_bytes": 1e6}
     operand, stored = 8192 * 128 * 2, 256 * 2048 * 2
     assert run(cluster_rows=2, **slow)[2] == (2 + 16) * operand + stored < run(**slow)[2]
+
+
+def test_a_deep_product_in_few_events_finds_in_l2_what_it_finds_there_in_many():
+    # Each wave loads its pieces once, however many steps are worked on together.
+    moved = [
+        run(rows=16 * 128, columns=16 * 128, depth=16384, sms=16, l2_bytes=4e6, dram=200.0, events=events)[2]
+        for events in (100_000, 100)
+    ]
+    assert moved[1] == pytest.approx(moved[0], rel=0.1)
