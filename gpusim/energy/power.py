@@ -83,7 +83,9 @@ def power_limit(spec: GpuSpec, limit_watts: float | None = None, run_launches: f
         limit_watts is None and static_watts >= watts
     ):  # a described GPU so much larger than its board's that the limit cannot be its own
         return None
-    settle_seconds = 0.0 if isinstance(limit_watts, HeldWatts) else 1e-3 * figures.settle_ms / (run_launches or figures.run_launches)
+    settle_seconds = (
+        0.0 if isinstance(limit_watts, HeldWatts) else 1e-3 * figures.settle_ms / (run_launches or figures.run_launches)
+    )
     return PowerLimit(watts, static_watts, figures.clock_exponent, settle_seconds)
 
 
