@@ -1,0 +1,41 @@
+"""Do the figures that the pages show of a set follow from the rows that its intervals are made from?
+
+Two files are written by two commands (`tools/validate.py --record`, `tools/record_validation.py --run`): one without the other would let the README state what the model no longer says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tools.validation.residuals import load_residuals
+
+RESULTS = Path(__file__).parents[2] / "traces" / "external" / "results.json"
+
+
+def _halves() -> dict[tuple[str, str], list[float]]:
+    errors = defaultdict(list)
+    for row in load_residuals():
+        errors[row.source, row.half].append(100 * (row.time_ratio - 1))
+    return dict(errors)
+
+
+def _summaries() -> list[dict]:
+    return [each for each in json.loads(RESULTS.read_text())["summaries"] if each["half"] != "both" and each["rows"]]
+
+
+def test_the_mean_error_that_is_shown_of_a_set_is_that_of_its_recorded_rows() -> None:
+    recorded, wrong, compared = _halves(), [], 0
+    for shown in _summaries():
+        errors = recorded.get((shown["set"], shown["half"]), [])
+        if len(errors) != shown["rows"]:  # a sample of a set that was never recorded as a whole
+            continue
+        compared += 1
+        mean = sum(map(abs, errors)) / len(errors)
+        if shown["mape_percent"] != pytest.approx(mean, abs=0.05):  # ratios are kept to five places
+            wrong.append(f"{shown['set']} {shown['half']}: {shown['mape_percent']:.2f} shown, {mean:.2f} recorded")
+    assert compared > 20
+    assert not wrong, "; ".join(wrong) + ": tools/validate.py SET --rows 64 --final --record"
