@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -106,6 +106,18 @@ def record(chosen: list[Recording], minutes: float) -> list[Recording]:
     return left
 
 
+def most_rows(known: Iterable[Recording], sources: set[str]) -> dict[str, int]:
+    """Of each of the sources the rows of its larger half, of which so many are taken at most: all that are recorded, whether they were made just now or before."""
+    of_half: Counter[tuple[str, str]] = Counter()
+    for each in known:  # a set's half may be on several GPUs, a recording each
+        if each.source in sources and each.state != NEVER:
+            of_half[each.source, each.half] += each.rows
+    found: dict[str, int] = {}
+    for (source, _), count in of_half.items():
+        found[source] = max(count, found.get(source, 0))
+    return found
+
+
 def write_the_rest(sources: set[str], rows: dict[str, int], final: bool) -> None:
     """Intervals, figures of the external sets, and pages, of what was recorded."""
     sets = sorted(sources - {PUBLISHED, SMALL})
@@ -160,14 +172,8 @@ def main(
             left = record(old, minutes)
         for each in left:
             say(f"left, about {each.expected_s:.0f} s: {name_of(each.key)}")
-        of_half: Counter[tuple[str, str]] = Counter()
-        for each in old:
-            if each not in left:  # a set's half may be on several GPUs, a recording each
-                of_half[each.source, each.half] += each.rows
-        done: dict[str, int] = {}
-        for (source, _), count in of_half.items():  # halves differ in rows; of each so many are taken at most
-            done[source] = max(count, done.get(source, 0))
-        write_the_rest(set(done), done, final)
+        done = {each.source for each in old if each not in left}
+        write_the_rest(done, most_rows(recordings(load_residuals(), known_digests()), done), final)
     except GpusimError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)

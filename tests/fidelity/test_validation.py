@@ -336,6 +336,16 @@ def test_a_recording_of_which_rows_cannot_be_predicted_stays_as_it_was(monkeypat
     assert record_validation.record([old], minutes=1.0) == [old]
 
 
+def test_a_set_s_figures_are_of_all_its_recorded_rows_also_of_a_half_that_was_recorded_before() -> None:
+    def made(gpu: str, half: str, rows: int, state: str) -> Recording:
+        return Recording("textbook_rtx3080", "datasheet", gpu, half, rows, 0.0, 0, 1.0, state)
+
+    known = [made("rtx3090", "learn", 20, SAME), made("rtx3080", "learn", 3, SAME), made("rtx3090", "final", 20, OTHER)]
+    never = made("rtx4090", "final", 40, NEVER)
+    assert record_validation.most_rows([*known, never], {"textbook_rtx3080"}) == {"textbook_rtx3080": 23}
+    assert record_validation.most_rows(known, {"filters_rtx3060"}) == {}
+
+
 def test_rows_whose_cost_is_not_known_are_expected_to_cost_as_much_as_others() -> None:
     rows = [
         Residual(source, "datasheet", gpu, "l1_read", f"n={n}", "L1", 1, "", 1.0, cpu_s)
