@@ -158,15 +158,14 @@ def project_gemm(
     work = shape.dtype, shape.flops, dram_bytes, l2_bytes, scaling_flops, run_launches
     if limiter == "DRAM":
         # What DRAM bounds keeps its time where the clock falls, until the next of the units is as busy.
-        waited = min(1.0, busy.pop("DRAM"))
-        clocked = max(busy.values())
+        waited = min(1.0, busy["DRAM"])
+        clocked = max(share for unit, share in busy.items() if unit != "DRAM")
         seconds = slowed_beside_dram(
             spec,
             limit_watts,
             lambda share: unlimited_seconds * max(waited + (1.0 - waited) / share, clocked / share),
             *work,
         )
-        busy["DRAM"] = waited
     else:
         seconds = slowed_by_power(spec, limit_watts, unlimited_seconds, *work)
     if launch_seconds > seconds:
