@@ -8,7 +8,6 @@ Each function makes one table of Markdown; ``write_docs.py`` puts it into the pa
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from validation.residuals import load_residuals
 from validation.sets import FINAL, described_as
 from validation.sheet_errors import sheet_errors
 
-from gpusim.gpus.describe import describe_gpu
+from gpusim.gpus.describe import evidence_of_gpu
 from gpusim.gpus.load import list_gpus, load_gpu
 from gpusim.tile.bands import OPERATOR_REGIONS
 from gpusim.tile.library import FRAMEWORKS
@@ -80,7 +79,7 @@ def gpus() -> str:
     rows = []
     for name in list_gpus():
         spec = load_gpu(name)
-        kinds = Counter(value.kind for value in describe_gpu(name))
+        kinds = evidence_of_gpu(name)
         capability = "{}.{}".format(*spec.capability)
         rows.append([f"`{name}`", spec.title, capability, spec.sm_count, *(kinds[kind] for kind in KINDS)])
     return table(["GPU", "what it is", "capability", "SMs", *KINDS], rows, frozenset(range(3, 9)))

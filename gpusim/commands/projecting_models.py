@@ -12,7 +12,8 @@ from gpusim.commands.planned_models import gpu_and_count, plan_of, projected, re
 from gpusim.commands.sweeping_models import sweep_models
 from gpusim.errors import UsageError
 from gpusim.execution.chakra_file import GROUPS, written
-from gpusim.gpus.load import evidence_of_gpu, load_gpu, own_claims
+from gpusim.gpus.describe import evidence_of_gpu
+from gpusim.gpus.load import load_gpu, own_claims
 from gpusim.gpus.override import override_gpu
 from gpusim.io.progress import shown
 from gpusim.io.whole_file import write_whole
@@ -71,7 +72,7 @@ def _project(network: Decoder, options: dict[str, Any], put: Callable[[str], Non
             _write_traces(options["traces"], prices, network, plan)
     conditions = power_of(prices)
     if options["page"] is not None:
-        evidence = evidence_of_gpu(gpu)
+        evidence = dict(evidence_of_gpu(gpu).most_common())
         page = render_model(found, helping, spec, changed, own_claims(gpu), conditions, network.source, evidence)
         write_whole(options["page"], page.encode())
     if options["operators"]:

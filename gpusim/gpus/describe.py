@@ -7,6 +7,7 @@ such readings side by side and keeps the lines that differ.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import MISSING
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +43,11 @@ def describe_gpu(name_or_path: str | Path) -> list[GpuValue]:
             owner = "every pipe" if key.startswith(PIPE_SECTION + ".") else "the model"
             rows.append(GpuValue(key, default, "guess", f"default of {owner}", "model"))
     return rows
+
+
+def evidence_of_gpu(name_or_path: str | Path) -> Counter[str]:
+    """Kind of evidence -> how many of a GPU's values are of that kind, as :func:`describe_gpu` lists them."""
+    return Counter(value.kind for value in describe_gpu(name_or_path))
 
 
 def diff_gpus(a: str | Path, b: str | Path) -> list[tuple[GpuValue, GpuValue]]:

@@ -16,7 +16,6 @@ import functools
 import math
 import tomllib
 import typing
-from collections import Counter
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
@@ -90,12 +89,6 @@ def own_claims(name_or_path: str | Path) -> dict[str, Claim]:
     base = built_in_of(name_or_path)
     below = claims_of(locate(base)) if base in list_gpus() else {}
     return {key: claim for key, claim in claims_of(path).items() if claim != below.get(key)}
-
-
-def evidence_of_gpu(name_or_path: str | Path) -> dict[str, int]:
-    """Kind of evidence -> how many of the values that the GPU's file and those below it state are of that kind, the most first."""
-    kinds = Counter(claim.kind for claim in claims_of(locate(name_or_path)).values())
-    return dict(kinds.most_common())
 
 
 def locate(name_or_path: str | Path) -> Path:

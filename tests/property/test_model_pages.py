@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpusim.cli import run
-from gpusim.gpus.load import evidence_of_gpu, load_gpu
+from gpusim.gpus.describe import evidence_of_gpu
+from gpusim.gpus.load import load_gpu
 from gpusim.project.limits import BETWEEN_GPUS, limiters
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
