@@ -221,9 +221,8 @@ def take_instruction(state, tables, sm):
     if lsu[sm, LSU_RETURNS] == 0:  # each pass over lines of global or local memory returns data
         lsu[sm, LSU_RETURNS] = lsu[sm, LSU_DATA_CYCLES]
     kind = program[lsu[sm, LSU_PC], op.KIND]
-    turns = (kind == ATOMIC or kind == REDUCTION) and lsu[
-        sm, LSU_SPACE
-    ] == SHARED  # lanes of one word take turns, not its bank
+    # Lanes of one word of shared memory take turns, not its bank.
+    turns = lsu[sm, LSU_SPACE] == SHARED and (kind == ATOMIC or kind == REDUCTION)
     if timing[CONFLICT_FREE] and not turns:
         least = max(1, program[lsu[sm, LSU_PC], op.BYTES] // 4)
         lsu[sm, LSU_DATA_CYCLES] = min(lsu[sm, LSU_DATA_CYCLES], least)

@@ -19,10 +19,11 @@ from gpusim.silicon.row import SiliconRow
 #: begins to prepare the launch, the second's when the launch's writes are visible. Five rows of 3.5 to 4 us of `textbook_rtx3080` (learning half, NVBench): 2.0 to 2.2
 #: us; a fill of 64 KiB on an RTX 5090 2.0 (NVIDIA/nvbench issue 270); on that GPU events count whole microseconds.
 EVENTS_US = 2.1
-#: And so much where nothing holds the stream, as in Triton's do_bench: why it is more is a guess (the second command comes when the first has run). Two events with an empty Triton kernel between them report 4.54 and
-#: 4.70 us on an H100, with nothing 2.91 (meta-pytorch/tritonbench pull requests 38 and 146, ``launch_latency``), and its launch is 0.69 us of that. It is no matter of the GPU: what small sums in Triton's
-#: tutorial take beyond the launch is 3.9 us on a V100, 3.5 on a T4 (of 2^19 elements), 4.0 on an H20, and on A100s 4.0 in one table (of 2^16) and 7.1 to 7.4 in another; 6.7 in a library's. The last two hosts come late, or events take
-#: longer there: which of them is not known, so it is one constant.
+#: And so much where nothing holds the stream, as in Triton's do_bench: why it is more is a guess (the second command comes when the
+#: first has run). Two events with an empty Triton kernel between them report 4.54 and 4.70 us on an H100, with nothing 2.91
+#: (meta-pytorch/tritonbench pull requests 38 and 146, ``launch_latency``), and its launch is 0.69 us of that. It is no matter of the
+#: GPU: what small sums in Triton's tutorial take beyond the launch is 3.9 us on a V100, 3.5 on a T4 (of 2^19 elements), 4.0 on an H20
+#: and on an A100 (of 2^16).
 UNHELD_EVENTS_US = 3.9
 #: A launch right behind another in a stream takes so much longer than in a CUDA graph, to which ``launch.start_cycles`` is fitted. NVBench's batches of fills of 64 KiB, 1 and
 #: 16 MiB on an RTX 5090 (the same issue): 2.17, 2.12 and 4.96 us, 1.36, 1.17 and 1.78 more than a chain of them is predicted at.

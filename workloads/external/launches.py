@@ -67,3 +67,8 @@ class CudaKernel:
 def slab_of_counters() -> np.ndarray:
     """Counters (uint32) at the beginning of a slab, as of a program that allocates nothing else that is small; kernels know how many they use."""
     return np.zeros(_SLAB_BYTES // 4, np.uint32)
+
+
+def floats(*shape: int) -> np.ndarray:
+    """Zeros (float32) of this shape: what a kernel of which nothing depends on data is given."""
+    return np.zeros(shape, np.float32)

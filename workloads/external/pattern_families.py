@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .launches import HERE, CudaKernel, Row, Timed, slab_of_counters
+from .launches import HERE, CudaKernel, Row, Timed, floats, slab_of_counters
 
 _SOURCE = HERE / "patterns.cu"
 _THREADS, _BINS = 256, 256
@@ -51,7 +51,7 @@ def patterns(row: Row, checkout: Path | None = None) -> Timed:
     if kernel == "random_access":
         made = CudaKernel(_SOURCE, "gathered")
         return Timed(
-            made, grid, (_THREADS,), lambda _: (_floats(1), np.zeros(size, np.int32), _floats(size), size),
+            made, grid, (_THREADS,), lambda _: (floats(1), np.zeros(size, np.int32), floats(size), size),
             (_SOURCE,), cut_axis=0, streams=True,
         )  # fmt: skip
     made = CudaKernel(_SOURCE, "counted")
@@ -62,24 +62,20 @@ def patterns(row: Row, checkout: Path | None = None) -> Timed:
     )  # fmt: skip
 
 
-def _floats(*shape: int) -> np.ndarray:
-    return np.zeros(shape, np.float32)
-
-
 def _over_arrays(kernel: str, size: int) -> Timed:
     if kernel in _SUMS:
         entry, arrays = _SUMS[kernel]
         blocks = -(-size // (2 * _THREADS))
         return Timed(
             CudaKernel(_SOURCE, entry), (blocks,), (_THREADS,),
-            lambda _: (*(_floats(size) for _ in range(arrays)), _floats(blocks), size), (_SOURCE,), cut_axis=0,
+            lambda _: (*(floats(size) for _ in range(arrays)), floats(blocks), size), (_SOURCE,), cut_axis=0,
             shared_bytes=_FLOAT_BYTES * _THREADS,
         )  # fmt: skip
     entry, arrays, each = _MAPS[kernel]
     first = (np.float32(2),) if kernel == "saxpy" else ()
     grid = (-(-size // (each * _THREADS)),)
     return Timed(
-        CudaKernel(_SOURCE, entry), grid, (_THREADS,), lambda _: (*first, *(_floats(size) for _ in range(arrays)), size),
+        CudaKernel(_SOURCE, entry), grid, (_THREADS,), lambda _: (*first, *(floats(size) for _ in range(arrays)), size),
         (_SOURCE,), cut_axis=0, streams=True,
     )  # fmt: skip
 
@@ -89,14 +85,14 @@ def _over_matrices(kernel: str, size: int) -> Timed:
         entry, side = _PRODUCTS[kernel]
         return Timed(
             CudaKernel(_SOURCE, entry), (-(-size // side),) * 2, (side, side),
-            lambda depth: (*(_floats(size, size) for _ in range(3)), size, depth or size), (_SOURCE,), cut_axis=1,
+            lambda depth: (*(floats(size, size) for _ in range(3)), size, depth or size), (_SOURCE,), cut_axis=1,
             depth=size, depth_step=_PRODUCT_STEP, product=True,
         )  # fmt: skip
     entry, side, weights = _MATRICES[kernel]
-    filters = (_floats(weights),) if weights else ()
+    filters = (floats(weights),) if weights else ()
     return Timed(
         CudaKernel(_SOURCE, entry), (-(-size // side),) * 2, (side, side),
-        lambda _: (_floats(size, size), *filters, _floats(size, size), size, size), (_SOURCE,), cut_axis=1, streams=True,
+        lambda _: (floats(size, size), *filters, floats(size, size), size, size), (_SOURCE,), cut_axis=1, streams=True,
     )  # fmt: skip
 
 

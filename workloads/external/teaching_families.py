@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .launches import HERE, CudaKernel, Row, Timed
+from .launches import HERE, CudaKernel, Row, Timed, floats
 
 _FAST = ("--use_fast_math",)
 _THREADS = 256
@@ -91,10 +91,6 @@ _STRIDED = {"sum_strided": "strided<false, false>", "sum_vector": "strided<false
 _BATCH, _TOKENS, _COLUMNS, _WORDS = 8, 1024, 768, 50257
 
 
-def _floats(*shape: int) -> np.ndarray:
-    return np.zeros(shape, np.float32)
-
-
 def product(row: Row, checkout: Path | None = None) -> Timed:
     """A rung of the first ladder of square products, with factors of one and zero."""
     entry, tile, block, step = _PRODUCTS[str(row["kernel"])]
@@ -102,7 +98,7 @@ def product(row: Row, checkout: Path | None = None) -> Timed:
     made = CudaKernel(HERE / "sgemm_rungs.cu", entry)
 
     def arguments(depth: int | None) -> tuple:
-        a, b, c = (_floats(size, size) for _ in range(3))
+        a, b, c = (floats(size, size) for _ in range(3))
         return size, size if depth is None else depth, np.float32(1), a, b, np.float32(0), c
 
     grid = (size // tile, size // tile)
@@ -118,7 +114,7 @@ def warp_product(row: Row) -> Timed:
     made = CudaKernel(HERE / "sgemm_warps.cu", entry, _FAST)
 
     def arguments(depth: int | None) -> tuple:
-        return *(_floats(size, size) for _ in range(3)), size, size if depth is None else depth
+        return *(floats(size, size) for _ in range(3)), size, size if depth is None else depth
 
     across, down = -(-size // wide), -(-size // high)
     grid = (across, down) if len(block) == 2 else (across * down, 1)
@@ -137,7 +133,7 @@ def turned(row: Row) -> Timed:
     grid = (-(-size // columns), -(-size // rows))
 
     def arguments(_: int | None) -> tuple:
-        return _floats(size, size), _floats(size, size), size, size
+        return floats(size, size), floats(size, size), size, size
 
     return Timed(
         made, grid if along else grid[::-1], block, arguments, (made.source,), cut_axis=1, streams=True
@@ -152,18 +148,18 @@ def over_array(row: Row) -> Timed:
         made = CudaKernel(HERE / "maps.cu", entry)
         grid = (-(-size // (_THREADS * each)),)
         return Timed(
-            made, grid, (_THREADS,), lambda _: (*(_floats(size) for _ in range(arrays)), size), (made.source,),
+            made, grid, (_THREADS,), lambda _: (*(floats(size) for _ in range(arrays)), size), (made.source,),
             cut_axis=0, streams=True,
         )  # fmt: skip
     if kernel in _STRIDED:
         made = CudaKernel(HERE / "sums.cu", _STRIDED[kernel])
         grid = (size // (4 * _THREADS),)
-        return Timed(made, grid, (_THREADS,), lambda _: (_floats(size), size), (made.source,))
+        return Timed(made, grid, (_THREADS,), lambda _: (floats(size), size), (made.source,))
     entry, each = _SUMS[kernel]
     made = CudaKernel(HERE / "sums.cu", entry)
     blocks = -(-size // each)
     return Timed(
-        made, (blocks,), (_THREADS,), lambda _: (_floats(size), _floats(blocks), size), (made.source,), cut_axis=0,
+        made, (blocks,), (_THREADS,), lambda _: (floats(size), floats(blocks), size), (made.source,), cut_axis=0,
         shared_bytes=4 * _THREADS if "halves" in entry else 0,
     )  # fmt: skip
 
@@ -176,7 +172,7 @@ def over_rows(row: Row) -> Timed:
         made = CudaKernel(HERE / "row_functions.cu", entry)
         shape = (4096, 1024)
         return Timed(
-            made, (blocks,), (threads,), lambda _: (_floats(*shape), _floats(*shape), *shape), (made.source,), cut_axis=0
+            made, (blocks,), (threads,), lambda _: (floats(*shape), floats(*shape), *shape), (made.source,), cut_axis=0
         )  # fmt: skip
     rows, columns = 64, int(row["size"]) // 64
     made = CudaKernel(HERE / "sums.cu", _ROW_SUMS[kernel], _FAST)
@@ -184,7 +180,7 @@ def over_rows(row: Row) -> Timed:
     grid = (-(-columns // _STRETCH), rows) if stretched else (1,)
 
     def arguments(_: int | None) -> tuple:
-        return _floats(rows, columns), _floats(rows), rows, columns, *([_STRETCH] if stretched else [])
+        return floats(rows, columns), floats(rows), rows, columns, *([_STRETCH] if stretched else [])
 
     return Timed(
         made, grid, (_ROW_SUM_THREADS,), arguments, (made.source,), _FAST,
@@ -218,8 +214,8 @@ def training(row: Row, checkout: Path | None = None) -> Timed:
         warps = threads // 32
 
         def norms(_: int | None) -> tuple:
-            small = _floats(rows), _floats(rows)
-            return _floats(rows, _COLUMNS), *small, _floats(rows, _COLUMNS), _floats(_COLUMNS), _floats(_COLUMNS), rows, _COLUMNS  # fmt: skip
+            small = floats(rows), floats(rows)
+            return floats(rows, _COLUMNS), *small, floats(rows, _COLUMNS), floats(_COLUMNS), floats(_COLUMNS), rows, _COLUMNS  # fmt: skip
 
         return Timed(
             made, (rows // warps,), (32, warps), norms, (made.source,), _FAST, shared_bytes=(2 + warps) * _COLUMNS * 4
@@ -230,8 +226,8 @@ def training(row: Row, checkout: Path | None = None) -> Timed:
 
     def words(depth: int | None) -> tuple:
         tokens = np.random.default_rng(0).integers(0, _WORDS, rows, dtype=np.int32)
-        table, places = _floats(_WORDS, _COLUMNS), _floats(_TOKENS, _COLUMNS)
-        return _floats(rows, _COLUMNS), tokens, table, places, (depth or rows) // _TOKENS, _TOKENS, _COLUMNS
+        table, places = floats(_WORDS, _COLUMNS), floats(_TOKENS, _COLUMNS)
+        return floats(rows, _COLUMNS), tokens, table, places, (depth or rows) // _TOKENS, _TOKENS, _COLUMNS
 
     return Timed(
         made, (rows * _COLUMNS // a_block,), (threads,), words, (made.source,), _FAST, depth=rows, depth_step=_TOKENS,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .launches import HERE, CudaKernel, Row, Timed
+from .launches import HERE, CudaKernel, Row, Timed, floats
 
 #: Bits of an element: entry, type of what the matrix is kept in, elements in one of these, whether it has a scale and a zero point.
 _BITS = {
@@ -45,9 +45,6 @@ def particles(row: Row, checkout: Path | None = None) -> Timed:
     options = _FAST if row["fast"] == "yes" else ()
     made = CudaKernel(HERE / "particles.cu", kernel, options)
     blocks = -(-count // _THREADS)
-
-    def floats(*shape: int) -> np.ndarray:
-        return np.zeros(shape, np.float32)
 
     def of_each() -> list[np.ndarray]:
         return [floats(count) for _ in range(7)]
@@ -83,9 +80,6 @@ def exercises(row: Row, checkout: Path | None = None) -> Timed:
     """An exercise of the course over ``size`` elements, or rows of a matrix; ``blocks`` of ``threads``."""
     kernel, size, blocks, threads = str(row["kernel"]), int(row["size"]), int(row["blocks"]), int(row["threads"])
     made = CudaKernel(HERE / "exercises.cu", kernel)
-
-    def floats(*shape: int) -> np.ndarray:
-        return np.zeros(shape, np.float32)
 
     if kernel == "added":
         arrays = [floats(size) for _ in range(3)]
