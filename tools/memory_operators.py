@@ -67,7 +67,7 @@ def measured(path: Path) -> pd.DataFrame:
             continue
         us, projected_us = (
             1e3 * row["median"],
-            1e6 * project_memory(spec, op).seconds + METHODS["do_bench"].besides_us(),
+            1e6 * project_memory(spec, op).seconds + METHODS["do_bench"].besides_us(spec.clock_hz),
         )
         moved = op.read_bytes + op.written_bytes
         found.append(

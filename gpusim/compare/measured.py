@@ -336,7 +336,8 @@ def _entry(
     finding = wrong_reason(list(differences)) if judgement.verdict == Verdict.SAME else ""
     unnamed = "" if row.gpu else "the row names no GPU"
     method = method_of(row)
-    added = f"{method.name}: {method.added_us} us added for {method.added}" if method and method.added_us else ""
+    besides_us = method.besides_us(clock_mhz * 1e6) if method else 0.0
+    added = f"{method.name}: {besides_us:.2g} us added for {method.added}" if method and besides_us else ""
     return Entry(
         simulator.spec.name,
         launch.name,

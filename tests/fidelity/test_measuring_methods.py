@@ -13,7 +13,16 @@ from gpusim.compare.as_measured import simulate_as
 from gpusim.compare.case_simulator import CaseSimulator, cache_state
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
-from gpusim.silicon.methods import EVENTS_US, METHODS, STREAM_GAP_US, UNHELD_EVENTS_US, method_named, method_of
+from gpusim.silicon.methods import (
+    CUPTI_US,
+    EVENTS_US,
+    METHODS,
+    NCU_CYCLES,
+    STREAM_GAP_US,
+    UNHELD_EVENTS_US,
+    method_named,
+    method_of,
+)
 from gpusim.silicon.row import SiliconRow
 from gpusim.trace.record import Trace
 
@@ -44,12 +53,17 @@ def test_what_a_method_reports_is_the_launches_in_its_state_and_what_its_clock_r
     found = {name: simulate_as(method, [trace], spec) for name, method in METHODS.items()}
     assert found["do_bench"].result.cycles == simulate(trace, spec, code=trace, flush=True).cycles
     assert found["do_bench"].time_us == pytest.approx(found["do_bench"].result.time_us + UNHELD_EVENTS_US)
-    assert found["ncu"].time_us == pytest.approx(simulate(trace, spec).time_us)  # its code is cold, too
+    # Its code is cold, too, and its counters see the same cycles outside the SMs at any clock.
+    assert found["ncu"].time_us == pytest.approx(simulate(trace, spec).time_us + 1e6 * NCU_CYCLES / spec.clock_hz)
     warm = simulate([trace, trace], spec).launches[1].cycles
     assert found["do_bench_cudagraph"].result.cycles == found["nvbench-batch"].result.cycles == warm
     assert found["nvbench-batch"].time_us - found["do_bench_cudagraph"].time_us == pytest.approx(STREAM_GAP_US)
+    assert found["nsys"].time_us - found["do_bench_cudagraph"].time_us == pytest.approx(CUPTI_US)
     two = simulate_as(METHODS["events"], [trace, trace], spec)
     assert two.besides_us == pytest.approx(EVENTS_US + STREAM_GAP_US) and len(two.result.launches) == 2
+    # A profiler's records are of one launch each.
+    assert METHODS["nsys"].besides_us(1e9, 2) == pytest.approx(2 * CUPTI_US)
+    assert METHODS["ncu"].besides_us(1e9, 2) == pytest.approx(2e-3 * NCU_CYCLES)
     with pytest.raises(UsageError, match="there is no measuring method 'nvbench'"):
         method_named("nvbench")
 
@@ -63,6 +77,13 @@ def test_rows_of_nvbench_are_compared_as_it_measures(tmp_path: Path) -> None:
     cycles = simulator.simulate(launch, "overwritten", 1e9).cycles
     assert simulator.cycles(ROW, launch, 1e9) == pytest.approx(cycles + 1e3 * EVENTS_US)
     assert simulator.cycles(other, launch, 1e9) == simulator.simulate(launch, "cold", 1e9).cycles
+    profiled = SiliconRow("saxpy", shape="n=4096", gpu="h200", cache="cold", method="ncu")
+    assert [
+        simulator.cycles(profiled, launch, hz) - simulator.simulate(launch, "alone", hz).cycles for hz in (1e9, 2e9)
+    ] == [
+        pytest.approx(NCU_CYCLES),
+        pytest.approx(NCU_CYCLES),
+    ]
 
 
 def test_the_command_line_says_what_a_method_would_report(capsys) -> None:

@@ -14,7 +14,7 @@ Mental model: six ways, of which the manifest says one for each set.
 - ``kind``: a product by ``depth``, any other launch by ``blocks``.
 - ``rounds``: blocks that stay and go from tile to tile run two numbers of tiles each, and the time is linear in them; any other launch runs whole.
 
-All begin with the launch's machine code in the instruction caches and no data of theirs in any cache; where the set's cache state is ``flushed``,
+All begin with the launch's machine code in the instruction caches (but for Nsight Compute's, which empties them) and no data of theirs in any cache; where the set's cache state is ``flushed``,
 L2 is full of another buffer's lines that are yet to be written back; where it is ``overwritten``, a share of the launch's own are left (as many bytes as L2
 holds were written). Where the set's method of measuring is named (:mod:`gpusim.silicon.methods`), the time is what that reports. ``budget`` bounds the warp instructions.
 """
@@ -105,24 +105,25 @@ def predict(
 ) -> Prediction:  # fmt: skip
     """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, "" the installed one; ``power``: "board" for the clock
     that the board's limit leaves a loop of the launch, "" for the described one; ``method``: what measured it, "" where the launch itself is meant."""
-    made = _of_the_launch(family, values, spec, reduce, budget, checkout, cache, nvrtc, power)
-    return replace(made, time_us=made.time_us + method_named(method).added_us) if method else made
+    made = _of_the_launch(family, values, spec, reduce, budget, checkout, cache, nvrtc, power, method)
+    return replace(made, time_us=made.time_us + method_named(method).besides_us(spec.clock_hz)) if method else made
 
 
 def _of_the_launch(
-    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str, nvrtc: str, power: str
+    family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str,
+    nvrtc: str, power: str, method: str,
 ) -> Prediction:  # fmt: skip
     launch = FAMILIES[family](values, checkout)
     if isinstance(launch, SuiteLaunch):
         return _of_the_suite(launch, spec)
     timed = by_own_compiler(launch, nvrtc, spec)
-    runner = _Runner(timed, spec)
+    runner = _Runner(timed, spec, method)
     if power != BOARD:
         return _made_smaller(runner, reduce, budget, cache)
     by_rounds = reduce == "rounds"
     sms = spec.sm_count if by_rounds else min(LEAST_SMS_OF_A_PRODUCT, spec.sm_count)
     held = held_clock_hz(runner.two_rounds() if by_rounds else runner.some_waves(sms), runner.first, spec, sms)
-    made = _made_smaller(_Runner(timed, at_clock(spec, held)), reduce, budget, cache)
+    made = _made_smaller(_Runner(timed, at_clock(spec, held), method), reduce, budget, cache)
     return replace(made, scaled=f"{made.scaled}, at {held / 1e6:.0f} MHz")
 
 
@@ -159,13 +160,15 @@ def _claimed_us(result: Result, last: LaunchResult) -> float | None:
 class _Runner:
     """Captures and simulates parts of one launch, in one device memory."""
 
-    def __init__(self, timed: Timed, spec: GpuSpec) -> None:
+    def __init__(self, timed: Timed, spec: GpuSpec, method: str = "") -> None:
         self.timed, self.spec, self.warm = timed, spec, False
         self.memory = DeviceMemory()
         self.arguments = {None: timed.arguments(None)}
         self.touched_bytes = sum(a.nbytes for a in self.arguments[None] if isinstance(a, np.ndarray))
         least = ROUNDS[0] if timed.rounds else LEAST_DEPTH if timed.depth else None
         self.first = self.capture((timed.cluster, *(1 for _ in timed.grid[1:])), least, sample=timed.rounds is not None)
+        # Nsight Compute empties the caches of code, too.
+        self.code = () if method and method_named(method).state == ALONE else (self.first,)
         self.instructions_a_block = self.count(self.first) / timed.cluster
 
     def capture(self, grid: tuple[int, ...], depth: int | None = None, sample: bool = False) -> Trace:
@@ -182,8 +185,8 @@ class _Runner:
         """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself); behind itself where the launch is measured warm."""
         trace = self.capture(grid, depth)
         if self.warm:
-            return _last_alone(gpusim.simulate([trace, trace], gpu=spec or self.spec, code=[self.first], sample=sample))
-        return gpusim.simulate(trace, gpu=spec or self.spec, code=self.first, sample=sample)
+            return _last_alone(gpusim.simulate([trace, trace], gpu=spec or self.spec, code=self.code, sample=sample))
+        return gpusim.simulate(trace, gpu=spec or self.spec, code=self.code, sample=sample)
 
     def run_whole(self, cache: str) -> tuple[Result, LaunchResult]:
         """The whole launch, sampled, and what it took behind a flush or without; the result holds the launch alone."""
@@ -192,20 +195,20 @@ class _Runner:
     def run_behind(self, trace: Trace, cache: str) -> tuple[Result, LaunchResult]:
         """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, with L2 overwritten, or by itself."""
         if self.warm:
-            both = gpusim.simulate([trace, trace], gpu=self.spec, code=[self.first], sample=True)
+            both = gpusim.simulate([trace, trace], gpu=self.spec, code=self.code, sample=True)
             return _last_alone(both), both.launches[-1]
         if cache == OVERWRITTEN:
             l2_bytes = self.spec.l2.total_bytes
-            result = gpusim.simulate(trace, gpu=self.spec, code=self.first, sample=True, overwritten_bytes=l2_bytes)
+            result = gpusim.simulate(trace, gpu=self.spec, code=self.code, sample=True, overwritten_bytes=l2_bytes)
             return result, result.launches[-1]
         if cache != FLUSHED:
-            result = gpusim.simulate(trace, gpu=self.spec, code=self.first, sample=True)
+            result = gpusim.simulate(trace, gpu=self.spec, code=self.code, sample=True)
             return result, result.launches[-1]
         buffer = np.zeros((int(FLUSH_SHARE * self.spec.l2.total_bytes) // 16, 4), np.float32)
         blocks = FLUSH_BLOCKS * self.spec.sm_count
         args = (buffer, np.int32(len(buffer)))
         flush = gpusim.capture(FLUSH, (blocks,), (FLUSH_THREADS,), args, gpu=self.spec, memory=self.memory)
-        both = gpusim.simulate([flush, trace], gpu=self.spec, code=[self.first], sample=True)
+        both = gpusim.simulate([flush, trace], gpu=self.spec, code=self.code, sample=True)
         return _last_alone(both), both.launches[-1]
 
     def some_waves(self, sms: int) -> Trace:
