@@ -172,7 +172,9 @@ def main(gpus: tuple[str, ...], only: str, everything: bool, form: str) -> None:
     """
     records = [record for gpu in gpus or GPUS for record in compared(gpu, only)]
     if not everything:
-        records = [each for each in records if each["off"] not in ("+0 %", "-0 %", "-1 %", "+1 %", "-2 %", "-3 %", "-4 %")]
+        records = [
+            each for each in records if each["off"] not in ("+0 %", "-0 %", "-1 %", "+1 %", "-2 %", "-3 %", "-4 %")
+        ]
     click.echo(format_records(records, form))
 
 
