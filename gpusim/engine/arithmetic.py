@@ -17,16 +17,19 @@ from gpusim.model.write_back import write_beside
 
 @inlined
 def take_half(ports, sub, which, interval, now):
-    """Keep a half of the FMA pipe: the light one for FP32 if it is free, so that integers find the heavy one."""
-    light = ports[sub, op.LITE_PORT, FREE]
-    if which == op.HEAVY_HALF:
-        ports[sub, op.HEAVY_PORT, FREE] = now + interval
+    """Keep halves of the FMA pipe: of one, the light one for FP32 if it is free, so that integers find the heavy one."""
+    light, heavy = ports[sub, op.LITE_PORT, FREE], ports[sub, op.HEAVY_PORT, FREE]
+    if which == op.BOTH_HALVES:
+        light = heavy = now + interval
+    elif which == op.HEAVY_HALF:
+        heavy = now + interval
     elif light <= now:
         light = now + 2 * interval
-        ports[sub, op.LITE_PORT, FREE] = light
     else:
-        ports[sub, op.HEAVY_PORT, FREE] = now + 2 * interval
-    ports[sub, op.FMA_PORT, FREE] = max(now + 1, min(light, ports[sub, op.HEAVY_PORT, FREE]))
+        heavy = now + 2 * interval
+    ports[sub, op.LITE_PORT, FREE], ports[sub, op.HEAVY_PORT, FREE] = light, heavy
+    ports[sub, op.FMA_PORT, FREE] = max(now + 1, min(light, heavy))
+    ports[sub, op.BOTH_PORT, FREE] = max(light, heavy)
 
 
 @inlined

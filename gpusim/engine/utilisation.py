@@ -29,6 +29,7 @@ _PIPES = {
     PipeClass.ALU: ("ALU pipe", "sm__inst_executed_pipe_alu"),
     PipeClass.FMA: ("FMA pipe", "sm__pipe_fma_cycles_active"),
     op.HEAVY_PORT: ("FMA heavy pipe", "sm__inst_executed_pipe_fmaheavy"),  # what has no other place than this half
+    PipeClass.ALU_LITE: ("ALU lite pipe", "sm__inst_executed_pipe_fmaheavy_subpipe_alulite"),
     PipeClass.HALF: ("FP16 pipe", "sm__inst_executed_pipe_fp16"),
     PipeClass.FP64: ("FP64 pipe", "sm__pipe_fp64_cycles_active"),
     PipeClass.MUFU: ("XU pipe", "sm__inst_executed_pipe_xu"),
@@ -148,8 +149,9 @@ def _pipes(launch: Ran, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
             ticks = np.where(table[own, op.TICKS], table[own, op.TICKS], table[own, op.INTERVAL] * TICKS_PER_CYCLE)
             busy = int((issues[own] * ticks).sum()) // TICKS_PER_CYCLE
             if port == PipeClass.FMA:
-                heavy = table[:, op.TAKES] % op.ENTRANCE == op.HEAVY_HALF
-                busy += int((issues[heavy] * table[heavy, op.INTERVAL]).sum()) // 2
+                takes = table[:, op.TAKES] % op.ENTRANCE
+                for kind, share in ((op.HEAVY_HALF, 2), (op.BOTH_HALVES, 1)):
+                    busy += int((issues * table[:, op.INTERVAL])[takes == kind].sum()) // share
             copies = 1 if table[own, op.SHARED_BY_SM].any() else spec.sm.sub_cores
         name = PipeClass(port).name.lower() if port != op.QUEUE_PORT else ""
         label, metric = _PIPES.get(port, (f"{name} pipe", f"sm__inst_executed_pipe_{name}"))

@@ -35,8 +35,11 @@ _KINDS = {
     MemoryKind.REDUCTION: "reduction",
     MemoryKind.MATRIX_LOAD: "matrix_load",
 }
-_FLOATS = {PipeClass.HALF: "float16", PipeClass.FMA: "float32", PipeClass.FP64: "float64"}
-_INTEGERS = (PipeClass.ALU, PipeClass.IMAD, PipeClass.IMAD_WIDE)
+_FLOATS = {
+    PipeClass.HALF: "float16", PipeClass.HALF_MMA: "float16", PipeClass.FMA: "float32", PipeClass.FMA_PAIRS: "float32",
+    PipeClass.FP64: "float64",
+}  # fmt: skip
+_INTEGERS = (PipeClass.ALU, PipeClass.ALU_LITE, PipeClass.VIADD, PipeClass.IMAD, PipeClass.IMAD_WIDE)
 
 Answers = dict[str, set[str]]
 

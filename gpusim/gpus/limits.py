@@ -112,6 +112,7 @@ _BETTER_BY_UNIT: tuple[tuple[str, Better], ...] = (
     ("bytes", Better.MORE),
     ("_conflicts", Better.LESS),
     ("shared_by_sm", Better.LESS),
+    ("own_unit", Better.MORE),
 )
 _BETTER_BY_KEY: dict[str, Better] = {
     "capability": Better.NEITHER,

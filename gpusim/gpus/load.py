@@ -16,7 +16,7 @@ import functools
 import math
 import tomllib
 import typing
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 
 from gpusim.errors import SpecError, UnknownGpuError
@@ -33,7 +33,10 @@ _MAX_FILE_BYTES = 1 << 20
 _MAX_INHERITANCE = 8
 PIPE_SECTION = "pipes"
 #: Pipes that files from before they were told apart do not state -> the one that they were part of.
-FORMERLY = {"reduce": "vote", "convert_wide": "convert", "bfloat": "half"}
+FORMERLY = {
+    "reduce": "vote", "convert_wide": "convert", "bfloat": "half", "alu_lite": "alu", "half_mma": "half",
+    "half_single": "half", "fma_pairs": "imad", "viadd": "alu_lite",
+}  # fmt: skip
 ALL_KEYS = "`gpusim gpus show h200` lists all keys"
 
 
@@ -250,13 +253,14 @@ def build(path: Path, claims: dict[str, Claim]) -> GpuSpec:
     return GpuSpec(**values)
 
 
-def _pipe(path: Path, pipe: str, claims: dict[str, Claim]) -> object:
+def _pipe(path: Path, pipe: str, claims: dict[str, Claim]) -> PipeSpec:
     stated = any(key.startswith(f"{PIPE_SECTION}.{pipe}.") for key in claims)
-    name = pipe if stated else FORMERLY.get(pipe, pipe)
-    return _section(path, f"{PIPE_SECTION}.{name}", PipeSpec, claims)
+    if not stated and pipe in FORMERLY:
+        return replace(_pipe(path, FORMERLY[pipe], claims), own_unit=False)
+    return _section(path, f"{PIPE_SECTION}.{pipe}", PipeSpec, claims)
 
 
-def _section(path: Path, prefix: str, kind: type, claims: dict[str, Claim]) -> object:
+def _section(path: Path, prefix: str, kind: type, claims: dict[str, Claim]) -> typing.Any:
     hints = hints_of(kind)
     return kind(
         **{

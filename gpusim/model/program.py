@@ -35,8 +35,8 @@ PORT = PROGRAM_TABLE.column("index", "the port of the sub-core that it needs; QU
 INTERVAL = PROGRAM_TABLE.column("cycles", "for which it keeps that port")
 TAKES = PROGRAM_TABLE.column(
     "packed",
-    "ENTRANCE * cycles for which no arithmetic of the sub-core issues + of an FMA pipe of two halves: EITHER_HALF takes it, or the "
-    "HEAVY_HALF alone; 0: its port alone",
+    "ENTRANCE * cycles for which no arithmetic of the sub-core issues + of an FMA pipe of two halves: EITHER_HALF takes it, the "
+    "HEAVY_HALF alone, or BOTH_HALVES; 0: its port alone",
 )
 STALL = PROGRAM_TABLE.column("cycles", "until the warp may issue again")
 YIELD = PROGRAM_TABLE.column("flag", "another warp goes first")
@@ -96,16 +96,32 @@ _PORT_OF = {
     PipeClass.CONVERT: PipeClass.MUFU,
     PipeClass.CONVERT_WIDE: PipeClass.MUFU,
     PipeClass.BFLOAT: PipeClass.HALF,
+    PipeClass.HALF_SINGLE: PipeClass.HALF,
+    PipeClass.FMA_PAIRS: PipeClass.FMA,
+    PipeClass.VIADD: PipeClass.FMA,
 }
 #: An FMA pipe that issues FP32 twice as often as integer multiply-adds is two halves of 16 lanes, of which one, the heavy one, also
-#: has integers and packed halves (Nsight Compute's pipelines fma, fmaheavy and fmalite, from GA10x on). The FMA port is then free when
-#: either half is; each half has a port that no instruction asks for otherwise.
-EITHER_HALF, HEAVY_HALF = 1, 2
+#: has integers and halves that become FP32, and which pairs take together, packed halves as FP32 ones (Nsight Compute's pipelines fma, fmaheavy
+#: and fmalite, "FMALite performs FP32 arithmetic and FP16 arithmetic", from GA10x on; cicuvc/nvidia-sass-document counts a packed operation on both of
+#: a GB202, and on H100 and B200 FP32 and packed halves in turn take 2 cycles each). The FMA port is then free when either half is, that of
+#: packed halves when both are; each half has a port that no instruction asks for otherwise.
+EITHER_HALF, HEAVY_HALF, BOTH_HALVES = 1, 2, 3
 ENTRANCE = 4
 FMA_PORT, HEAVY_PORT, LITE_PORT = int(PipeClass.FMA), int(PipeClass.IMAD), int(PipeClass.IMAD_WIDE)
+BOTH_PORT = int(PipeClass.HALF)
 #: Ports of arithmetic, which passes one entrance of its sub-core.
-ARITHMETIC_PORTS = tuple(int(each) for each in (PipeClass.ALU, PipeClass.FMA, PipeClass.HALF, PipeClass.FP64))
-_HEAVY = (PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.HALF, PipeClass.BFLOAT)
+ARITHMETIC_PORTS = tuple(
+    int(each)
+    for each in (
+        PipeClass.ALU, PipeClass.ALU_LITE, PipeClass.FMA, PipeClass.HALF, PipeClass.HALF_MMA, PipeClass.FP64,
+    )
+)  # fmt: skip
+_HEAVY = (PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.VIADD, PipeClass.HALF_SINGLE)
+_BOTH = (PipeClass.HALF, PipeClass.BFLOAT, PipeClass.FMA_PAIRS)
+#: Classes that a GPU may have a unit of their own for -> the class whose unit they take where it has none.
+_ONE_UNIT_WITH = {
+    PipeClass.ALU_LITE: PipeClass.ALU, PipeClass.HALF_MMA: PipeClass.HALF, PipeClass.VIADD: PipeClass.ALU_LITE,
+}  # fmt: skip
 #: Flags of instructions that wait for something else than counters.
 _WAITING = int(Flag.DEPBAR | Flag.PRODUCT | Flag.PRODUCT_WAIT | Flag.GRID_WAIT)
 _QUEUED = (PipeClass.LSU, PipeClass.SHUFFLE)
@@ -193,15 +209,23 @@ def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: Gpu
     if name not in spec.pipes:
         raise SpecError(f"{spec.name}: no pipe {name!r}; the program needs it")
     pipe = spec.pipes[name]
+    while pipe_class in _ONE_UNIT_WITH and not spec.pipes[pipe_class.name.lower()].own_unit:
+        pipe_class = _ONE_UNIT_WITH[pipe_class]
     port = QUEUE_PORT if pipe_class in _QUEUED else _PORT_OF.get(pipe_class, pipe_class)
     if pipe_class == PipeClass.CONVERT_WIDE and pipe.shared_by_sm:
         port = PipeClass.FP64
+    if pipe_class == PipeClass.HALF_MMA and not spec.pipes["fp64"].shared_by_sm:
+        port = PipeClass.FP64
     halves = 2 * spec.pipes["fma"].interval_cycles == spec.pipes["imad"].interval_cycles
+    slower = pipe.interval_cycles > spec.pipes["fma"].interval_cycles
     if halves and pipe_class == PipeClass.FMA:
         table[rows, TAKES] = EITHER_HALF
-    elif halves and pipe_class in _HEAVY and pipe.interval_cycles > spec.pipes["fma"].interval_cycles:
+    elif halves and slower and pipe_class in _HEAVY:
         port = HEAVY_PORT
         table[rows, TAKES] = HEAVY_HALF
+    elif halves and slower and pipe_class in _BOTH:
+        port = BOTH_PORT
+        table[rows, TAKES] = BOTH_HALVES
     table[rows, TAKES] += ENTRANCE * pipe.entrance_cycles
     table[rows, PORT] = port
     table[rows, INTERVAL] = pipe.interval_cycles

@@ -67,6 +67,8 @@ def roofline(launches: Sequence[LaunchResult], spec: GpuSpec, moved: dict[str, f
         pipe, each = _PIPE_OF[kind]
         units = spec.sm_count * (1 if spec.pipes[pipe].shared_by_sm else spec.sm.sub_cores)
         roofs[kind] = each * 32 / spec.pipes[pipe].interval_cycles * units * ghz
+        if pipe == "half" and spec.pipes["half_mma"].own_unit:  # a second unit, of which compilers use both in turn
+            roofs[kind] += each * 32 / spec.pipes["half_mma"].interval_cycles * units * ghz
     slopes = {
         "L1": spec.sm_count * spec.l1.bank_count * spec.l1.bank_bytes * ghz,
         "L2": spec.l2.slices * spec.l2.slice_bytes_per_ns,

@@ -15,7 +15,10 @@ from gpusim.trace.record import Flag, PipeClass, Trace
 from gpusim.why.evidence import Evidence
 from gpusim.why.proposal import LEAST_PERCENT, Proposal, counterfactual
 
-_ARITHMETIC = (PipeClass.ALU, PipeClass.FMA, PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.HALF, PipeClass.FP64)
+_ARITHMETIC = (
+    PipeClass.ALU, PipeClass.ALU_LITE, PipeClass.FMA, PipeClass.FMA_PAIRS, PipeClass.IMAD, PipeClass.IMAD_WIDE, PipeClass.HALF, PipeClass.HALF_MMA,
+    PipeClass.VIADD, PipeClass.FP64,
+)  # fmt: skip
 
 
 def barriers(found: Evidence) -> Iterator[Proposal]:

@@ -80,6 +80,10 @@ def test_conversions_of_64_bit_types_and_bfloat16_have_pipes_of_their_own():
     assert {lower(text).pipe for text in ("F2I R0, R2", "F2F.F16.F32 R0, R2")} == {PipeClass.CONVERT}
     assert lower("HFMA2.BF16_V2 R0, R1, R2, R3").pipe == PipeClass.BFLOAT
     assert lower("HFMA2 R0, R1, R2, R3").pipe == PipeClass.HALF
+    assert (
+        lower("HFMA2.MMA R0, R1, R2, R3").pipe == lower("HFMA2.MMA.BF16_V2 R0, R1, R2, R3").pipe == PipeClass.HALF_MMA
+    )
+    assert lower("HADD2.F32 R0, -RZ, R1.H0_H0").pipe == PipeClass.HALF_SINGLE
     assert TABLE["UIMAD"].uniform and TABLE["UIMAD"].summary == "multiply and add (uniform)"
 
 

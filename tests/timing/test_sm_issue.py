@@ -67,12 +67,13 @@ def test_a_unit_shared_by_the_sm_serves_one_sub_core_at_a_time():
 
 
 @pytest.mark.parametrize(
-    ("pipe", "cycles_a_pair"), [(PipeClass.IMAD, 2), (PipeClass.HALF, 2), (PipeClass.IMAD_WIDE, 4), (PipeClass.FMA, 2)]
+    ("pipe", "cycles_a_pair"),
+    [(PipeClass.IMAD, 2), (PipeClass.HALF_SINGLE, 2), (PipeClass.IMAD_WIDE, 4), (PipeClass.FMA, 2)],
 )
 def test_integers_take_a_half_of_an_fma_pipe_and_leave_the_other_to_fp32(pipe, cycles_a_pair):
     """An FP32 operation and another one in turn, eight warps: both halves work, and issue takes one a cycle."""
     gpu = small_gpu(
-        fma__interval_cycles=1, imad__interval_cycles=2, half__interval_cycles=2, imad_wide__interval_cycles=4,
+        fma__interval_cycles=1, imad__interval_cycles=2, half_single__interval_cycles=2, imad_wide__interval_cycles=4,
         register_file__bank_conflicts=False,
     )  # fmt: skip
     asm = Asm()

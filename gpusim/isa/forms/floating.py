@@ -24,7 +24,7 @@ from gpusim.isa.lowering import Modifiers, Roles, known_destinations, micro, pla
 from gpusim.isa.opcode import NO_FLOPS, Opcode, fp32
 from gpusim.trace.record import PipeClass
 
-ALU, FMA = PipeClass.ALU, PipeClass.FMA
+ALU_LITE, FMA, FMA_PAIRS = PipeClass.ALU_LITE, PipeClass.FMA, PipeClass.FMA_PAIRS
 
 
 def _how(modifiers: Modifiers) -> int:
@@ -272,35 +272,35 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="FADD2", twin=True, summary="add FP32 pairs", lowering=lower_pair,
-        bodies=(body.add_float_pairs,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(2),
+        bodies=(body.add_float_pairs,), pipe=FMA_PAIRS, coverage="float32 add or multiply", flops=fp32(2),
     ),
     Opcode(
         mnemonic="FMUL2", twin=True, summary="multiply FP32 pairs", lowering=lower_pair,
-        bodies=(body.multiply_float_pairs,), pipe=FMA, coverage="float32 add or multiply", flops=fp32(2),
+        bodies=(body.multiply_float_pairs,), pipe=FMA_PAIRS, coverage="float32 add or multiply", flops=fp32(2),
     ),
     Opcode(
         mnemonic="FFMA2", twin=True, summary="fused multiply-add FP32 pairs", lowering=lower_pair,
-        bodies=(body.fused_float_pairs,), pipe=FMA, coverage="float32 fma", flops=fp32(4),
+        bodies=(body.fused_float_pairs,), pipe=FMA_PAIRS, coverage="float32 fma", flops=fp32(4),
     ),
     Opcode(
         mnemonic="FMNMX", twin=True, summary="minimum or maximum FP32", lowering=lower_minmax,
-        bodies=(body.minmax_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+        bodies=(body.minmax_float,), pipe=ALU_LITE, coverage="float32 compare", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="FMNMX3", twin=True, summary="minimum or maximum of three FP32", lowering=lower_minmax,
-        bodies=(body.minmax3_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+        bodies=(body.minmax3_float,), pipe=ALU_LITE, coverage="float32 compare", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="FSEL", twin=True, summary="select FP32 by predicate", lowering=lower_select,
-        bodies=(integer_body.select, body.select_flushed), pipe=ALU, coverage="move and select", flops=NO_FLOPS,
+        bodies=(integer_body.select, body.select_flushed), pipe=ALU_LITE, coverage="move and select", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="FSETP", twin=True, summary="compare FP32", lowering=lower_compare,
-        bodies=(body.compare_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+        bodies=(body.compare_float,), pipe=ALU_LITE, coverage="float32 compare", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="FSET", twin=True, summary="compare FP32 into a register", lowering=lower_set,
-        bodies=(body.set_float,), pipe=ALU, coverage="float32 compare", flops=NO_FLOPS,
+        bodies=(body.set_float,), pipe=ALU_LITE, coverage="float32 compare", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="FCHK", summary="check the operands of a division", lowering=lower_check,

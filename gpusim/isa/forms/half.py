@@ -19,6 +19,7 @@ from gpusim.isa.opcode import NO_FLOPS, Opcode, fp16, fp32
 from gpusim.trace.record import PipeClass
 
 ALU, FMA, HALF, BFLOAT = PipeClass.ALU, PipeClass.FMA, PipeClass.HALF, PipeClass.BFLOAT
+HALF_MMA, HALF_SINGLE = PipeClass.HALF_MMA, PipeClass.HALF_SINGLE
 _ARITHMETIC = {
     "HADD2": (body.add_halves_float, body.add_to_single, 2),
     "HMUL2": (body.multiply_halves, body.multiply_to_single, 2),
@@ -88,7 +89,7 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     """HADD2, HMUL2, HFMA2: packed results, or with .F32 one FP32 result."""
     modifiers, roles = Modifiers(instruction), _split(instruction)
     packed, wide, count = _ARITHMETIC[instruction.mnemonic.removeprefix("U")]
-    modifiers.take("MMA")
+    beside = count == 3 and modifiers.take("MMA")
     how = _style(modifiers)
     if count == 3 and modifiers.take("OOB"):
         how |= ops.ZERO_OUTSIDE
@@ -100,7 +101,7 @@ def lower_arithmetic(instruction: Instruction) -> MicroOp | None:
     if count == 2 and any(o.modifiers == ("F32",) for o in roles.sources):
         known = not to_float and how & ~15 in (0, ops.SATURATE)
         return _lower_narrow_sum(instruction, roles, packed, how) if known else None
-    pipe = BFLOAT if how & 15 == float_ops.BF16 else None
+    pipe = HALF_SINGLE if to_float else HALF_MMA if beside else BFLOAT if how & 15 == float_ops.BF16 else None
     swizzles = _swizzles(roles.sources)
     if swizzles is None or (to_float and how & (ops.SATURATE | ops.RELU | ops.ZERO_OUTSIDE)):
         return None
@@ -203,17 +204,17 @@ OPCODES = (
     Opcode(
         mnemonic="HADD2", twin=True, summary="add 16-bit float pairs", lowering=lower_arithmetic,
         bodies=(body.add_halves_float, body.add_to_single, body.add_narrowed),
-        pipe=HALF, other_pipes=(BFLOAT,), coverage="float16 arithmetic", flops=fp16(2),
+        pipe=HALF, other_pipes=(BFLOAT, HALF_SINGLE), coverage="float16 arithmetic", flops=fp16(2),
     ),
     Opcode(
         mnemonic="HMUL2", twin=True, summary="multiply 16-bit float pairs", lowering=lower_arithmetic,
         bodies=(body.multiply_halves, body.multiply_to_single),
-        pipe=HALF, other_pipes=(BFLOAT,), coverage="float16 arithmetic", flops=fp16(2),
+        pipe=HALF, other_pipes=(BFLOAT, HALF_SINGLE), coverage="float16 arithmetic", flops=fp16(2),
     ),
     Opcode(
         mnemonic="HFMA2", twin=True, summary="fused multiply-add 16-bit float pairs", lowering=lower_arithmetic,
         bodies=(body.fused_halves, body.fused_to_single, integer_body.mov),
-        pipe=HALF, other_pipes=(BFLOAT,), coverage="float16 arithmetic", flops=fp16(4),
+        pipe=HALF, other_pipes=(BFLOAT, HALF_MMA, HALF_SINGLE), coverage="float16 arithmetic", flops=fp16(4),
     ),
     Opcode(
         mnemonic="FHADD", twin=True, summary="add a 16-bit float to FP32", lowering=lower_mixed,

@@ -31,7 +31,7 @@ from gpusim.isa.lowering import (
 from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
-ALU = PipeClass.ALU
+ALU, ALU_LITE = PipeClass.ALU, PipeClass.ALU_LITE
 
 
 def lower_logic(instruction: Instruction) -> MicroOp | None:
@@ -232,17 +232,17 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="ISETP", twin=True, summary="compare integers", lowering=lower_compare,
-        bodies=(body.compare, rare.compare64), pipe=ALU, coverage="integer compare", flops=NO_FLOPS,
+        bodies=(body.compare, rare.compare64), pipe=ALU_LITE, coverage="integer compare", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="SEL", twin=True, summary="select by predicate", lowering=lower_select,
-        bodies=(body.select, rare.select64), pipe=ALU, coverage="move and select", flops=NO_FLOPS,
+        bodies=(body.select, rare.select64), pipe=ALU_LITE, coverage="move and select", flops=NO_FLOPS,
     ),
     *(
         Opcode(
             mnemonic=mnemonic, twin=True, summary="minimum or maximum", lowering=lower_minmax,
             bodies=(body.minmax, rare.minmax64, rare.minmax_halves, rare.minmax_bytes),
-            pipe=ALU, coverage="integer compare", flops=NO_FLOPS,
+            pipe=ALU_LITE, coverage="integer compare", flops=NO_FLOPS,
         )
         for mnemonic in ("IMNMX", "VIMNMX")
     ),
@@ -256,7 +256,7 @@ OPCODES = (
     ),
     Opcode(
         mnemonic="MOV", twin=True, summary="move", lowering=lower_move,
-        bodies=(body.mov, loops.copy), pipe=ALU, coverage="move and select", flops=NO_FLOPS,
+        bodies=(body.mov, loops.copy), pipe=ALU_LITE, coverage="move and select", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="PRMT", twin=True, summary="permute bytes", lowering=lower_permute,

@@ -28,7 +28,7 @@ from gpusim.isa.lowering import (
 from gpusim.isa.opcode import NO_FLOPS, Opcode
 from gpusim.trace.record import PipeClass
 
-ALU = PipeClass.ALU
+ALU, ALU_LITE = PipeClass.ALU, PipeClass.ALU_LITE
 
 
 def _negatives(operands: tuple[Operand, ...]) -> int:
@@ -203,12 +203,12 @@ ADDERS = (
     *(
         Opcode(
             mnemonic=mnemonic, twin=True, summary=summary, lowering=lower_add,
-            bodies=_ADDS, pipe=ALU, coverage="integer add", flops=NO_FLOPS,
+            bodies=_ADDS, pipe=pipe, coverage="integer add", flops=NO_FLOPS,
         )
-        for mnemonic, summary in (
-            ("IADD3", "add three words, with carries"),
-            ("IADD", "add two words, with carries"),
-            ("VIADD", "add two words, or packed ones"),
+        for mnemonic, pipe, summary in (
+            ("IADD3", ALU, "add three words, with carries"),
+            ("IADD", ALU_LITE, "add two words, with carries"),
+            ("VIADD", PipeClass.VIADD, "add two words, or packed ones"),
         )
     ),
     Opcode(

@@ -195,10 +195,10 @@ RARE = (
     ),
     Opcode(
         mnemonic="I2I", summary="narrow an integer", lowering=_no_predicate(lower_narrow),
-        bodies=(rare.narrow_integer,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+        bodies=(rare.narrow_integer,), pipe=ALU, coverage="convert", flops=NO_FLOPS,
     ),
     Opcode(
         mnemonic="I2IP", summary="saturate and pack two integers", lowering=_no_predicate(lower_pack),
-        bodies=(rare.pack_integers,), pipe=CONVERT, coverage="convert", flops=NO_FLOPS,
+        bodies=(rare.pack_integers,), pipe=ALU, coverage="convert", flops=NO_FLOPS,
     ),
 )  # fmt: skip
