@@ -79,7 +79,8 @@ def test_sums_of_columns(kernel: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel, width", [("by_warp_of_4", 128), ("by_warp_of_16", 256), ("by_block_of_512", 2048), ("by_block_of_256", 2048)]
+    "kernel, width",
+    [("by_warp_of_4", 128), ("by_warp_of_16", 256), ("by_block_of_512", 2048), ("by_block_of_256", 2048)],
 )
 def test_norms_of_few_rows(kernel: str, width: int) -> None:
     rows = 5

@@ -17,6 +17,8 @@ _FAST = ("--use_fast_math",)
 #: Rows and columns of a layer's activations; columns that are summed (a wider layer's).
 _ROWS, _COLUMNS, _WIDE = 8 * 1024, 768, 3072
 _WARP, _EIGHT = 32, 8
+#: Rows that a warp goes down in one turn of its loop as it is compiled: 16 loads under way, each lane a row.
+_DOWN = 16 * _WARP
 #: Norm of a short or a long row: entry, threads of a block, rows that a block has, whether the width is an argument.
 _NORMS = {
     "by_warp_of_4": ("by_warp_of_two<128>", 128, 4, False),
@@ -61,12 +63,17 @@ def layer_steps(row: Row, checkout: Path | None = None) -> Timed:
             made, (count // a_block,), (threads,), lambda depth: (*(_floats(count) for _ in range(3)), depth or count), (made.source,), _FAST,
             depth=count, depth_step=a_block, grid_of=lambda depth: (depth // a_block,), depends_on_data=True, streams=True,
         )  # fmt: skip
+    return _column_sums(kernel, threads)
+
+
+def _column_sums(kernel: str, threads: int) -> Timed:
+    made = CudaKernel(HERE / "column_sums.cu", kernel, _FAST)
     by_block = kernel == "columns_a_block"
     blocks = _WIDE // _WARP if by_block else _WIDE * _WARP // threads
     return Timed(
         made, (blocks, 1), (threads,),
         lambda depth: (_floats(_ROWS, _WIDE), _floats(_WIDE), depth or _ROWS, _WIDE),
-        (made.source,), _FAST, cut_axis=0, depth=_ROWS, depth_step=threads if by_block else _WARP, product=True,
+        (made.source,), _FAST, cut_axis=0, depth=_ROWS, depth_step=threads if by_block else _DOWN, product=True,
         shared_bytes=4 * threads if by_block else 0,
     )  # fmt: skip
 

@@ -122,7 +122,7 @@ extern "C" __global__ void columns_a_warp(const float *matrix, float *sums, int 
 extern "C" __global__ void columns_a_block(const float *matrix, float *sums, int rows, int columns)
 {
     extern __shared__ float kept[];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    const int warp = threadIdx.x / warpSize, lane = threadIdx.x % warpSize, warps = blockDim.x / warpSize;
     const float *column = matrix + blockIdx.x * 32 + lane;
     float sum = 0.0f;
     for (int row = warp; row < rows; row += warps) sum += column[row * columns];
