@@ -1,5 +1,5 @@
 // Written after kernels of a training program in CUDA C++ and of two that were made from it (github.com/karpathy/llm.c, dev/cuda): root-mean-square norms of rows by a thread and by a warp each, the gate of a
-// feed-forward layer and its gradients by one element a thread and by eight, the sum of a layer and what went around it, and sums of columns by a warp and by a block of columns.
+// feed-forward layer and its gradients by one element a thread and by eight, and the sum of a layer and what went around it.
 
 #include <cuda_bf16.h>
 
@@ -105,31 +105,4 @@ extern "C" __global__ void residual(float *out, const float *a, const float *b, 
 extern "C" __global__ void residual_by_strides(float *out, const float *a, const float *b, int count)
 {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x) out[i] = a[i] + b[i];
-}
-
-// A warp a column: its lanes go down the rows, each in a line of its own.
-extern "C" __global__ void columns_a_warp(const float *matrix, float *sums, int rows, int columns)
-{
-    const int column = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
-    if (column >= columns) return;
-    float sum = 0.0f;
-    for (int row = lane; row < rows; row += 32) sum += matrix[row * columns + column];
-    sum = over_warp(sum);
-    if (lane == 0) sums[column] += sum;
-}
-
-// A block 32 columns: its warps take rows in turn, and the first adds up what they have.
-extern "C" __global__ void columns_a_block(const float *matrix, float *sums, int rows, int columns)
-{
-    extern __shared__ float kept[];
-    const int warp = threadIdx.x / warpSize, lane = threadIdx.x % warpSize, warps = blockDim.x / warpSize;
-    const float *column = matrix + blockIdx.x * 32 + lane;
-    float sum = 0.0f;
-    for (int row = warp; row < rows; row += warps) sum += column[row * columns];
-    kept[lane + warp * 32] = sum;
-    __syncthreads();
-    if (warp != 0) return;
-    sum = 0.0f;
-    for (int other = 0; other < warps; other++) sum += kept[lane + other * 32];
-    sums[blockIdx.x * 32 + lane] += sum;
 }
