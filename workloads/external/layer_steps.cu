@@ -1,4 +1,4 @@
-// Written after kernels of a training program in CUDA C++ and of two that were made from it (github.com/karpathy/llm.c, dev/cuda): root-mean-square norms of rows by a thread and by a warp each, the gate of a
+// Written after kernels of a training program in CUDA C++ and of one made from it (github.com/karpathy/llm.c, github.com/abideenml/llama3.cuda, dev/cuda): root-mean-square norms of rows by a thread and by a warp each, the gate of a
 // feed-forward layer and its gradients by one element a thread and by eight, and the sum of a layer and what went around it.
 
 #include <cuda_bf16.h>
