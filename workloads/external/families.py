@@ -21,6 +21,7 @@ from .gems_families import GEMS_FAMILIES
 from .grid_families import GRID_FAMILIES
 from .instruction_families import INSTRUCTION_FAMILIES
 from .launches import HERE, CudaKernel, Row, Timed
+from .layer_families import LAYER_FAMILIES
 from .memory_families import MEMORY_FAMILIES
 from .notes_families import NOTES_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
@@ -273,4 +274,5 @@ FAMILIES: Mapping[str, Callable[[Row, Path | None], Timed | SuiteLaunch]] = {
     **GEMS_FAMILIES,
     **INSTRUCTION_FAMILIES,
     **VECTOR_FAMILIES,
+    **LAYER_FAMILIES,
 }
