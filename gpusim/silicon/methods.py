@@ -24,8 +24,7 @@ EVENTS_US = 2.1
 #: first has run). Two events with an empty Triton kernel between them report 4.54 and 4.70 us on an H100, with nothing 2.91
 #: (meta-pytorch/tritonbench pull requests 38 and 146, ``launch_latency``), and its launch is 0.69 us of that. It is no matter of the
 #: GPU: what small sums in Triton's tutorial take beyond the launch is 3.9 us on a V100, 3.5 on a T4 (of 2^19 elements), 4.0 on an H20
-#: and on an A100 (of 2^16). Of an empty kernel an A40's
-#: events report 4.25 us, 3.7 more than the launch takes.
+#: and on an A100 (of 2^16). Of an empty kernel an A40's events report 4.25 us, 3.7 more than the launch takes.
 UNHELD_EVENTS_US = 3.9
 #: A launch right behind another in a stream takes so much longer than in a CUDA graph, to which ``launch.start_cycles`` is fitted. NVBench's batches of fills of 64 KiB, 1 and
 #: 16 MiB on an RTX 5090 (the same issue): 2.17, 2.12 and 4.96 us, 1.36, 1.17 and 1.78 more than a chain of them is predicted at.
