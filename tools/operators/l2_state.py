@@ -42,14 +42,19 @@ def experts_stay(spec: GpuSpec, op: MoeOp) -> bool:
     return hit * widths * op.format.b_bytes * op.hidden * op.intermediate / op.tp <= KEPT * spec.l2.total_bytes
 
 
+def copies_of(spec: GpuSpec, framework: str, weight_bytes: float) -> int:
+    """Of the weights, that a run of ``framework`` goes over, a launch for each in one graph."""
+    l2_bytes = spec.l2.total_bytes
+    if framework != _TRTLLM:
+        return COPIES
+    return 1 if weight_bytes > l2_bytes else min(_TRTLLM_COPIES, math.ceil(l2_bytes / weight_bytes))
+
+
 def cold_shares(
     spec: GpuSpec, framework: str, a_bytes: float, weight_bytes: float, result_bytes: float
 ) -> tuple[float, float]:
     """Shares (0 to 1) of both operands of a product of 16 bits that a launch of ``framework``'s runs does not find in L2."""
-    l2_bytes = spec.l2.total_bytes
-    copies = COPIES
-    if framework == _TRTLLM:
-        copies = 1 if weight_bytes > l2_bytes else min(_TRTLLM_COPIES, math.ceil(l2_bytes / weight_bytes))
+    copies = copies_of(spec, framework, weight_bytes)
     if framework in _COPIED_A:
         both = _lost(spec, copies * (a_bytes + weight_bytes) + result_bytes, _FOUND[spec.generation])
         return both, both
