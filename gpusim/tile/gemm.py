@@ -192,10 +192,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
         tiles = shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
         work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
         for splits in SPLITS:
-            if splits > 1 and (
-                tiles * splits > most_blocks
-                or shape.depth // splits < _LEAST_STEPS * tile_depth
-            ):
+            if splits > 1 and (tiles * splits > most_blocks or shape.depth // splits < _LEAST_STEPS * tile_depth):
                 break
             part = -(-shape.depth // splits)
             steps = -(-part // tile_depth)
