@@ -194,6 +194,8 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
         for splits in SPLITS:
             if splits > 1 and (tiles * splits > most_blocks or shape.depth // splits < _LEAST_STEPS * tile_depth):
                 break
+            if 0 < library.most_splits < splits:
+                break
             part = -(-shape.depth // splits)
             steps = -(-part // tile_depth)
             if tile.one_wave and tiles * splits > machine.sm_count * tile.blocks:

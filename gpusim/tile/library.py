@@ -68,7 +68,7 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "most_splits",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does, and whether its blocks multiply in pairs.
 _FLAGS = ("counts_waves", "fills_waves", "pairs")
@@ -141,7 +141,7 @@ class Library:
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
     ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of one SM, that the
     instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a block does between two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``: of the tiles from which on neighbours share loads. ``counts_waves``: whether it takes
-    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together, of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up the parts of a split depth (0: a kernel over all SMs does). Where no choice holds it chooses from ``tiles`` by the shape."""
+    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together, of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up the parts of a split depth (0: a kernel over all SMs does); ``most_splits``: into how many parts the depth is split at most (0: as many as make waves). Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -175,6 +175,7 @@ class Library:
     issued_flops_per_cycle: float = 0.0
     scaling_lanes: float = 0.0
     joined_elements_per_cycle: float = 0.0
+    most_splits: float = 0.0
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
     fills_waves: bool = False
