@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from operators.measured import as_read
 
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.library import library_of
+from gpusim.tile.product import GemmOp, project_product
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "library" / "gemm_sample.csv"
 
@@ -66,3 +69,15 @@ def test_few_rows_by_few_columns_are_split_into_no_more_blocks_than_are_allowed(
     assert few.tile.columns == 64 and few.splits * 8 <= 64
     assert few.seconds > 1.3 * more.seconds
     assert project_gemm(spec, GemmShape(8, 4096, 3584)).splits == 1
+
+
+def test_a_library_with_a_bound_on_parts_splits_no_further():
+    spec = load_gpu("a100_80gb")
+    few = project_product(spec, GemmOp(16, 128, 16384, "int8_wo"))
+    assert (
+        few.seconds
+        > 1.2
+        * project_product(
+            spec, GemmOp(16, 128, 16384, "int8_wo"), replace(library_of("ampere", "int8_wo"), most_splits=0.0)
+        ).seconds
+    )
