@@ -10,7 +10,8 @@
 ROWS: a CSV file (also gzipped) with columns gpu, framework, gemm_dtype, m, n, k, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it
 (commit 095f58a; traces/library holds a sample), or of its power runs, which are one B200's (no gpu, no suspect). Bfloat16 rows count; what several frameworks took for one shape is one point, their median, and how far
 they are from it is printed beside the error. Halves by CRC-32 of "m,n,k": even to learn from, odd looked at when a change is finished. A shape
-of these rows is a node of a CUDA graph; what L2 holds of its operands depends on its framework, whose runs go over copies of them (operators/l2_state.py), and is projected so.
+of these rows is a node of a CUDA graph; what L2 holds of its operands depends on its framework, whose runs go over copies of them (operators/l2_state.py), and is projected so. A B200's rows
+are multiples of 2.048 us over a graph of five or six launches: a projection is held against them in such steps.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from operators import shape_bands
-from operators.l2_state import cold_shares
-from operators.measured import FITTED_GPUS, GPUS, read_rows
+from operators.l2_state import cold_shares, copies_of
+from operators.measured import FITTED_GPUS, GPUS, as_read, read_rows
 
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -72,20 +73,23 @@ def errors(gpu: str, shapes: pd.DataFrame, library: Library | None = None) -> np
     """Relative errors of the projected times, each a median over the frameworks as the measured one is: of the same kernel, with what L2 holds of their copies."""
     spec = load_gpu(gpu)
     projected = [
-        projected_us(spec, int(m), int(n), int(k), frameworks, library)
+        projected_us(gpu, spec, int(m), int(n), int(k), frameworks, library)
         for m, n, k, frameworks in zip(shapes.m, shapes.n, shapes.k, shapes.frameworks, strict=True)
     ]
     return np.array(projected) / shapes.us.to_numpy() - 1
 
 
-def projected_us(spec: GpuSpec, m: int, n: int, k: int, frameworks: tuple[str, ...], library: Library | None) -> float:
-    """The median over ``frameworks``, whose runs go over different copies of the operands."""
+def projected_us(
+    gpu: str, spec: GpuSpec, m: int, n: int, k: int, frameworks: tuple[str, ...], library: Library | None
+) -> float:
+    """The median over ``frameworks``, whose runs go over different copies of the operands, of what their rows would show."""
     states = [cold_shares(spec, each, *(_BYTES * size for size in (m * k, n * k, m * n))) for each in frameworks]
     us = {
         (a, b): project_gemm(spec, GemmShape(m, n, k, cold_a=a, cold_b=b), library).seconds * 1e6
         for a, b in set(states)
     }
-    return float(np.median([us[state] for state in states]))
+    copies = [copies_of(spec, each, _BYTES * n * k) for each in frameworks]
+    return float(np.median([as_read(gpu, us[state], launches) for state, launches in zip(states, copies, strict=True)]))
 
 
 def region_rows(gpu: str, shapes: pd.DataFrame, found: np.ndarray) -> list[dict[str, object]]:

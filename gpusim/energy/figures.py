@@ -1,7 +1,7 @@
 """What one event costs on a generation of GPUs: the files beside this one, read and checked.
 
 Mental model: an energy figure belongs to the process and the design of a generation, a power limit to a board. Each figure says where it comes from and
-of what kind that evidence is. A generation without a file takes another's figures (:data:`LIKE`), and all of them are guesses then.
+of what kind that evidence is. A generation without a file takes another's figures (:data:`LIKE`), and all of them are guesses then. A file may say which other's figures it has but for its own (``like``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ KINDS = ("measured", "fitted", "published", "guess")
 LIKE = {"ada": "hopper", "turing": "ampere", "volta": "ampere"}
 #: Generation, capability -> whose figures are taken (a guess): a GB202 has neither the HBM nor the tensor memory that Blackwell's figures are of.
 _FIGURES_LIKE = {("blackwell", 12): "ada"}
+#: Generation -> capabilities whose GPUs are made in another process than the rest of it, and the file of what these take otherwise.
+_OWN_PROCESS = {"ampere": (((8, 6), (8, 7)), "ampere_ga10x")}
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,9 @@ def figures_for(spec: GpuSpec) -> EnergyFigures:
 
 def energy_generation(spec: GpuSpec) -> str:
     """The generation whose figures a GPU takes."""
+    capabilities, other = _OWN_PROCESS.get(spec.generation, ((), ""))
+    if spec.capability in capabilities:
+        return other
     return _FIGURES_LIKE.get((spec.generation, spec.capability[0]), spec.generation)
 
 
@@ -143,6 +148,8 @@ def _table(generation: str) -> dict[str, dict]:
         known = sorted(path.stem for path in _FOLDER.glob("*.toml"))
         raise SpecError(f"no energy is known for generation {generation!r}: known are {', '.join(known)}")
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    if of := table.pop("like", ""):
+        table = _table(of) | table
     expected = {each.name for each in fields(EnergyFigures)}
     if set(table) != expected:
         raise SpecError(f"{name}.toml: missing or unknown: {', '.join(sorted(set(table) ^ expected))}")

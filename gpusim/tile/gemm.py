@@ -185,16 +185,16 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     products = max(1, len(shape.group_rows))
     moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
     least_moved_cycles = moved / _dram_bytes_per_cycle(machine, library, shape)
+    ruled = library.ruled(shape.rows, shape.columns, shape.depth)
     for tile in _taken(machine, library, shape):
+        most_blocks = ruled.most_blocks if ruled else _MOST_PART_WAVES * machine.sm_count * tile.blocks
         tile_depth = tile.depth * deeper
         tiles = shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
         work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
         for splits in SPLITS:
-            if splits > 1 and (
-                library.is_ruled(shape.rows, shape.columns, shape.depth)
-                or tiles * splits > _MOST_PART_WAVES * machine.sm_count * tile.blocks
-                or shape.depth // splits < _LEAST_STEPS * tile_depth
-            ):
+            if splits > 1 and (tiles * splits > most_blocks or shape.depth // splits < _LEAST_STEPS * tile_depth):
+                break
+            if 0 < library.most_splits < splits:
                 break
             part = -(-shape.depth // splits)
             steps = -(-part // tile_depth)

@@ -68,7 +68,7 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "most_splits",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does, and whether its blocks multiply in pairs.
 _FLAGS = ("counts_waves", "fills_waves", "pairs")
@@ -110,7 +110,8 @@ class Tile:
 
 @dataclass(frozen=True)
 class Choice:
-    """``tile`` where rows and columns of the result and the depth are no more and no less than these."""
+    """``tile`` where rows and columns of the result and the depth are no more and no less than these. ``most_blocks``: the depth is split, but into no more parts than make so many blocks of all tiles (0: it is
+    not split)."""
 
     tile: Tile
     most_rows: float = math.inf
@@ -119,6 +120,7 @@ class Choice:
     least_depth: int = 0
     least_columns: int = 0
     most_depth: float = math.inf
+    most_blocks: int = 0
 
     def holds(self, rows: int, columns: int, depth: int) -> bool:
         """For a product of this shape."""
@@ -135,11 +137,11 @@ _BOUNDS = tuple(each.name for each in fields(Choice) if each.name != "tile")
 @dataclass(frozen=True)
 class Library:
     """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
-    that holds is taken, and the depth is not split. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
+    that holds is taken, and the depth is not split but where it says so. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
     :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
     ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of one SM, that the
     instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a block does between two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``: of the tiles from which on neighbours share loads. ``counts_waves``: whether it takes
-    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together, of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up the parts of a split depth (0: a kernel over all SMs does). Where no choice holds it chooses from ``tiles`` by the shape."""
+    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together, of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up the parts of a split depth (0: a kernel over all SMs does); ``most_splits``: into how many parts the depth is split at most (0: as many as make waves). Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -173,6 +175,7 @@ class Library:
     issued_flops_per_cycle: float = 0.0
     scaling_lanes: float = 0.0
     joined_elements_per_cycle: float = 0.0
+    most_splits: float = 0.0
     rule: tuple[Choice, ...] = ()
     counts_waves: bool = False
     fills_waves: bool = False
@@ -184,13 +187,14 @@ class Library:
             min(max(rows, _FEW_ROWS), MOST_RAGGED_ROWS) / _FEW_ROWS
         )
 
-    def is_ruled(self, rows: int, columns: int, depth: int) -> bool:
-        """Whether the tile of a product of this shape follows from it."""
-        return any(each.holds(rows, columns, depth) for each in self.rule)
+    def ruled(self, rows: int, columns: int, depth: int) -> Choice | None:
+        """The choice of :attr:`rule` that holds for a product of this shape, where one does."""
+        return next((each for each in self.rule if each.holds(rows, columns, depth)), None)
 
     def tiles_for(self, rows: int, columns: int, depth: int) -> tuple[Tile, ...]:
         """From which one is chosen for a product of this shape."""
-        return next(((each.tile,) for each in self.rule if each.holds(rows, columns, depth)), self.tiles)
+        ruled = self.ruled(rows, columns, depth)
+        return (ruled.tile,) if ruled else self.tiles
 
     def cycles_a_step(self, tile: Tile) -> float:
         """What a step of ``tile`` costs a block beside its arithmetic."""

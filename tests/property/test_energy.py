@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.energy.figures import KINDS, EnergyFigures, evidence_of, figures_of
+from gpusim.energy.figures import KINDS, EnergyFigures, evidence_of, figures_for, figures_of
 from gpusim.energy.operator import energy_of
 from gpusim.energy.power import PowerLimit
 from gpusim.errors import SpecError
@@ -62,6 +62,12 @@ def test_figures_say_what_they_are() -> None:
     assert set(own) == set(EnergyFigures.__dataclass_fields__) == set(others)
     assert {kind for _, kind, _ in own.values()} <= set(KINDS)
     assert {kind for _, kind, _ in others.values()} == {"guess"}
+
+
+def test_boards_of_another_process_have_its_energy_and_the_rest_of_their_generation() -> None:
+    own, others = figures_for(load_gpu("a40")), figures_for(load_gpu("a100_80gb"))
+    assert own.tensor_flop_pj("bf16") > others.tensor_flop_pj("bf16")
+    assert own.dram_byte_pj == others.dram_byte_pj and own.fma_flop_pj == others.fma_flop_pj
 
 
 @pytest.mark.parametrize(

@@ -243,8 +243,8 @@ def test_the_power_limit_holds_more_of_a_product_in_a_longer_run():
 def test_the_tile_of_few_rows_on_a_b200_follows_from_the_shape_within_its_bounds_alone():
     spec = load_gpu("b200")
     inside, beyond = (
-        ((8, 1024, 2048), (9, 1024, 2048)),
-        ((8, 767, 2048), (8, 4097, 2048), (8, 1024, 2560), (8, 1024, 511)),
+        ((8, 2048, 2048), (9, 2048, 2048)),
+        ((17, 1024, 2048), (8, 640, 2048), (8, 4097, 2048), (8, 2048, 2560), (8, 1024, 511), (8, 4096, 3585)),
     )
     (few, more), others = (
         [project_gemm(spec, GemmShape(*shape, cold_b=0.0)) for shape in each] for each in (inside, beyond)
