@@ -17,7 +17,9 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import library_on
 from gpusim.tile.library import FRAMEWORKS, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
-from gpusim.tile.machine import fma_lanes
+from gpusim.tile.machine import fma_lanes, tile_machine
+from gpusim.tile.memory import memory_library_of
+from gpusim.tile.moe_waves import STEP_DEPTH, WIDEST_OUTPUTS
 
 _FILE = Path(__file__).with_name("software.toml")
 #: Rows of formats whose first operand a framework converts by kernels of its own.
@@ -29,9 +31,9 @@ _WIDE_BYTES = 2
 
 @dataclass(frozen=True)
 class Software:
-    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach; ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
+    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach, or ``convert_bytes_per_cycle``: what an SM converts, read and written, whatever DRAM has (0: no such bound); ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
     of kernels that lay scales anew for tensor cores which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether their sums of
-    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales."""
+    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves there (:mod:`gpusim.tile.moe_waves`)."""
 
     launch_ns: float
     convert_rate: float
@@ -40,6 +42,16 @@ class Software:
     ragged_ns: float = 0.0
     splits: bool = True
     promoted: bool = False
+    convert_bytes_per_cycle: float = 0.0
+    fills_waves: bool = False
+
+    def rate_on(self, spec: GpuSpec) -> float:
+        """Of the conversion, as a share of what kernels that move data reach on ``spec``."""
+        if not self.convert_bytes_per_cycle:
+            return self.convert_rate
+        machine = tile_machine(spec, "fp16")
+        moved = machine.dram_bytes_per_cycle * memory_library_of(kernels_of(spec)).dram_share
+        return min(self.convert_rate, self.convert_bytes_per_cycle * spec.sm_count / moved)
 
 
 @functools.cache
@@ -96,13 +108,13 @@ def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int =
         return with_software(spec, library_on(spec), Software(own.launch_ns, own.convert_rate, ()))
     around = software_of(whose, row)
     if measured and name in around.own_on:
-        return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+        return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.rate_on(spec))
     return with_software(spec, library_on(spec), around)
 
 
 def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
     """Products of 16 bits' kernels on ``spec`` with what a framework launches around products of another format, and what these do otherwise."""
-    found = replace(dense, launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+    found = replace(dense, launch_ns=around.launch_ns, convert_rate=around.rate_on(spec))
     if not around.splits:
         found = replace(found, split_k_cycles=math.inf)
     if spec.tensor_memory.columns_per_cycle:
@@ -115,5 +127,9 @@ def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
             replace(tile, step_cycles=found.cycles_a_step(tile) + more)
             for tile, more in zip(found.tiles, added, strict=True)
         ]
-        return replace(found, tiles=tuple(tiles))
+        found = replace(found, tiles=tuple(tiles))
+        if around.fills_waves:
+            # Of its widest tile.
+            widest = WIDEST_OUTPUTS / lanes * STEP_DEPTH * _WIDE_BYTES / SCALE_DEPTH
+            found = replace(found, fills_waves=True, step_cycles=found.step_cycles + widest)
     return found
