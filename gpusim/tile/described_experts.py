@@ -45,4 +45,3 @@ def _rates_in_turns(spec: GpuSpec, products: Library) -> dict[str, float]:
         if found:
             rates[name] = sum(found) / len(found)
     return rates
-

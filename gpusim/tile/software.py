@@ -15,8 +15,8 @@ from typing import Any
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.described import library_on
-from gpusim.tile.library import FRAMEWORKS, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
+from gpusim.tile.described import SHARED_BYTES_PER_CYCLE, library_on
+from gpusim.tile.library import FRAMEWORKS, RATES, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
 from gpusim.tile.machine import fma_lanes, tile_machine
 from gpusim.tile.memory import memory_library_of
 from gpusim.tile.moe_waves import STEP_DEPTH, WIDEST_OUTPUTS
@@ -33,7 +33,8 @@ _WIDE_BYTES = 2
 class Software:
     """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach, or ``convert_bytes_per_cycle``: what an SM converts, read and written, whatever DRAM has (0: no such bound); ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
     of kernels that lay scales anew for tensor cores which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether their sums of
-    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves there (:mod:`gpusim.tile.moe_waves`)."""
+    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves there (:mod:`gpusim.tile.moe_waves`);
+    ``alone``: whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads both operands of a tile, of which a pair of SMs would share one."""
 
     launch_ns: float
     convert_rate: float
@@ -44,6 +45,7 @@ class Software:
     promoted: bool = False
     convert_bytes_per_cycle: float = 0.0
     fills_waves: bool = False
+    alone: bool = False
 
     def rate_on(self, spec: GpuSpec) -> float:
         """Of the conversion, as a share of what kernels that move data reach on ``spec``."""
@@ -118,6 +120,8 @@ def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
     if not around.splits:
         found = replace(found, split_k_cycles=math.inf)
     if spec.tensor_memory.columns_per_cycle:
+        if around.alone:
+            found = replace(found, **_rates_alone(spec, found))
         return replace(found, launch_ns=found.launch_ns + around.packed_ns, ragged_ns=around.ragged_ns)
     if around.promoted:
         lanes = fma_lanes(spec)
@@ -133,3 +137,17 @@ def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
             widest = WIDEST_OUTPUTS / lanes * STEP_DEPTH * _WIDE_BYTES / SCALE_DEPTH
             found = replace(found, fills_waves=True, step_cycles=found.step_cycles + widest)
     return found
+
+
+def _rates_alone(spec: GpuSpec, dense: Library) -> dict[str, float]:
+    """Shares of the tensor cores' peak that tiles reach whose operands an SM's port of shared memory writes once and reads once."""
+    flops_per_cycle = tile_machine(spec, "fp16").flops_per_cycle
+    rates = {}
+    for name, (least, beyond) in RATES.items():
+        tiles = [tile for tile in dense.tiles if least <= tile.outputs < beyond]
+        moved = [2.0 * (tile.rows + tile.columns) * _WIDE_BYTES / SHARED_BYTES_PER_CYCLE for tile in tiles]
+        work = [2.0 * tile.outputs / flops_per_cycle for tile in tiles]
+        shares = [min(1.0, each / port) for each, port in zip(work, moved, strict=True)]
+        own = getattr(dense, name)
+        rates[name] = min(own, sum(shares) / len(shares)) if shares else own
+    return rates
