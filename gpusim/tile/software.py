@@ -33,7 +33,7 @@ _WIDE_BYTES = 2
 class Software:
     """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach, or ``convert_bytes_per_cycle``: what an SM converts, read and written, whatever DRAM has (0: no such bound); ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
     of kernels that lay scales anew for tensor cores which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether their sums of
-    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves there (:mod:`gpusim.tile.moe_waves`);
+    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves where these are warp groups' (:mod:`gpusim.tile.moe_waves`);
     ``alone``: whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads both operands of a tile, of which a pair of SMs would share one."""
 
     launch_ns: float
@@ -132,7 +132,7 @@ def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
             for tile, more in zip(found.tiles, added, strict=True)
         ]
         found = replace(found, tiles=tuple(tiles))
-        if around.fills_waves:
+        if around.fills_waves and spec.tensor.warpgroup_f16_macs_per_cycle:
             # Of its widest tile.
             widest = WIDEST_OUTPUTS / lanes * STEP_DEPTH * _WIDE_BYTES / SCALE_DEPTH
             found = replace(found, fills_waves=True, step_cycles=found.step_cycles + widest)
