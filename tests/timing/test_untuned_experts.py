@@ -50,7 +50,7 @@ def test_a_runs_tile_is_told_by_other_rows_of_the_same_run_alone():
     found = with_first_tile(rows.assign(us=0.0), rows, off)
     assert list(found.first_tile) == [False, True, False]
     # A run of which nothing else was measured is taken as tuned.
-    assert not with_first_tile(rows, rows[rows.moe_ep_size == 1], off).first_tile.any()
+    assert not with_first_tile(rows, rows.head(1), off).first_tile.any()
 
 
 def test_experts_of_a_generation_that_no_table_names_have_what_its_description_says():
