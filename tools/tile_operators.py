@@ -10,7 +10,7 @@
 Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
 operator, or with its power runs of a B200. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
 printed beside the error. Runs of experts whose tiles may be another run's (tools/operators/tuned_runs.py: by
-what the rows' collector kept) set no figure and no band; errors are told with them, and without. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
+what the rows' collector kept) set no figure and no band; errors are told with them, and without. Which of them had the first tile of the list, as nothing was tuned, is told by their runs' rows of the learning half. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import dataclasses
 import json
 import sys
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -230,11 +231,15 @@ def main(
         shapes = measured_shapes(kind, rows, gpu, final, count)
         if not len(shapes):
             continue
+        if shapes.untuned.any():
+            learning = measured_shapes(kind, rows, gpu, False, None)
+            learning = learning[~learning.key.isin(shapes.key)]
+            shapes = tuned_runs.with_first_tile(shapes, learning, partial(errors, kind, gpu))
         off = errors(kind, gpu, shapes)
         if worst:
             order = np.argsort(-np.abs(np.log1p(off)))[:worst]
             printed += (
-                shapes.iloc[order].drop(columns=["key", "size", "untuned"]).assign(gpu=gpu, off_percent=np.round(100 * off[order])).to_dict("records")
+                shapes.iloc[order].drop(columns=["key", "size"]).assign(gpu=gpu, off_percent=np.round(100 * off[order])).to_dict("records")
             )  # fmt: skip
             continue
         printed += region_rows(kind, gpu, shapes, off)

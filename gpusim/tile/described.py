@@ -123,10 +123,13 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
 
 def _fed_share(tile: Tile, flops_per_cycle: float) -> float:
     """Of the tensor cores' peak, what the inner loop of a tile of warps can reach: shared memory's port writes each operand once, and reads it for each warp of the same rows or columns."""
-    row_bytes = tile.depth * _ELEMENT_BYTES
     work_cycles = 2.0 * tile.outputs * tile.depth / flops_per_cycle
-    warps = max(_LEAST_WARPS, tile.outputs // _WARP_OUTPUTS)
+    return min(1.0, work_cycles / operand_cycles(tile, _WARP_OUTPUTS))
+
+
+def operand_cycles(tile: Tile, warp_outputs: int) -> float:
+    """That shared memory's port of an SM takes for a step of a tile of warps of ``warp_outputs`` results each: it writes each operand once, and reads it for each warp of the same rows or columns."""
+    warps = max(_LEAST_WARPS, tile.outputs // warp_outputs)
     down = min(warps, max(1, round((warps * tile.rows / tile.columns) ** 0.5)))
     read = tile.rows * (warps // down) + tile.columns * down
-    moved_cycles = (read + tile.rows + tile.columns) * row_bytes / SHARED_BYTES_PER_CYCLE
-    return min(1.0, work_cycles / moved_cycles)
+    return (read + tile.rows + tile.columns) * tile.depth * _ELEMENT_BYTES / SHARED_BYTES_PER_CYCLE

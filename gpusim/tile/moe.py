@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import Band, operator_band
+from gpusim.tile.described_experts import DESCRIBED_FRAMEWORK, described_experts
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
-from gpusim.tile.library import FRAMEWORKS, Library, Tile, kernels_of
+from gpusim.tile.library import FRAMEWORKS, Library, Tile, is_known, kernels_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.moe_library import MoeLibrary, kind_of, moe_library_of
@@ -84,7 +85,7 @@ def project_moe(
     the board's (``inf``: none). Raises SpecError where the GPU has no such products."""
     known = op.format
     asked = "bf16" if known.name == "fp16" else known.name
-    used = (library or moe_library_of(kernels_of(spec), asked, op.framework)).on(spec)
+    used = (library or _figures(spec, asked, op.framework)).on(spec)
     machine = tile_machine(spec, known.operands)
     groups, others = all_expert_rows(op.tokens, op.experts, op.top_k, op.ep, op.distribution)
     tokens = op.tokens
@@ -148,6 +149,13 @@ def project_moe(
     return joined(
         title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens + used.rows_ns(held, op.own_experts, known.tensor_scaled) + used.shared_out_ns * (op.ep > 1) + used.sorting_ns(op.tokens, op.own_experts, op.top_k)) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
     )  # fmt: skip
+
+
+def _figures(spec: GpuSpec, asked: str, framework: str) -> MoeLibrary:
+    """The generation's own, or of one that no table names what its description says, where that is known."""
+    if asked == "bf16" and framework == DESCRIBED_FRAMEWORK and not is_known(spec.generation):
+        return described_experts(spec, kernels_of(spec))
+    return moe_library_of(kernels_of(spec), asked, framework)
 
 
 def _band(spec: GpuSpec, op: MoeOp, asked: str, used: MoeLibrary) -> Band:

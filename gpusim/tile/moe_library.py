@@ -170,9 +170,11 @@ def kind_of(dtype: str, framework: str = "") -> str:
 
 
 @functools.cache
-def moe_library_of(generation: str, dtype: str = "bf16", framework: str = "", without: str = "") -> MoeLibrary:
+def moe_library_of(
+    generation: str, dtype: str = "bf16", framework: str = "", without: str = "", tuned: bool = True
+) -> MoeLibrary:
     """The kernels of experts of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`); ``dtype``: a row of the table; ``framework``: "" for the one that is
-    followed; ``without``: a generation whose rows set none of the figures, of a family that has such a table. Raises SpecError for a generation of which nothing is known."""
+    followed; ``without``: a generation whose rows set none of the figures, of a family that has such a table; ``tuned``: whether the framework's tuner has chosen tiles, where it has one whose first choice is known. Raises SpecError for a generation of which nothing is known."""
     table = _table()
     generations = sorted(set(table) - {_FOLLOWED, _ALIKE, _FAMILIES})
     name = generation if generation in generations else LIKE.get(generation, "")
@@ -185,15 +187,19 @@ def moe_library_of(generation: str, dtype: str = "bf16", framework: str = "", wi
     for known in dict.fromkeys((dtype, table[_ALIKE].get(dtype, "bf16"), "bf16")):
         for whose in dict.fromkeys((framework_of(known, framework), framework_of(known))):
             if known in table[name].get(whose, {}):
-                return _library(name, known, whose, without, of_its_own=generation == name)
+                return _library(name, known, whose, without, generation == name, tuned)
     raise AssertionError(f"{_FILE.name} has no bf16 of {name}")
 
 
-def _library(generation: str, dtype: str, framework: str, without: str, of_its_own: bool) -> MoeLibrary:
-    """Of a row that there is, with what its family says, and with what is true ``of_its_own`` generation alone."""
+def _library(generation: str, dtype: str, framework: str, without: str, of_its_own: bool, tuned: bool) -> MoeLibrary:
+    """Of a row that there is, with what its family says, and with what is true ``of_its_own`` generation alone; where nothing was ``tuned``, with the products of the row's ``untuned`` family."""
     table = _table()
     row = dict(table[generation][framework][dtype])
     of_generation = row.pop("own", {})
+    first = row.pop("untuned", "")
+    if first and not tuned:
+        row = {key: row[key] for key in (*_OWN, "launch_ns") if key in row and key != "tuned_evenly"}
+        row["kernels"] = first
     if of_its_own and not without:
         row |= of_generation
     family = row.pop("kernels", "")

@@ -17,9 +17,11 @@ _WIDTHS = range(16, 129, 8)
 #: Rows of one product's result from which on two blocks take an operand together (DeepGEMM's get_best_gemm_config as of then).
 PAIR_ROWS = 1024
 _LARGE_ROWS, _SMALL_ROWS, _DEPTH = 128, 64, 128
+#: Results of the largest tile.
+WIDEST_OUTPUTS = _LARGE_ROWS * _WIDTHS[-1]
 _SHARED_BYTES = 232448
 #: Elements of 16 bits that take what a step's 128 of 8 bits do.
-_TILE_DEPTH = 64
+STEP_DEPTH = 64
 #: Of the kernel that converts operands: warps of an SM's one block, elements that a warp converts together.
 _WARPS, _CONVERTED = 8, 128
 
@@ -30,7 +32,7 @@ def wave_tile(
     """For ``experts`` of ``mean_rows`` each, on ``sm_count`` SMs; ``columns`` and ``depth`` of the product."""
     if mean_rows < exchanged_below:
         side = next(width for width in _WIDTHS if width >= mean_rows)
-        return Tile(side, _LARGE_ROWS, _TILE_DEPTH, _stages(side, _LARGE_ROWS, depth), 1)
+        return Tile(side, _LARGE_ROWS, STEP_DEPTH, _stages(side, _LARGE_ROWS, depth), 1)
     rows = _SMALL_ROWS if mean_rows <= _SMALL_ROWS else _LARGE_ROWS
 
     def order(width: int) -> tuple[int, int, int]:
@@ -38,7 +40,7 @@ def wave_tile(
         return -(-tiles // sm_count), -((tiles - 1) % sm_count), width
 
     width = min(_WIDTHS, key=order)
-    return Tile(rows, width, _TILE_DEPTH, _stages(rows, width, depth), 1)
+    return Tile(rows, width, STEP_DEPTH, _stages(rows, width, depth), 1)
 
 
 def _stages(rows: int, columns: int, depth: int) -> int:

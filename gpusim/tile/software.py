@@ -15,9 +15,11 @@ from typing import Any
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.described import library_on
-from gpusim.tile.library import FRAMEWORKS, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
-from gpusim.tile.machine import fma_lanes
+from gpusim.tile.described import SHARED_BYTES_PER_CYCLE, library_on
+from gpusim.tile.library import FRAMEWORKS, RATES, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
+from gpusim.tile.machine import fma_lanes, tile_machine
+from gpusim.tile.memory import memory_library_of
+from gpusim.tile.moe_waves import STEP_DEPTH, WIDEST_OUTPUTS
 
 _FILE = Path(__file__).with_name("software.toml")
 #: Rows of formats whose first operand a framework converts by kernels of its own.
@@ -29,9 +31,10 @@ _WIDE_BYTES = 2
 
 @dataclass(frozen=True)
 class Software:
-    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach; ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
+    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach, or ``convert_bytes_per_cycle``: what an SM converts, read and written, whatever DRAM has (0: no such bound); ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
     of kernels that lay scales anew for tensor cores which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether their sums of
-    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales."""
+    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves where these are warp groups' (:mod:`gpusim.tile.moe_waves`);
+    ``alone``: whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads both operands of a tile, of which a pair of SMs would share one."""
 
     launch_ns: float
     convert_rate: float
@@ -40,6 +43,17 @@ class Software:
     ragged_ns: float = 0.0
     splits: bool = True
     promoted: bool = False
+    convert_bytes_per_cycle: float = 0.0
+    fills_waves: bool = False
+    alone: bool = False
+
+    def rate_on(self, spec: GpuSpec) -> float:
+        """Of the conversion, as a share of what kernels that move data reach on ``spec``."""
+        if not self.convert_bytes_per_cycle:
+            return self.convert_rate
+        machine = tile_machine(spec, "fp16")
+        moved = machine.dram_bytes_per_cycle * memory_library_of(kernels_of(spec)).dram_share
+        return min(self.convert_rate, self.convert_bytes_per_cycle * spec.sm_count / moved)
 
 
 @functools.cache
@@ -96,16 +110,18 @@ def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int =
         return with_software(spec, library_on(spec), Software(own.launch_ns, own.convert_rate, ()))
     around = software_of(whose, row)
     if measured and name in around.own_on:
-        return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+        return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.rate_on(spec))
     return with_software(spec, library_on(spec), around)
 
 
 def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
     """Products of 16 bits' kernels on ``spec`` with what a framework launches around products of another format, and what these do otherwise."""
-    found = replace(dense, launch_ns=around.launch_ns, convert_rate=around.convert_rate)
+    found = replace(dense, launch_ns=around.launch_ns, convert_rate=around.rate_on(spec))
     if not around.splits:
         found = replace(found, split_k_cycles=math.inf)
     if spec.tensor_memory.columns_per_cycle:
+        if around.alone:
+            found = replace(found, **_rates_alone(spec, found))
         return replace(found, launch_ns=found.launch_ns + around.packed_ns, ragged_ns=around.ragged_ns)
     if around.promoted:
         lanes = fma_lanes(spec)
@@ -115,5 +131,23 @@ def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
             replace(tile, step_cycles=found.cycles_a_step(tile) + more)
             for tile, more in zip(found.tiles, added, strict=True)
         ]
-        return replace(found, tiles=tuple(tiles))
+        found = replace(found, tiles=tuple(tiles))
+        if around.fills_waves and spec.tensor.warpgroup_f16_macs_per_cycle:
+            # Of its widest tile.
+            widest = WIDEST_OUTPUTS / lanes * STEP_DEPTH * _WIDE_BYTES / SCALE_DEPTH
+            found = replace(found, fills_waves=True, step_cycles=found.step_cycles + widest)
     return found
+
+
+def _rates_alone(spec: GpuSpec, dense: Library) -> dict[str, float]:
+    """Shares of the tensor cores' peak that tiles reach whose operands an SM's port of shared memory writes once and reads once."""
+    flops_per_cycle = tile_machine(spec, "fp16").flops_per_cycle
+    rates = {}
+    for name, (least, beyond) in RATES.items():
+        tiles = [tile for tile in dense.tiles if least <= tile.outputs < beyond]
+        moved = [2.0 * (tile.rows + tile.columns) * _WIDE_BYTES / SHARED_BYTES_PER_CYCLE for tile in tiles]
+        work = [2.0 * tile.outputs / flops_per_cycle for tile in tiles]
+        shares = [min(1.0, each / port) for each, port in zip(work, moved, strict=True)]
+        own = getattr(dense, name)
+        rates[name] = min(own, sum(shares) / len(shares)) if shares else own
+    return rates

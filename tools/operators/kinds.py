@@ -145,6 +145,8 @@ def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float
             int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), gated=_gated(row), framework=framework,
         )  # fmt: skip
         op = replace(op, warm=experts_stay(spec, op))
+        if library is None and getattr(row, "first_tile", False):
+            library = moe_library_of(spec.generation, dtype, framework, tuned=False)
         if op.ep > 1 and _clamped(row):
             library = replace(library or moe_library_of(spec.generation, dtype, framework), choices="clamped")
         apart_ns, token_ns = _ROUTED_APART_NS.get((dtype, row.version), (0.0, 0.0))

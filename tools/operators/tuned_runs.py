@@ -3,11 +3,12 @@
 Mental model: a run is one network shared out in one way, with one distribution of its tokens, at all numbers of tokens. The collector of 1.3's rows tunes once and keeps what it found in a file that is named by format,
 hidden size, inner width and experts of one GPU; a run reads any file whose name *begins* with its own ("..._1" finds "..._16" and "..._128") and then tunes nothing (ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py).
 The tuner looks tiles up by choices a token and by how many GPUs share the network out, too: what it reads from another network's file it does not find, and it takes whatever comes first. So a run's tiles are surely its own
-where no run of other choices or shares has a name that begins with its name. No measured time is asked (tools/experts_runs.py asks them: of 1,110 such runs of fp8 none took longer than more work did, of 468 others 153).
+where no run of other choices or shares has a name that begins with its name. Of the others, which of two tiles a run had is told by its rows of the learning half (:func:`with_first_tile`); which are the others no measured time is asked (tools/experts_runs.py asks them: of 1,110 such runs of fp8 none took longer than more work did, of 468 others 153).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -15,6 +16,8 @@ import pandas as pd
 
 #: A row took longer than more work did by such a factor, so many of a run's rows did.
 LONGER, SHARE = 1.5, 0.2
+#: Rows of a run that tell its tile.
+TELLING = 5
 _NETWORK = ["hidden_size", "inter_size", "topk", "num_experts"]
 _SHARED_OUT = ["moe_tp_size", "moe_ep_size"]
 RUN = [*_NETWORK, *_SHARED_OUT, "distribution"]
@@ -54,6 +57,22 @@ def untuned(shapes: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
     names = {name: len({each[1:] for each in looked_up if each[0].startswith(name)}) for name, *_ in looked_up}
     of_kept = shapes.version.str.startswith(_KEPT_VERSIONS).to_numpy(bool)
     return np.array([names.get(name, 1) > 1 for name in _names(shapes)], bool) & of_kept
+
+
+def with_first_tile(
+    shapes: pd.DataFrame, learning: pd.DataFrame, errors: Callable[[pd.DataFrame], np.ndarray]
+) -> pd.DataFrame:
+    """``shapes`` with a column ``first_tile``: whether the run's tuner chose nothing, so that its kernels have the first tile of their list. Told by up to :data:`TELLING` rows of ``learning`` of the same run, whose ``errors`` are
+    less with that tile; of runs whose tiles are surely their own no row is asked."""
+    found = shapes.assign(first_tile=False)
+    asked = found.loc[found.untuned, RUN].drop_duplicates()
+    if not len(asked):
+        return found
+    rows = learning.merge(asked, on=RUN).groupby(RUN, group_keys=False).head(TELLING).reset_index(drop=True)
+    off = {first: np.abs(np.log1p(errors(rows.assign(first_tile=first)))) for first in (False, True)}
+    told = rows[RUN].assign(nearer=off[False] - off[True]).groupby(RUN).nearer.sum().reset_index()
+    first = found[RUN].merge(told, on=RUN, how="left").nearer.to_numpy() > 0.0
+    return found.assign(first_tile=first & found.untuned.to_numpy(bool))
 
 
 def with_own_tiles(shapes: pd.DataFrame) -> pd.DataFrame:
