@@ -13,21 +13,19 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gpusim.errors import UsageError
+from gpusim.frontend.native.included import beside
 from gpusim.io.package_digest import package_digest
 from gpusim.io.records import as_record, read_json
 from gpusim.io.whole_line import append_line
 
 #: Packages that make machine code.
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "triton", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvcc", "nvidia-cutlass-dsl")  # fmt: skip
-
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 
 
 @dataclass(frozen=True)
@@ -92,15 +90,10 @@ class KeptPredictions:
 
 def _with_included(sources: Iterable[str]) -> list[str]:
     """``sources`` and the files beside them that they include, of which machine code may name no line."""
-    found, waiting = set(), list(sources)
-    while waiting:
-        file = waiting.pop()
-        if file in found:
-            continue
-        found.add(file)
+    found = set(sources)
+    for file in list(found):
         with contextlib.suppress(OSError, ValueError):
-            texts = _INCLUDE.findall(Path(file).read_text(errors="replace"))
-            waiting += [str(Path(file).parent / name) for name in texts]
+            found.update(path for path, _, _ in beside(Path(file).read_text(errors="replace"), str(Path(file).parent)))
     return sorted(found)
 
 

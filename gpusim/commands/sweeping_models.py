@@ -175,6 +175,12 @@ def _swept(network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequ
                 kept.add(key, row)
             swept.rows.append(row)
             swept.plans.append((name, plan))
+    if kept.outdated:
+        rows = "1 row is" if kept.outdated == 1 else f"{kept.outdated} rows are"
+        click.echo(
+            f"note: {options['resume']}: {rows} of another version of gpusim or of its figures; projected again",
+            err=True,
+        )
     return swept
 
 

@@ -16,6 +16,7 @@ from gpusim.frontend.native import cpp, link
 from gpusim.frontend.native.arguments import parameter_values
 from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.native.entry_names import one_of
+from gpusim.frontend.native.included import beside
 from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, described, describes_cuda_cpp
 from gpusim.frontend.native.machine_code import find_kernel
 from gpusim.frontend.native.ptx_text import entries, raised
@@ -72,7 +73,8 @@ class CudaCppFrontEnd(_Native):
         return super().accepts(kernel) or describes_cuda_cpp(kernel)
 
     def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
-        return _build_cpp(described(kernel) if describes_cuda_cpp(kernel) else kernel, capability, lines)
+        kernel = described(kernel) if describes_cuda_cpp(kernel) else kernel
+        return _build_cpp(kernel, capability, lines, beside(kernel.source, kernel.folder) if kernel.folder else ())
 
 
 class PtxFrontEnd(_Native):
@@ -94,7 +96,10 @@ class CubinFrontEnd(_Native):
 
 
 @lru_cache(maxsize=256)
-def _build_cpp(kernel: CudaCppKernel, capability: tuple[int, int], lines: bool) -> NativeBinary:
+def _build_cpp(
+    kernel: CudaCppKernel, capability: tuple[int, int], lines: bool, included: tuple[tuple[str, int, int], ...]
+) -> NativeBinary:
+    """``included`` are its headers as they are now: a session edits them and captures again."""
     row = nearest(capability)
     target, compiled_for = row.name, row.compiled_as.name
     try:
