@@ -110,12 +110,13 @@ class PlainlyKept(FunctionCache):
     _impl_class: Callable[..., Any] = _Placed
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
-        found = None
-        with self._guard_against_spurious_io_errors():
-            found = self._load_overload(sig, target_context)
+        found = self._loaded(sig, target_context)
         if found is None:  # Numba compiles it now
             _compiling.begin((id(self), sig), _ONCE)
         return found
+
+    def _loaded(self, sig: Any, target_context: Any) -> CompileResult | None:
+        return super().load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: CompileResult) -> None:
         try:
@@ -126,9 +127,14 @@ class PlainlyKept(FunctionCache):
 
 
 class KeptFunctions(PlainlyKept):
-    """A function's compiled forms on disk, loaded as they are."""
+    """A function's compiled forms on disk, loaded as they are: without getting Numba ready, which their library does where it must."""
 
     _impl_class: Callable[..., Any] = _Kept
+
+    def _loaded(self, sig: Any, target_context: Any) -> CompileResult | None:
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+        return None
 
 
 class KeptNowhere(NullCache):

@@ -82,7 +82,9 @@ def _values(text: str, values: str, kind: type) -> Iterator[Any]:
         except ValueError:
             raise UsageError(f"--sweep {text!r}: {part!r} is no whole number") from None
         if not 1 <= value <= end:
-            raise UsageError(f"--sweep {text!r}: {part!r} is no range")
+            raise UsageError(
+                f"--sweep {text!r}: {part!r} is no range: write FIRST..LAST, the smaller first, both from 1 on"
+            )
         while value <= end:
             yield value
             value *= 2

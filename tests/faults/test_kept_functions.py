@@ -110,6 +110,13 @@ def test_a_full_disk_keeps_nothing_and_stops_nothing(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[2] == "[0, 2, 4, 6, 8] [1, 3, 5, 7, 9] 0", done.stderr
 
 
+def test_what_is_plainly_kept_and_makes_arrays_comes_first_in_a_process(tmp_path: Path) -> None:
+    """Its code counts references, for which Numba is made ready before it is loaded."""
+    (tmp_path / "functions.py").write_text(FUNCTIONS + PLAIN)
+    run(tmp_path, "plain")
+    assert run(tmp_path, "plain")[0] == "[0, 1, 2, 3, 4] [1, 2, 3, 4, 5] 1"
+
+
 def test_what_an_image_brought_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "functions.py").write_text(FUNCTIONS + PLAIN)
     run(tmp_path, "double, sums, plain")
