@@ -11,7 +11,7 @@ import pytest
 
 import gpusim
 from gpusim import tuning_kept
-from gpusim.errors import UsageError
+from gpusim.errors import NoDataError, UsageError
 from gpusim.tuning_kept import KeptPredictions, Predicted
 
 ROW = Predicted({"block": 64}, 1.5, "exact")
@@ -85,7 +85,7 @@ def test_a_kernel_whose_source_has_changed_is_predicted_again(
 def test_what_did_not_compile_is_tried_again(tmp_path: Path, counted: tuple[Callable[..., Any], list[int]]) -> None:
     case, _ = counted
     (tmp_path / "factor.h").write_text("#define ROUNDS no_number\n")
-    with pytest.raises(gpusim.errors.NoDataError, match="no_number"):
+    with pytest.raises(NoDataError, match="no_number"):
         gpusim.tune(case, SPACE, gpu="a100_80gb", keep=tmp_path / "kept.jsonl")
     (tmp_path / "factor.h").write_text("#define ROUNDS 1\n")
     assert gpusim.tune(case, SPACE, gpu="a100_80gb", keep=tmp_path / "kept.jsonl").best.time_us
