@@ -9,7 +9,6 @@ validation on silicon found: how much longer than the best measured configuratio
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import itertools
 import json
@@ -17,7 +16,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -38,10 +37,11 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
 from gpusim.io.progress import task
-from gpusim.io.records import as_record, parse_record, read_json
+from gpusim.io.records import parse_record
 from gpusim.io.sibling import traces_folder
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import Trace
+from gpusim.tuning_kept import KeptPredictions, Predicted, as_text
 from gpusim.workers import worker_pool
 
 COARSE, EXACT = "coarse", "exact"
@@ -55,19 +55,6 @@ NEAR_PERCENT, LEAST_EXACT = 5.0, 4
 #: Half of the blocks that execute this much more each show that the blocks share out a fixed amount of work.
 _SHARED_OUT = 1.2
 _LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError, WrongResultError)
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """A configuration: its ``parameters``, the predicted ``time_us`` (None: left out, ``why`` says the reason), and whether that is
-    the time of a part (COARSE) or of all (EXACT). ``factor``: a measurement should lie between the time over and times it
-    (:mod:`gpusim.uncertainty`); 0 where only a part was simulated."""
-
-    parameters: Mapping[str, Any]
-    time_us: float | None
-    stage: str
-    why: str = ""
-    factor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +90,7 @@ class Tuned:
         tried = sum(row.time_us is not None for row in self.rows)
         exact = sum(row.stage == EXACT and row.time_us is not None for row in self.rows)
         lines = [
-            f"{self.kernel} on {self.gpu}: {_shown(self.best.parameters)} takes {_between(self.best)} (predicted), the best of {tried}"
+            f"{self.kernel} on {self.gpu}: {as_text(self.best.parameters)} takes {_between(self.best)} (predicted), the best of {tried}"
             f" configurations, of which {exact} were simulated whole; {len(self.rows) - tried} left out"
         ]
         widest: dict[tuple[str, str], ValidatedRegret] = {}  # of a set's halves and the whole, the whole
@@ -183,7 +170,7 @@ def tune(
     configurations = [each for each in everything if restrict is None or restrict(**each)]
     if not configurations:
         raise UsageError(f"{name}: no configuration is in the space, or none is left by restrict")
-    kept = _Kept(None if keep is None else Path(keep), f"{source}\0{spec!r}")
+    kept = KeptPredictions(None if keep is None else Path(keep), f"{source}\0{spec!r}")
     coarse = list(_predicted(case, configurations, gpu, COARSE, jobs, kept))
     able = sorted((row for row in coarse if row.time_us is not None), key=_time)
     if not able:
@@ -208,7 +195,7 @@ def tuning_objective(
             chosen = dict(trial)
         else:
             chosen = {name: trial.suggest_categorical(name, list(values)) for name, values in space.items()}
-        return _time(_predict(case, chosen, gpu, EXACT))
+        return _time(_predict(case, chosen, gpu, EXACT)[0])
 
     return predicted
 
@@ -290,12 +277,13 @@ def _between(row: Predicted) -> str:
     return f"{time_us:.4g} us{ends}"
 
 
-def _shown(parameters: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in parameters.items())
-
-
 def _predicted(
-    case: str | Callable[..., Any], configurations: list[dict[str, Any]], gpu: str, stage: str, jobs: int, kept: _Kept
+    case: str | Callable[..., Any],
+    configurations: list[dict[str, Any]],
+    gpu: str,
+    stage: str,
+    jobs: int,
+    kept: KeptPredictions,
 ) -> Iterator[Predicted]:
     """Each configuration's prediction, kept ones first."""
     left = []
@@ -306,15 +294,15 @@ def _predicted(
         else:
             yield found
     with task(f"predicting ({stage})", len(left), "configurations") as shown:
-        for number, row in enumerate(_run(case, left, gpu, stage, jobs), 1):
-            kept.add(row)
-            shown.to(number, _shown(row.parameters))
+        for number, (row, sources) in enumerate(_run(case, left, gpu, stage, jobs), 1):
+            kept.add(row, sources)
+            shown.to(number, as_text(row.parameters))
             yield row
 
 
 def _run(
     case: str | Callable[..., Any], left: list[dict[str, Any]], gpu: str, stage: str, jobs: int
-) -> Iterator[Predicted]:
+) -> Iterator[tuple[Predicted, set[str] | None]]:
     if jobs == 1 or len(left) < 2:
         yield from (_predict(case, each, gpu, stage) for each in left)
         return
@@ -323,37 +311,44 @@ def _run(
             yield future.result()
 
 
-def _predict(case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu: str, stage: str) -> Predicted:
-    """One configuration's time, of a part of each launch or of all."""
+def _predict(
+    case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu: str, stage: str
+) -> tuple[Predicted, set[str] | None]:
+    """One configuration's time, of a part of each launch or of all, and the source files of its code; None where nothing was captured."""
+    sources: set[str] | None = None
+
+    def captured(launch: CaseLaunch, grid: Any) -> Trace:
+        nonlocal sources
+        trace = capture(
+            launch.kernel, grid, launch.block, launch.args, gpu=spec, shared_bytes=launch.shared_bytes, memory=memory
+        )
+        sources = (sources or set()) | {file for file in trace.program.files if file}
+        return trace
+
     spec = load_gpu(gpu)
     function = case_function(case) if isinstance(case, str) else case
     try:
         made = as_case(getattr(function, "__name__", "case"), function(**parameters))
         memory, time_us, factors = DeviceMemory(), 0.0, [0.0]
         for launch in made.launches:
-            took = _part_us(launch, spec, memory) if stage == COARSE else None
+            took = _part_us(launch, spec, captured) if stage == COARSE else None
             if took is None:
-                trace = _capture(launch, launch.grid, spec, memory)
+                trace = captured(launch, launch.grid)
                 result = simulate(trace, spec, code=trace if trace.launch.blocks < spec.sm_count else (), sample=True)
                 took = result.time_us
                 factors.append(result.interval.high_us / took)
             time_us += took if launch.timed else 0.0
         if stage == EXACT and made.check is not None:
             made.check()
-        return Predicted(dict(parameters), time_us, stage, factor=max(factors) if stage == EXACT else 0.0)
+        row = Predicted(dict(parameters), time_us, stage, factor=max(factors) if stage == EXACT else 0.0)
     except _LEFT_OUT as error:
-        return Predicted(dict(parameters), None, stage, " ".join(str(error).split()))
+        row = Predicted(dict(parameters), None, stage, " ".join(str(error).split()))
     except AssertionError as error:
-        return Predicted(dict(parameters), None, stage, f"wrong result: {assertion_text(error)}")
+        row = Predicted(dict(parameters), None, stage, f"wrong result: {assertion_text(error)}")
+    return row, sources
 
 
-def _capture(launch: CaseLaunch, grid: Any, spec: GpuSpec, memory: DeviceMemory) -> Trace:
-    return capture(
-        launch.kernel, grid, launch.block, launch.args, gpu=spec, shared_bytes=launch.shared_bytes, memory=memory
-    )
-
-
-def _part_us(launch: CaseLaunch, spec: GpuSpec, memory: DeviceMemory) -> float | None:
+def _part_us(launch: CaseLaunch, spec: GpuSpec, captured: Callable[[CaseLaunch, Any], Trace]) -> float | None:
     """Microseconds of a launch by a part of its grid on some SMs; None where no part stands for all: a launch with a grid that its language makes,
     a small one, and one whose blocks share out a fixed amount of work (fewer of them do more each)."""
     grid = (launch.grid,) if isinstance(launch.grid, int) else launch.grid
@@ -362,7 +357,7 @@ def _part_us(launch: CaseLaunch, spec: GpuSpec, memory: DeviceMemory) -> float |
     axis = max(range(len(grid)), key=lambda i: grid[i])
 
     def part(along: int) -> Trace:
-        return _capture(launch, tuple(along if i == axis else n for i, n in enumerate(grid)), spec, memory)
+        return captured(launch, tuple(along if i == axis else n for i, n in enumerate(grid)))
 
     few = max(1, grid[axis] // spec.sm_count)
     sample, half = part(few), part(max(1, few // 2))
@@ -382,43 +377,3 @@ def _part_us(launch: CaseLaunch, spec: GpuSpec, memory: DeviceMemory) -> float |
 def _instructions(trace: Trace) -> float:
     """Warp instructions a block."""
     return sum(chunk.warp_instructions for chunk in trace.chunk_list) / trace.launch.blocks
-
-
-class _Kept:
-    """Predictions in a file, a JSON object a line, found again by all that they depend on."""
-
-    def __init__(self, path: Path | None, depends_on: str) -> None:
-        self._path, self._base = path, hashlib.sha256(depends_on.encode()).hexdigest()
-        self._rows: dict[str, Predicted] = {}
-        if path is not None and path.exists():
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                try:
-                    value = read_json(line)
-                except ValueError:
-                    continue  # the last line of a search that was broken off
-                row = as_record(_KeptRow, value, f"{path}, line {number}: no kept prediction", UsageError)
-                self._rows[row["key"]] = Predicted(
-                    row["parameters"], row["time_us"], row["stage"], row["why"], row.get("factor", 0.0)
-                )
-
-    def _key(self, parameters: Mapping[str, Any], stage: str) -> str:
-        return hashlib.sha256(f"{self._base}\0{stage}\0{_shown(parameters)}".encode()).hexdigest()
-
-    def find(self, parameters: Mapping[str, Any], stage: str) -> Predicted | None:
-        found = self._rows.get(self._key(parameters, stage))
-        return None if found is None else replace(found, parameters=dict(parameters))
-
-    def add(self, row: Predicted) -> None:
-        if self._path is not None:
-            line = json.dumps({"key": self._key(row.parameters, row.stage), **asdict(row)}, default=str)
-            with self._path.open("a") as stream:
-                stream.write(line + "\n")
-
-
-class _KeptRow(TypedDict):
-    key: str
-    parameters: dict[str, Any]
-    time_us: float | None
-    stage: str
-    why: str
-    factor: NotRequired[float]

@@ -46,6 +46,7 @@ FLOORS = {
     "cases": 9,
     "benchmarking": 10,
     "benchmark_file": 10,
+    "tuning_kept": 9,
     "tuning_search": 10,
     "compare": 10,
     "measure": 10,

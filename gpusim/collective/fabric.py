@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numba
 import numpy as np
 import simpy
+
+from gpusim.io.jit_cache import kept
 
 #: Links that one message may pass: channels of its sender, the ports of both ends, and what lies between.
 MOST_LINKS = 8
@@ -22,7 +23,7 @@ _LEFT = 1e-9
 _SOON = 1e-15
 
 
-@numba.njit(cache=True)
+@kept
 def fair_rates(links, loads, capacity):
     """Rates of messages, in bytes a second: float64[messages].
 

@@ -175,6 +175,13 @@ def _swept(network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequ
                 kept.add(key, row)
             swept.rows.append(row)
             swept.plans.append((name, plan))
+        progress.to(len(plans))
+    if kept.outdated:
+        rows = "1 row is" if kept.outdated == 1 else f"{kept.outdated} rows are"
+        click.echo(
+            f"note: {options['resume']}: {rows} of another version of gpusim or of its figures; projected again",
+            err=True,
+        )
     return swept
 
 
@@ -213,6 +220,7 @@ def _write_page(
             found = projected(prices, network, plan, options)
             step = step_of(found)
             chosen.append(page.Chosen(point, why, found, remedies(prices, network, step.plan, step)))
+        progress.to(len(wanted))
     specs = {name: prices.spec for name, (prices, _) in swept.machines.items()}
     text = page.render_sweep(
         axes, points, best, chosen, swept.refused, {spec.name: spec.title for spec in specs.values()},

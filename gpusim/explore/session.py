@@ -154,6 +154,8 @@ def _explore(plan: Plan, folder: Path, *, jobs: int, resume: bool, cluster: Any)
                     examples.refresh()
                     shown.to(len(examples.runs) - before + len(earlier))
                 refusals = [future.result() for future in futures]
+                examples.refresh()
+                shown.to(len(examples.runs) - before + len(earlier))
             except BrokenProcessPool:
                 raise ExecutionError(
                     f"a worker of the search died (killed, or out of memory); its runs are in {folder}: "

@@ -9,14 +9,15 @@ sources, even by a process that still runs them, is never loaded, wherever Numba
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from numba import njit
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 
-from gpusim.io.jit_kept import KeptFunctions
+from gpusim.io.jit_kept import KeptFunctions, cache_of
 
 
 def stamp_of(sources: Iterable[Path]) -> str:
@@ -34,8 +35,18 @@ def stamped(function: Any, stamp: str) -> Any:
     what was compiled from other sources may name classes that are gone, and must not even be unpickled. What is compiled
     must end in a :class:`gpusim.io.jit_kept.KeptLibrary`."""
     if isinstance(function, (Dispatcher, CFunc)):  # not under NUMBA_DISABLE_JIT
-        function._cache = KeptFunctions(function._pyfunc if isinstance(function, CFunc) else function.py_func)
-        cache_file = function._cache._cache_file
-        cache_file._source_stamp = (stamp,)
-        cache_file._version = f"{cache_file._version} {stamp}"
+        function._cache = cache_of(function._pyfunc if isinstance(function, CFunc) else function.py_func, KeptFunctions)
+        if isinstance(function._cache, KeptFunctions):
+            cache_file = function._cache._cache_file
+            cache_file._source_stamp = (stamp,)
+            cache_file._version = f"{cache_file._version} {stamp}"
     return function
+
+
+def kept(function: Callable[..., Any]) -> Any:
+    """Compile ``function``, which calls compiled code of its own file alone, and keep that where there is a place for it:
+    ``numba.njit(cache=True)``, which refuses where there is none."""
+    made = njit(function)
+    if isinstance(made, Dispatcher):
+        made._cache = cache_of(function)
+    return made

@@ -1,7 +1,7 @@
 """Many plans on several GPUs: all combinations, projected one by one, kept as they come, and which of them nothing beats.
 
 Mental model: an axis is a name with values; a row of results is a JSON line with its plan. A file of lines makes a sweep resumable: a plan whose line is there is not
-projected again. The Pareto front is of those plans that fit, for which none is better in both latency and throughput a GPU.
+projected again, unless another version of gpusim has projected it. The Pareto front is of those plans that fit, for which none is better in both latency and throughput a GPU.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.errors import UsageError
+from gpusim.io.package_digest import package_digest
 from gpusim.io.whole_line import append_line
 from gpusim.project.plan import Plan
 
@@ -27,8 +28,8 @@ AXES = {
 }  # fmt: skip
 MOST_PLANS = 1_000_000
 _MOST_LINE_BYTES = 1 << 16
-#: What a row of the file begins with.
-_IDENTITY = "identity"
+#: What a row of the file begins with, and what it says of the code and the figures that made it.
+_IDENTITY, _VERSION = "identity", "gpusim"
 
 
 def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
@@ -81,7 +82,9 @@ def _values(text: str, values: str, kind: type) -> Iterator[Any]:
         except ValueError:
             raise UsageError(f"--sweep {text!r}: {part!r} is no whole number") from None
         if not 1 <= value <= end:
-            raise UsageError(f"--sweep {text!r}: {part!r} is no range")
+            raise UsageError(
+                f"--sweep {text!r}: {part!r} is no range: write FIRST..LAST, the smaller first, both from 1 on"
+            )
         while value <= end:
             yield value
             value *= 2
@@ -107,23 +110,30 @@ def identity(network: str, gpu: str, described: str, plan: Plan) -> str:
 
 
 class Kept:
-    """Rows in a file of JSON lines, each written whole; a last line that a kill cut off is dropped."""
+    """Rows in a file of JSON lines, each written whole; a last line that a kill cut off is dropped. ``outdated``: how many rows were asked
+    for that another version of gpusim has made."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path, self._rows = path, {}
+        self._path, self._rows, self._others, self.outdated = path, {}, set(), 0
         if path is not None and path.exists():
-            self._rows = dict(_read(path))
+            for identity, version, row in _read(path):
+                if version == package_digest():
+                    self._rows[identity] = row
+                else:
+                    self._others.add(identity)
 
     def get(self, identity: str) -> dict[str, Any] | None:
-        """The row of a plan that is done."""
-        return self._rows.get(identity)
+        """The row of a plan that is done; None where it is not, or other code or figures than today's made it."""
+        found = self._rows.get(identity)
+        self.outdated += found is None and identity in self._others
+        return found
 
     def add(self, identity: str, row: dict[str, Any]) -> None:
         """Keep it, on disk too."""
         self._rows[identity] = row
         if self._path is None:
             return
-        line = json.dumps({_IDENTITY: identity, "row": row}, allow_nan=False)
+        line = json.dumps({_IDENTITY: identity, _VERSION: package_digest(), "row": row}, allow_nan=False)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             append_line(descriptor, self._path, line)
@@ -133,7 +143,7 @@ class Kept:
             os.close(descriptor)
 
 
-def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read(path: Path) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     try:
         with path.open("rb+") as stream:
             whole = 0
@@ -144,7 +154,7 @@ def _read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 whole += len(line)
                 try:
                     found = json.loads(line)
-                    yield found[_IDENTITY], dict(found["row"])
+                    yield found[_IDENTITY], found.get(_VERSION), dict(found["row"])
                 except (ValueError, KeyError, TypeError, RecursionError) as error:
                     raise UsageError(
                         f"{path}, line {number}: no row of a sweep; give another file, or remove it"

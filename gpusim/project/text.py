@@ -122,12 +122,16 @@ def lines_of(found: Projected, conditions: Sequence[tuple[str, str]] = ()) -> li
                    + (f", gradients and optimizer {held.training_bytes / 1e9:.4g}" if held.training_bytes else "")
                    + f", framework {held.framework_bytes / 1e9:.3g}" + ("" if held.fits else "; DOES NOT FIT")),
     ]  # fmt: skip
-    reasons = not_validated(shown)
+    # Of less than a hundredth of the time "0 %: a guess" would say more than it means.
+    reasons = [(reason, share) for reason, share in not_validated(shown) if share >= 0.005]
     if reasons:
         lines.append(
             (
                 "unknown",
-                "; ".join(f"{share:.0%}: {reason.removeprefix('not validated: ')}" for reason, share in reasons[:3]),
+                "; ".join(
+                    f"{share:.0%} of the time: {reason.removeprefix('not validated: ')}"
+                    for reason, share in reasons[:3]
+                ),
             )
         )
     return lines

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 
-import numba
 import numpy as np
+
+from gpusim.io.jit_cache import kept
 
 #: Tiles a place that are given out one by one at least; whole sequences, then heads, before them are taken to end evenly.
 _MOST_WAVES = 16
@@ -34,7 +35,7 @@ def busy_cycles(
     return even + _given_out(steps, heads, batch, places, start_cycles, later_cycles, step_cycles)
 
 
-@numba.njit(cache=True)
+@kept
 def _given_out(steps, heads, batch, places, start_cycles, later_cycles, step_cycles):
     free = [start_cycles - later_cycles for _ in range(min(places, heads * batch * len(steps)))]
     heapq.heapify(free)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import heapq
 
-import numba
 import numpy as np
+
+from gpusim.io.jit_cache import kept
 
 #: Loads of blocks' groups of steps that a simulation is cut into, about.
 EVENTS = 2500
@@ -45,7 +46,7 @@ ALONE = np.zeros(0)
 _CHANNELS, _PIECES, _PIECE_CYCLES, _PIECE_BYTES = range(4)
 
 
-@numba.njit(cache=True)
+@kept
 def run_groups(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
@@ -59,7 +60,7 @@ def run_groups(
     )[:4]  # fmt: skip
 
 
-@numba.njit(cache=True)
+@kept
 def run_beside(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,

@@ -72,6 +72,28 @@ def test_source_lines_leave_the_code_as_it_is(saxpy: Any) -> None:
     assert with_lines.lines and not without.lines and without.code == with_lines.code
 
 
+def test_lines_are_of_the_file_wherever_gpusim_is_run_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a build that was kept when the file lay, or gpusim ran, elsewhere."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saxpy.cu").write_text(SOURCE.split("template")[0])
+        monkeypatch.chdir(tmp_path)
+        for path in (f"{name}/saxpy.cu", tmp_path / name / "saxpy.cu"):
+            trace = gpusim.capture(gpusim.cuda_cpp(path, "saxpy"), 1, 128, (100, 2, *saxpy_arrays()))
+            assert trace.program.files == (str(tmp_path / name / "saxpy.cu"),)
+
+
+def test_a_header_that_is_edited_between_two_captures_is_compiled_again(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "add.cu").write_text('#include "outer.h"\n__global__ void add(float *x) { x[threadIdx.x] += MORE; }\n')
+    (tmp_path / "outer.h").write_text('#include "inner/more.h"\n')
+    x = np.zeros(32, np.float32)
+    for more in (1, 20):
+        (tmp_path / "inner" / "more.h").write_text(f"#define MORE {more}\n")
+        gpusim.capture(gpusim.cuda_cpp(tmp_path / "add.cu", "add"), 1, 32, (x,))
+    assert (x == 21).all()
+
+
 def test_templates_structures_and_a_file_s_own_folder(tmp_path: Path) -> None:
     own = SOURCE.split("__device__")[0]
     x = np.ones(50, np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,27 @@ def test_a_file_of_something_else_is_left_as_it_is(said: Callable[..., tuple[int
         code, text_said = said(*words)
         assert code == 2 and "line 1: no row of a sweep" in text_said
         assert other.read_bytes() == text
+
+
+def test_rows_of_another_version_are_projected_again_and_told(
+    said: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "rows.jsonl"
+    words = ("project", "llama3_8b", "--phase", "decode", "--sweep", "batch=1,2", "--resume", str(kept))
+    said(*words)
+    today = kept.read_text()
+    assert said(*words) == (0, "") and kept.read_text() == today
+    # A row that says no version, as all did once, and one of another.
+    first, second = today.splitlines()
+    digest = json.loads(first)["gpusim"]
+    old = first.replace(f'"gpusim": "{digest}", ', "") + "\n" + second.replace(digest, "another") + "\n"
+    kept.write_text(old.replace('"step_ms": ', '"step_ms": 9'))
+    code, told = said(*words)
+    assert (
+        code == 0 and "rows.jsonl: 2 rows are of another version of gpusim or of its figures; projected again" in told
+    )
+    assert kept.read_text().endswith(today)
+    assert said(*words) == (0, "")
 
 
 def test_a_row_for_which_the_disk_has_no_room_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

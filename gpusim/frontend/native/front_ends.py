@@ -7,7 +7,7 @@ it was made of, so that what is made of it in turn is made once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from gpusim.frontend.native import cpp, link
 from gpusim.frontend.native.arguments import parameter_values
 from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.native.entry_names import one_of
+from gpusim.frontend.native.included import beside
 from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, described, describes_cuda_cpp
 from gpusim.frontend.native.machine_code import find_kernel
 from gpusim.frontend.native.ptx_text import entries, raised
 from gpusim.frontend.protocol import FrontEnd
 from gpusim.isa.architectures import nearest
+from gpusim.isa.binary.cubin import KernelImage, load_kernel
 from gpusim.isa.binary.variables import with_variables
 from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
@@ -28,9 +30,25 @@ from gpusim.launch.binary import KernelBinary
 
 @dataclass(frozen=True, eq=False)
 class NativeBinary(KernelBinary):
-    """A kernel with the PTX types of its parameters, empty where they are not known."""
+    """A kernel with the PTX types of its parameters, empty where they are not known, and the path of its source, empty for text: compilers
+    know its name alone, and write it into the table of lines as a file of the folder that they ran in."""
 
     parameter_types: tuple[str, ...] = ()
+    source_path: str = ""
+
+    @cached_property
+    def image(self) -> KernelImage:
+        found = load_kernel(self.cubin, self.entry_name, self.line_cubin)
+        if not self.source_path:
+            return found
+        name = Path(self.source_path).name
+        return replace(
+            found,
+            lines={
+                address: (self.source_path if Path(file).name == name else file, line)
+                for address, (file, line) in found.lines.items()
+            },
+        )
 
 
 class _Native(FrontEnd):
@@ -55,7 +73,8 @@ class CudaCppFrontEnd(_Native):
         return super().accepts(kernel) or describes_cuda_cpp(kernel)
 
     def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
-        return _build_cpp(described(kernel) if describes_cuda_cpp(kernel) else kernel, capability, lines)
+        kernel = described(kernel) if describes_cuda_cpp(kernel) else kernel
+        return _build_cpp(kernel, capability, lines, beside(kernel.source, kernel.folder) if kernel.folder else ())
 
 
 class PtxFrontEnd(_Native):
@@ -77,7 +96,10 @@ class CubinFrontEnd(_Native):
 
 
 @lru_cache(maxsize=256)
-def _build_cpp(kernel: CudaCppKernel, capability: tuple[int, int], lines: bool) -> NativeBinary:
+def _build_cpp(
+    kernel: CudaCppKernel, capability: tuple[int, int], lines: bool, included: tuple[tuple[str, int, int], ...]
+) -> NativeBinary:
+    """``included`` are its headers as they are now: a session edits them and captures again."""
     row = nearest(capability)
     target, compiled_for = row.name, row.compiled_as.name
     try:
@@ -100,7 +122,7 @@ def _build_cpp(kernel: CudaCppKernel, capability: tuple[int, int], lines: bool) 
     types = entries(built.ptx).get(built.entry_name, ())
     return NativeBinary(
         with_variables(code, dict(kernel.variables), kernel.entry), built.entry_name, kernel.entry, capability, cooperative=kernel.cooperative, toolchain=tools,
-        parameter_types=types,
+        parameter_types=types, source_path=str(Path(kernel.folder) / kernel.file) if kernel.folder else "",
     )  # fmt: skip
 
 

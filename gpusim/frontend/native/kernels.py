@@ -27,7 +27,7 @@ class CudaCppKernel:
     """Kernel ``entry`` (a name, or a name expression such as ``scale<float, 4>``) of ``source``; ``file`` names it in messages and
     source lines. ``options`` go to NVRTC; ``folders`` are searched for includes; ``headers`` are (name, text) of further ones;
     ``link`` are further sources, PTX or machine code, as (file, content), whose device functions it calls; ``variables`` are what
-    variables of the module hold, as (name, bytes)."""
+    variables of the module hold, as (name, bytes). ``folder`` has the file; empty for text."""
 
     source: str = field(repr=False)
     file: str
@@ -39,6 +39,7 @@ class CudaCppKernel:
     cooperative: bool = False
     compiler: str = "auto"
     variables: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    folder: str = ""
 
     @property
     def __name__(self) -> str:
@@ -128,6 +129,7 @@ def cuda_cpp(
         cooperative,
         compiler,
         _values(variables),
+        folder,
     )
 
 

@@ -1,0 +1,154 @@
+"""Predictions of a search in a file, so that a search that was broken off goes on.
+
+Mental model: a line is a JSON object, written whole. It is found again by all that decides a prediction: the case's file, the GPU's description,
+the configuration, gpusim and the compilers (the line's key), and the source files that the captured code names (with a digest each, as only the
+capture says which they are; with what lies beside them and is included by them). What was left out before anything was captured has no
+such files; it is tried again, as its source may have been mended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from gpusim.errors import UsageError
+from gpusim.frontend.native.included import beside
+from gpusim.io.package_digest import package_digest
+from gpusim.io.records import as_record, read_json
+from gpusim.io.whole_line import append_line
+
+#: Packages that make machine code.
+_COMPILERS = ("numba", "numba-cuda", "llvmlite", "triton", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvcc", "nvidia-cutlass-dsl")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A configuration: its ``parameters``, the predicted ``time_us`` (None: left out, ``why`` says the reason), and whether that is
+    the time of a part (COARSE) or of all (EXACT). ``factor``: a measurement should lie between the time over and times it
+    (:mod:`gpusim.uncertainty`); 0 where only a part was simulated."""
+
+    parameters: Mapping[str, Any]
+    time_us: float | None
+    stage: str
+    why: str = ""
+    factor: float = 0.0
+
+
+class KeptPredictions:
+    """The predictions of a file, where ``path`` is not None, and those that are added to it. Raises UsageError for a file of something else."""
+
+    def __init__(self, path: Path | None, depends_on: str) -> None:
+        base = "\0".join((depends_on, package_digest(), *_compilers()))
+        self._path, self._base = path, hashlib.sha256(base.encode()).hexdigest()
+        self._rows: dict[str, tuple[Predicted, dict[str, str]]] = {}
+        self._digests: dict[str, str] = {}
+        if path is not None and path.exists():
+            self._rows = {row["key"]: (_predicted(row), row["files"]) for row in _read(path) if "files" in row}
+
+    def _key(self, parameters: Mapping[str, Any], stage: str) -> str:
+        return hashlib.sha256(f"{self._base}\0{stage}\0{as_text(parameters)}".encode()).hexdigest()
+
+    def find(self, parameters: Mapping[str, Any], stage: str) -> Predicted | None:
+        """The prediction of a configuration, None where there is none, or a source has changed since."""
+        found, files = self._rows.get(self._key(parameters, stage), (None, {}))
+        if found is None or any(self._digest(file) != digest for file, digest in files.items()):
+            return None
+        return replace(found, parameters=dict(parameters))
+
+    def add(self, row: Predicted, sources: Iterable[str] | None) -> None:
+        """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises UsageError where the file does
+        not take it."""
+        if self._path is None or sources is None:
+            return
+        files = {file: digest for file in _with_included(sources) if (digest := self._digest(file))}
+        line = json.dumps({"key": self._key(row.parameters, row.stage), **asdict(row), "files": files}, default=str)
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            try:
+                append_line(file, self._path, line)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise UsageError(f"{self._path}: {error.strerror or error}") from error
+
+    def _digest(self, file: str) -> str:
+        """Of a source file as it stands; empty where it cannot be read, as text that was never in a file."""
+        if file not in self._digests:
+            try:
+                self._digests[file] = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32]
+            except (OSError, ValueError):
+                self._digests[file] = ""
+        return self._digests[file]
+
+
+def _with_included(sources: Iterable[str]) -> list[str]:
+    """``sources`` and the files beside them that they include, of which machine code may name no line."""
+    found = set(sources)
+    for file in list(found):
+        with contextlib.suppress(OSError, ValueError):
+            found.update(path for path, _, _ in beside(Path(file).read_text(errors="replace"), str(Path(file).parent)))
+    return sorted(found)
+
+
+def as_text(parameters: Mapping[str, Any]) -> str:
+    """``block=64, each=2``."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+class _Row(TypedDict):
+    key: str
+    parameters: dict[str, Any]
+    time_us: float | None
+    stage: str
+    why: str
+    factor: NotRequired[float]
+    files: NotRequired[dict[str, str]]  # rows that do not say what they were made from are not used
+
+
+def _predicted(row: _Row) -> Predicted:
+    return Predicted(row["parameters"], row["time_us"], row["stage"], row["why"], row.get("factor", 0.0))
+
+
+def _read(path: Path) -> list[_Row]:
+    """The rows of a file. What a kill has left of a last one is cut off, so that what is added begins a line."""
+    try:
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        begun = data[whole:]
+        if begun and _is_begun(begun):
+            with path.open("rb+") as stream:
+                stream.truncate(whole)
+            data = data[:whole]
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    rows = []
+    for number, line in enumerate(data.splitlines(), 1):
+        place = f"{path}, line {number}: no kept prediction; give another file, or remove it"
+        try:
+            value = read_json(line)
+        except ValueError as error:
+            raise UsageError(place) from error
+        rows.append(as_record(_Row, value, place, UsageError))
+    return rows
+
+
+def _is_begun(line: bytes) -> bool:
+    begin = b'{"key": "'
+    return line.startswith(begin) or begin.startswith(line)
+
+
+def _compilers() -> list[str]:
+    found = []
+    for name in _COMPILERS:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,91 @@
+"""What a search of configurations keeps in a file: found again while all that decided it is as it was, and nothing else spoilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim import tuning_kept
+from gpusim.errors import NoDataError, UsageError
+from gpusim.tuning_kept import KeptPredictions, Predicted
+
+ROW = Predicted({"block": 64}, 1.5, "exact")
+SPACE = {"block": [64]}
+
+
+def test_what_a_kill_has_left_of_a_line_is_cut_off_and_the_next_line_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    KeptPredictions(path, "case").add(ROW, set())
+    whole = path.read_bytes()
+    for cut in (1, 5, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole + whole[:cut])
+        kept = KeptPredictions(path, "case")
+        assert kept.find(ROW.parameters, "exact") == ROW and path.read_bytes() == whole
+        kept.add(Predicted({"block": 128}, 2.5, "exact"), set())
+        again = KeptPredictions(path, "case")
+        assert again.find({"block": 128}, "exact") == Predicted({"block": 128}, 2.5, "exact")
+
+
+@pytest.mark.parametrize("text", [b"bring milk", b"bring milk\n", b'{"a": 1}\n', b"\xff\xfe" * 9])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(text)
+    with pytest.raises(UsageError, match="notes.txt, line 1: no kept prediction"):
+        KeptPredictions(path, "case")
+    assert path.read_bytes() == text
+
+
+def test_places_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="directory"):
+        KeptPredictions(tmp_path, "case")
+    with pytest.raises(UsageError, match=r"none/kept.jsonl: No such file"):
+        KeptPredictions(tmp_path / "none" / "kept.jsonl", "case").add(ROW, set())
+
+
+def test_another_version_of_gpusim_predicts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "kept.jsonl"
+    KeptPredictions(path, "case").add(ROW, set())
+    monkeypatch.setattr(tuning_kept, "package_digest", lambda: "another")
+    assert KeptPredictions(path, "case").find(ROW.parameters, "exact") is None
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> tuple[Callable[..., Any], list[int]]:
+    """A case of ``scale.cu``, which includes ``factor.h``, and how often it was made."""
+    (tmp_path / "factor.h").write_text("#define ROUNDS 1\n")
+    (tmp_path / "scale.cu").write_text(
+        '#include "factor.h"\n__global__ void scale(float *x) { for (int i = 0; i < ROUNDS; i++) x[threadIdx.x] = x[threadIdx.x] * 2.5f + 1; }\n'
+    )
+    made: list[int] = []
+
+    def case(block: int) -> Any:
+        made.append(block)
+        return gpusim.cuda_cpp(tmp_path / "scale.cu", "scale"), 1, block, (np.ones(block, np.float32),)
+
+    return case, made
+
+
+def test_a_kernel_whose_source_has_changed_is_predicted_again(
+    tmp_path: Path, counted: tuple[Callable[..., Any], list[int]]
+) -> None:
+    case, made = counted
+    kept = tmp_path / "kept.jsonl"
+    first = gpusim.tune(case, SPACE, gpu="a100_80gb", keep=kept).best.time_us
+    assert gpusim.tune(case, SPACE, gpu="a100_80gb", keep=kept).best.time_us == first and len(made) == 2
+    (tmp_path / "factor.h").write_text("#define ROUNDS 9999\n")
+    second = gpusim.tune(case, SPACE, gpu="a100_80gb", keep=kept).best.time_us
+    assert first is not None and second is not None and second > 1.5 * first and len(made) == 4
+
+
+def test_what_did_not_compile_is_tried_again(tmp_path: Path, counted: tuple[Callable[..., Any], list[int]]) -> None:
+    case, _ = counted
+    (tmp_path / "factor.h").write_text("#define ROUNDS no_number\n")
+    with pytest.raises(NoDataError, match="no_number"):
+        gpusim.tune(case, SPACE, gpu="a100_80gb", keep=tmp_path / "kept.jsonl")
+    (tmp_path / "factor.h").write_text("#define ROUNDS 1\n")
+    assert gpusim.tune(case, SPACE, gpu="a100_80gb", keep=tmp_path / "kept.jsonl").best.time_us
