@@ -18,6 +18,7 @@ import day_share
 import night_share
 import pytest
 import row_counter
+import shared_statements
 from hypothesis import HealthCheck, settings
 
 from gpusim.commands.compiled_parts import COMPILED_PARTS
@@ -123,6 +124,12 @@ def own_store(tmp_path_factory):
     """No test finds, or writes into, the runs that the user has kept."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUSIM_STORE", str(tmp_path_factory.mktemp("store") / "store.sqlite"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def statements_compiled_once():
+    with shared_statements.shared_statements():
         yield
 
 
