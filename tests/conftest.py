@@ -87,6 +87,15 @@ def pytest_configure(config: pytest.Config):
         config.pluginmanager.register(cpu_counter.CpuCounter(Path(folder).resolve()))
 
 
+@pytest.hookimpl(trylast=True)  # when all parameters are known
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no items of cases that ``-m "not nightly"`` leaves out again: they are as many as those that run. A function all of
+    whose cases are nightly keeps one, for without any it would be a test without parameters."""
+    if metafunc.config.getoption("markexpr") == "not nightly":
+        by_day = [call for call in metafunc._calls if all(mark.name != "nightly" for mark in call.marks)]
+        metafunc._calls = by_day or metafunc._calls[:1]
+
+
 def pytest_collection_finish() -> None:
     """What is there once all test files are imported stays: the collector need not look through it again."""
     gc.freeze()
