@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cpu_counter
 import day_share
+import kept_compiled
 import night_share
 import pytest
 import row_counter
@@ -101,8 +102,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
-    """Nor through what the tests left, as pytest would five times over before it ends."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Nor through what the tests left, as pytest would five times over before it ends. What workers have compiled is kept for
+    other checkouts of these sources."""
+    if session.config.pluginmanager.has_plugin("dsession") and (store := kept_compiled.kept_folder()):
+        kept_compiled.keep(kept_compiled.ROOT, store, kept_compiled.versions())
     gc.freeze()
 
 
@@ -171,10 +175,12 @@ def without_source_lines():
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through
-    Numba's cache on disk; workers that all find it cold would each do so. A part that fails here fails
+    Numba's cache on disk, but for what another checkout has kept; workers that all find it cold would each do so. A part that fails here fails
     again, with its message, in the tests that need it."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return
+    if store := kept_compiled.kept_folder():
+        kept_compiled.restore(kept_compiled.ROOT, store, kept_compiled.versions())
     parts = list(COMPILED_PARTS)
     if not any(Path(__file__).parent.glob("**/__pycache__/test_*-pytest-*.pyc")):
         # The byte code of tests and libraries, three quarters of the time that collection takes, once for all workers.
