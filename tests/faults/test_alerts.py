@@ -58,8 +58,7 @@ def one_slowdown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def slow(one_slowdown: Path, tmp_path: Path):
     """A copy of it, whose alert is number 1."""
-    shutil.copy(one_slowdown, tmp_path / "s.sqlite")
-    with open_store(tmp_path / "s.sqlite") as store:
+    with open_store(shutil.copy(one_slowdown, tmp_path / "s.sqlite")) as store:
         yield Nights(store)
 
 
