@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import cost_of_tests
 import day_share
@@ -154,6 +155,21 @@ def test_a_night_leaves_out_what_is_another_nights_and_nothing_of_the_day(tmp_pa
     shares = [{line for line in text.splitlines() if "test_share" in line} for text in seen]
     by_day = shares[0] & shares[1]  # what runs by day is in every run; of the others each night has its own
     assert len(by_day) == 3 and shares[0] - by_day and shares[1] - by_day and len(shares[0] | shares[1]) < 40
+
+
+def test_by_day_no_items_are_made_of_nightly_cases(request: pytest.FixtureRequest) -> None:
+    conftest = request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    assert conftest is not None
+    day, night = SimpleNamespace(marks=[]), SimpleNamespace(marks=[pytest.mark.nightly.mark])
+
+    def left(calls: list, asked: str = "not nightly") -> list:
+        metafunc = SimpleNamespace(config=SimpleNamespace(getoption=lambda _: asked), _calls=calls)
+        conftest.pytest_generate_tests(metafunc)
+        return metafunc._calls
+
+    assert left([day, night, day]) == [day, day] and left([]) == []
+    assert left([night, night]) == [night]  # without any it would be a test without parameters
+    assert left([day, night], "nightly") == [day, night]
 
 
 def test_a_mark_without_a_number_of_cases_is_refused() -> None:
