@@ -90,11 +90,12 @@ def pytest_configure(config: pytest.Config):
 
 @pytest.hookimpl(trylast=True)  # when all parameters are known
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make no items of cases that ``-m "not nightly"`` leaves out again: they are as many as those that run. A function all of
-    whose cases are nightly keeps one, for without any it would be a test without parameters."""
-    if metafunc.config.getoption("markexpr") == "not nightly":
-        by_day = [call for call in metafunc._calls if all(mark.name != "nightly" for mark in call.marks)]
-        metafunc._calls = by_day or metafunc._calls[:1]
+    """Make no items of cases that ``-m "not nightly"`` leaves out again, where all of the day is asked for: they are as many as those
+    that run."""
+    config = metafunc.config
+    some = config.getoption("keyword") or any("::" in str(argument) for argument in config.args)
+    if config.getoption("markexpr") == "not nightly" and not some:
+        metafunc._calls = day_share.calls_by_day(metafunc)
 
 
 def pytest_collection_finish() -> None:
