@@ -178,8 +178,9 @@ def test_by_day_no_items_are_made_of_nightly_cases(request: pytest.FixtureReques
     # The same as are dealt to the day when all have been made.
     first = sorted(names, key=lambda name: zlib.crc32(name.encode()))[:3]
     assert [f"tests/test_it.py::test_it[{call.id}]" for call in left(day, pytest.mark.by_day(3))] == sorted(first)
-    for asked in ({"markexpr": "nightly"}, {"keyword": "night"}, {"words": ("tests/test_it.py::test_it[night]",)}):
-        assert left([*day, night], **asked) == [*day, night]
+    every = [*day, night]
+    assert left(every, markexpr="nightly") == left(every, keyword="night") == every
+    assert left(every, words=("tests/test_it.py::test_it[night]",)) == every
 
 
 def test_a_mark_without_a_number_of_cases_is_refused() -> None:

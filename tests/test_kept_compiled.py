@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import kept_compiled
 import numba
@@ -54,12 +56,13 @@ def test_who_comes_first_fills_a_place_and_what_was_used_last_stays(
 
 
 def test_a_function_of_ours_is_of_a_version_that_is_known() -> None:
-    cache = l2.handle_until._cache._cache_file
+    function: Any = l2.handle_until
+    cache = function._cache._cache_file
     assert cache._version in versions() and cache._version.startswith(numba.__version__)
 
 
 def test_nothing_is_kept_where_nothing_is_to_be_or_numba_compiles_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in kept_compiled.os.environ if name.startswith("NUMBA_")]:
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
         monkeypatch.delenv(name)
     assert kept_compiled.kept_folder() is not None
     monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")

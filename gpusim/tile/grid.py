@@ -12,6 +12,7 @@ its pieces go over the links one after the other, and through DRAM as the produc
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -58,7 +59,8 @@ def run_groups(group_rows: np.ndarray, *product: float) -> tuple[float, float, f
 def run_beside(group_rows: np.ndarray, *product_and_beside: Any) -> tuple[float, float, float, float, int, float]:
     """:func:`_run` of numbers of any type, in the order of its arguments."""
     *product, beside = product_and_beside
-    return _run(group_rows, *(kind(each) for kind, each in zip(_KINDS, product, strict=True)), beside)
+    run: Callable[..., tuple[float, float, float, float, int, float]] = _run
+    return run(group_rows, *(kind(each) for kind, each in zip(_KINDS, product, strict=True)), beside)
 
 
 @numba.njit(cache=True)
