@@ -59,8 +59,7 @@ def run_groups(group_rows: np.ndarray, *product: float) -> tuple[float, float, f
 def run_beside(group_rows: np.ndarray, *product_and_beside: Any) -> tuple[float, float, float, float, int, float]:
     """:func:`_run` of numbers of any type, in the order of its arguments."""
     *product, beside = product_and_beside
-    run: Callable[..., tuple[float, float, float, float, int, float]] = _run
-    return run(group_rows, *(kind(each) for kind, each in zip(_KINDS, product, strict=True)), beside)
+    return _compiled(group_rows, *(kind(each) for kind, each in zip(_KINDS, product, strict=True)), beside)
 
 
 @numba.njit(cache=True)
@@ -269,3 +268,7 @@ def _run(
     if overlap != STARTS_ANEW and splits == 1 and group_rows.sum() * columns * bytes_out > l2_bytes:
         end = max(end, dram_free)
     return end, l2_moved, dram_moved, arithmetic / sm_count, pieces, piece_end
+
+
+#: With a list's numbers as its arguments.
+_compiled: Callable[..., tuple[float, float, float, float, int, float]] = _run
