@@ -15,9 +15,11 @@ from pathlib import Path
 
 import cpu_counter
 import day_share
+import kept_compiled
 import night_share
 import pytest
 import row_counter
+import shared_statements
 from hypothesis import HealthCheck, settings
 
 from gpusim.commands.compiled_parts import COMPILED_PARTS
@@ -86,13 +88,26 @@ def pytest_configure(config: pytest.Config):
         config.pluginmanager.register(cpu_counter.CpuCounter(Path(folder).resolve()))
 
 
+@pytest.hookimpl(trylast=True)  # when all parameters are known
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no items of cases that ``-m "not nightly"`` leaves out again, where all of the day is asked for: they are as many as those
+    that run."""
+    config = metafunc.config
+    some = config.getoption("keyword") or any("::" in str(argument) for argument in config.args)
+    if config.getoption("markexpr") == "not nightly" and not some:
+        metafunc._calls = day_share.calls_by_day(metafunc)
+
+
 def pytest_collection_finish() -> None:
     """What is there once all test files are imported stays: the collector need not look through it again."""
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
-    """Nor through what the tests left, as pytest would five times over before it ends."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Nor through what the tests left, as pytest would five times over before it ends. What workers have compiled is kept for
+    other checkouts of these sources."""
+    if session.config.pluginmanager.has_plugin("dsession") and (store := kept_compiled.kept_folder()):
+        kept_compiled.keep(kept_compiled.ROOT, store, kept_compiled.versions())
     gc.freeze()
 
 
@@ -127,6 +142,12 @@ def own_store(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True, scope="session")
+def statements_compiled_once():
+    with shared_statements.shared_statements():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def kernels_listed_by_one_start():
     """The disassembler stands ready from an architecture's first kernel on, not from its second: a process of the tests has many of each."""
     with contextlib.suppress(ToolchainError):  # a machine without it
@@ -155,10 +176,12 @@ def without_source_lines():
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through
-    Numba's cache on disk; workers that all find it cold would each do so. A part that fails here fails
+    Numba's cache on disk, but for what another checkout has kept; workers that all find it cold would each do so. A part that fails here fails
     again, with its message, in the tests that need it."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return
+    if store := kept_compiled.kept_folder():
+        kept_compiled.restore(kept_compiled.ROOT, store, kept_compiled.versions())
     parts = list(COMPILED_PARTS)
     if not any(Path(__file__).parent.glob("**/__pycache__/test_*-pytest-*.pyc")):
         # The byte code of tests and libraries, three quarters of the time that collection takes, once for all workers.

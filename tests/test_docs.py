@@ -33,7 +33,7 @@ PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / nam
 WITH_JOBS = {"compare", "explore"}
 #: Pages whose commands run at night only: what they show is asked of the same commands by tests of their own, and takes a third
 #: of all pages' time.
-AT_NIGHT = {"docs/how-to/project.md", "docs/how-to/project-models.md", "docs/how-to/replay.md", "docs/how-to/run-a-program.md", "docs/how-to/triton.md", "docs/tutorial/exploring.md"}  # fmt: skip
+AT_NIGHT = {"docs/how-to/explore.md", "docs/how-to/production.md", "docs/how-to/project.md", "docs/how-to/project-models.md", "docs/how-to/replay.md", "docs/how-to/run-a-program.md", "docs/how-to/triton.md", "docs/tutorial/exploring.md"}  # fmt: skip
 #: `make test` runs these tests; the others are for readers.
 MAKE_TARGETS = {"make compare", "make test", "make check", "make docs", "make bench", "make setup"}
 FILE_NAME = re.compile(r"(?:#|//) ([\w.-]+\.(?:py|toml|cu))$")

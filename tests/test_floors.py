@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -68,15 +69,25 @@ FLOORS = {
     "__main__": 17,
 }
 CEILING_LINES = 500
+#: What a file holds that evaluates texts or allows pickles.
+EVALUATES = re.compile(r"\b(eval|exec|allow_pickle)\b")
 SOURCES = sorted((ROOT / "gpusim").rglob("*.py"))
 KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
 WORKLOADS = sorted((ROOT / "workloads").rglob("*.py"))
 
 
 @cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """Everything in a file, outer before inner."""
-    return tuple(ast.walk(ast.parse(path.read_text(), str(path))))
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements in a file, a class, a function or a statement, outer before inner: expressions, which are most of a
+    file, import nothing."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, field, ()):
+            yield inner
+            yield from statements(inner)
 
 
 def part_of(path: Path) -> str:
@@ -89,7 +100,7 @@ def imports(path: Path) -> list[tuple[int, str]]:
     """(line, dotted module) of every import; ``from a import b`` gives both ``a`` and ``a.b``."""
     package = path.relative_to(ROOT).with_suffix("").parts
     found = []
-    for node in nodes(path):
+    for node in statements(tree(path)):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -129,9 +140,9 @@ def wrong_floor(path: Path) -> Iterator[str]:
 
 
 def late_imports(path: Path) -> Iterator[str]:
-    for node in nodes(path):
+    for node in statements(tree(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            inner = [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
+            inner = [n for n in statements(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
             yield from (f"{named(path)}:{each.lineno} imports inside {node.name}()" for each in inner)
 
 
@@ -139,7 +150,9 @@ def pickled_or_evaluated(path: Path) -> Iterator[str]:
     for line, module in imports(path):
         if module.split(".")[0] in ("pickle", "marshal", "shelve"):
             yield f"{named(path)}:{line} imports {module}"
-    for node in nodes(path):
+    if not EVALUATES.search(path.read_text()):
+        return
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec"):
             yield f"{named(path)}:{node.lineno} calls {node.func.id}"
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.literal_eval(node.value) is not False:

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import cost_of_tests
 import day_share
@@ -154,6 +156,31 @@ def test_a_night_leaves_out_what_is_another_nights_and_nothing_of_the_day(tmp_pa
     shares = [{line for line in text.splitlines() if "test_share" in line} for text in seen]
     by_day = shares[0] & shares[1]  # what runs by day is in every run; of the others each night has its own
     assert len(by_day) == 3 and shares[0] - by_day and shares[1] - by_day and len(shares[0] | shares[1]) < 40
+
+
+def test_by_day_no_items_are_made_of_nightly_cases(request: pytest.FixtureRequest) -> None:
+    conftest = request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    assert conftest is not None
+    names = [f"tests/test_it.py::test_it[{i}]" for i in range(9)]
+    night = SimpleNamespace(id="night", marks=[pytest.mark.nightly.mark])
+    day = [SimpleNamespace(id=str(i), marks=[]) for i in range(9)]
+
+    def left(calls: list, mark: pytest.MarkDecorator | None = None, words: tuple[str, ...] = (), **asked: str) -> list:
+        config = SimpleNamespace(getoption=lambda name: {"markexpr": "not nightly", **asked}.get(name, ""), args=words)
+        marks = {mark.name: mark.mark} if mark else {}
+        definition = SimpleNamespace(nodeid="tests/test_it.py::test_it", get_closest_marker=marks.get)
+        metafunc = SimpleNamespace(config=config, definition=definition, _calls=calls)
+        conftest.pytest_generate_tests(metafunc)
+        return metafunc._calls
+
+    assert left([*day, night]) == day and left([]) == [] and left([night, night]) == [night]
+    assert left(day, pytest.mark.nightly) == day[:1]
+    # The same as are dealt to the day when all have been made.
+    first = sorted(names, key=lambda name: zlib.crc32(name.encode()))[:3]
+    assert [f"tests/test_it.py::test_it[{call.id}]" for call in left(day, pytest.mark.by_day(3))] == sorted(first)
+    every = [*day, night]
+    assert left(every, markexpr="nightly") == left(every, keyword="night") == every
+    assert left(every, words=("tests/test_it.py::test_it[night]",)) == every
 
 
 def test_a_mark_without_a_number_of_cases_is_refused() -> None:

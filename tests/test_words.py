@@ -103,8 +103,22 @@ class Words:
 
 
 @cache
+def text_of(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def mentions(path: Path, retired: Retired) -> bool:
+    """Whether the letters of a retired word stand anywhere in a file, or in its name: most files hold none, and need not be
+    taken apart."""
+    if retired.where == "name":
+        return re.search(rf"\b_*{retired.word}\b", text_of(path)) is not None
+    word = retired.word.lower()
+    return word in text_of(path).lower() or word in path.stem.lower()
+
+
+@cache
 def words_of(path: Path) -> Words:
-    text = path.read_text("utf-8")
+    text = text_of(path)
     tree = ast.parse(text, str(path))
     said = [(line, comment) for line, row in enumerate(text.splitlines(), 1) for comment in re.findall(r"#(.*)", row)]
     for node in ast.walk(tree):
@@ -137,9 +151,11 @@ def parts_of(identifier: str) -> list[str]:
 
 def uses(path: Path, retired: Retired) -> list[str]:
     """Where a file uses a retired word."""
-    word, found = retired.word.lower(), words_of(path)
     if retired.where == "file":
         return [f"{path.name} itself"] if path.stem == retired.word else []
+    if not mentions(path, retired):
+        return []
+    word, found = retired.word.lower(), words_of(path)
     if not found.all & {word, retired.word} and word not in parts_of(path.stem):
         return []
     if retired.where == "name":
@@ -193,7 +209,7 @@ def unknown_names(term: str, text: str) -> Iterator[str]:
     for counter in re.findall(r"`([a-z0-9]+__[\w.]+)`", text):
         if counter.startswith("smsp__average_warps_issue_stalled_"):
             continue
-        if not any(counter in path.read_text("utf-8") for path in SOURCES):
+        if not any(counter in text_of(path) for path in SOURCES):
             yield f"{term}: gpusim knows no counter {counter}"
 
 

@@ -7,7 +7,6 @@ speed, which is what is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,6 @@ from gpusim.tile.grid import ALONE, run_beside
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.product import GemmOp, library_for, shape_of
 
-_run: Callable[..., tuple[float, float, float, float, int, float]] = run_beside
 #: Pieces of a collective in the time of a product that it slows.
 _PIECES = 64
 
@@ -41,9 +39,9 @@ def shares_beside(spec: GpuSpec, op: GemmOp, channels: int, dram_bytes_per_secon
     library, shape, machine = library_for(spec, op), shape_of(op), tile_machine(spec, op.dtype)
     found = project_gemm(spec, shape, library)
     arguments = grid_arguments(machine, library, shape, found.tile, found.splits, shape.rows)
-    alone_cycles = _run(*arguments, ALONE)[0]
+    alone_cycles = run_beside(*arguments, ALONE)[0]
     piece_cycles = alone_cycles / _PIECES
     beside = np.array([channels, 0.0, piece_cycles, piece_cycles * dram_bytes_per_second / machine.clock_hz])
-    cycles, *_, pieces, piece_end = _run(*arguments, beside)
+    cycles, *_, pieces, piece_end = run_beside(*arguments, beside)
     collective = min(1.0, pieces * piece_cycles / piece_end) if pieces else 1.0
     return Shares(min(1.0, alone_cycles / cycles), collective)

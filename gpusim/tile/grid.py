@@ -12,6 +12,8 @@ its pieces go over the links one after the other, and through DRAM as the produc
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -46,22 +48,23 @@ ALONE = np.zeros(0)
 _CHANNELS, _PIECES, _PIECE_CYCLES, _PIECE_BYTES = range(4)
 
 
-@kept
-def run_groups(
-    group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
-    bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-    step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events,
-):  # fmt: skip
+#: What the numbers of :func:`run_beside` are, in order: it is compiled for these alone, however they are given.
+_KINDS = (*(int,) * 8, *(float,) * 3, int, *(float,) * 16, int, int, float, int)
+
+
+def run_groups(group_rows: np.ndarray, *product: float) -> tuple[float, float, float, float]:
     """:func:`run_beside` without a collective: (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
-    return run_beside(
-        group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
-        bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
-        step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events, np.zeros(0),
-    )[:4]  # fmt: skip
+    return run_beside(group_rows, *product, ALONE)[:4]
+
+
+def run_beside(group_rows: np.ndarray, *product_and_beside: Any) -> tuple[float, float, float, float, int, float]:
+    """:func:`_run` of numbers of any type, in the order of its arguments."""
+    *product, beside = product_and_beside
+    return _compiled(group_rows, *(kind(each) for kind, each in zip(_KINDS, product, strict=True)), beside)
 
 
 @kept
-def run_beside(
+def _run(
     group_rows, columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in_a,
     bytes_in_b, bytes_out, sm_count, flops_per_cycle, fill_rate, l2_rate, dram_rate, l2_latency, dram_latency, l2_bytes, cold_a, cold_b,
     step_cycles, start_cycles, epilogue_cycles, epilogue_rate, shared_loads, outside_loads, outside_fill, box_rows, cluster_rows, overlap, events, beside,
@@ -266,3 +269,7 @@ def run_beside(
     if overlap != STARTS_ANEW and splits == 1 and group_rows.sum() * columns * bytes_out > l2_bytes:
         end = max(end, dram_free)
     return end, l2_moved, dram_moved, arithmetic / sm_count, pieces, piece_end
+
+
+#: With a list's numbers as its arguments.
+_compiled: Callable[..., tuple[float, float, float, float, int, float]] = _run

@@ -56,11 +56,11 @@ def handed_on(values, flags, turns):
         cuda.atomic.add(flags, b, 1)
 
 
-def run_gathered(**options):
+def run_gathered(turns=60, **options):
     rng = np.random.default_rng(3)
     index = rng.permutation(4096).astype(np.int32)
     out = np.zeros(6 * 128, np.float32)
-    return capture(gathered, 6, 128, (np.arange(4096, dtype=np.float32), index, out, 60), gpu="h200", **options), out
+    return capture(gathered, 6, 128, (np.arange(4096, dtype=np.float32), index, out, turns), gpu="h200", **options), out
 
 
 def run_swept(**options):
@@ -68,9 +68,9 @@ def run_swept(**options):
     return capture(swept, 4, 64, (values, 80), gpu="h200", **options), values
 
 
-def run_handed_on(**options):
+def run_handed_on(turns=200, **options):
     values, flags = np.ones(3 * 64, np.float32), np.zeros(3, np.int32)
-    return capture(handed_on, 3, 64, (values, flags, 200), gpu="h200", **options), values
+    return capture(handed_on, 3, 64, (values, flags, turns), gpu="h200", **options), values
 
 
 def by_warp(trace: Trace) -> list[tuple]:
@@ -135,12 +135,12 @@ def test_a_log_without_room_for_one_instruction_is_refused(small_log, monkeypatc
         limits = tuple(most - (place == index) for index, most in enumerate(least))
         monkeypatch.setattr(block_scheduler, "LOG_LIMITS", limits)
         with pytest.raises(UsageError, match="not even one instruction"):
-            run_handed_on()
+            run_handed_on(turns=9)
     monkeypatch.setattr(block_scheduler, "LOG_LIMITS", least)
-    assert len(list(run_handed_on()[0].chunk_list)) > 1  # it polls
-    trace, out = run_gathered()
+    assert len(list(run_handed_on(turns=9)[0].chunk_list)) > 1  # it polls
+    trace, out = run_gathered(turns=4)
     monkeypatch.undo()
-    assert len(list(trace.chunk_list)) > 1 and (out == run_gathered()[1]).all()
+    assert len(list(trace.chunk_list)) > 1 and (out == run_gathered(turns=4)[1]).all()
 
 
 def test_chunks_close_between_blocks_when_the_log_fills(small_log) -> None:

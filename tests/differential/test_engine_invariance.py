@@ -56,7 +56,7 @@ def facts(result: Result) -> tuple:
     )
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("machine", MACHINES)
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trace=launches(), other=launches(), data=st.data())
@@ -72,7 +72,7 @@ def test_window_order_and_threads_do_not_show(machine, trace, other, data):
         assert facts(simulate([trace, other], spec, window_cycles=window, order_seed=seed, threads=threads)) == want
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("machine", MACHINES)
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trace=launches(), data=st.data())

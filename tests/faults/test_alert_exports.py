@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import shlex
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,12 +35,15 @@ from gpusim.watch.owners import OwnerRule
 HOSTILE = "/close\033[31m <script>alert(1)</script> @everyone fixes #1 `x` [a](javascript:b) |"
 
 
-@pytest.fixture
-def nights(tmp_path: Path, monkeypatch) -> Iterator[Nights]:
-    """One open alert (1), one improvement (2) and one accepted slowdown (3)."""
-    monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "s.sqlite"))
-    with open_store() as store:
-        made = Nights(store, settings=AlertSettings((OwnerRule(("@soft/team", "mail@example.org"), kernel="*"),)))
+SETTINGS = AlertSettings((OwnerRule(("@soft/team", "mail@example.org"), kernel="*"),))
+
+
+@pytest.fixture(scope="module")
+def three_alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of one open alert (1), one improvement (2) and one accepted slowdown (3), made once."""
+    path = tmp_path_factory.mktemp("alerts") / "s.sqlite"
+    with open_store(path) as store:
+        made = Nights(store, settings=SETTINGS)
         made.commit(0, {"softmax": 1000, HOSTILE: 1000})
         made.commit(1, {"softmax": 1041, HOSTILE: 1041})
         made.commit(2, {"softmax": 900, HOSTILE: 1041})
@@ -47,7 +51,15 @@ def nights(tmp_path: Path, monkeypatch) -> Iterator[Nights]:
         made.sync()
         set_state(store, 3, "triaged", verdict="accepted", reason="agreed", expiry="2999-01-01", who="ada")
         add_note(store, 1, f"{HOSTILE}\n/close", who="ada")
-        yield made
+    return path
+
+
+@pytest.fixture
+def nights(three_alerts: Path, tmp_path: Path, monkeypatch) -> Iterator[Nights]:
+    """A copy of it."""
+    monkeypatch.setenv("GPUSIM_STORE", str(shutil.copy(three_alerts, tmp_path / "s.sqlite")))
+    with open_store() as store:
+        yield Nights(store, settings=SETTINGS)
 
 
 def test_an_issue_s_text_is_data_whatever_a_kernel_is_called(nights) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import threading
 from datetime import date
 from pathlib import Path
@@ -45,6 +46,22 @@ def slowed(nights: Nights) -> int:
     return alert.number
 
 
+@pytest.fixture(scope="module")
+def one_slowdown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of that history, made once."""
+    path = tmp_path_factory.mktemp("slowdown") / "s.sqlite"
+    with open_store(path) as store:
+        assert slowed(Nights(store)) == 1
+    return path
+
+
+@pytest.fixture
+def slow(one_slowdown: Path, tmp_path: Path):
+    """A copy of it, whose alert is number 1."""
+    with open_store(shutil.copy(one_slowdown, tmp_path / "s.sqlite")) as store:
+        yield Nights(store)
+
+
 def kinds(nights: Nights, number: int) -> list[str]:
     return [event.kind for event in alert_events(nights.store, number)]
 
@@ -79,8 +96,8 @@ def test_changes_too_small_to_matter_open_nothing_and_gains_are_kept_apart(night
     assert nights.sync().opened == 1
 
 
-def test_an_alert_is_verified_when_runs_show_the_old_level_and_opens_when_the_slowdown_returns(nights) -> None:
-    number = slowed(nights)
+def test_an_alert_is_verified_when_runs_show_the_old_level_and_opens_when_the_slowdown_returns(slow) -> None:
+    nights, number = slow, 1
     nights.commit(3, {"softmax": 1000, "gemm": 2200})
     nights.sync()
     assert read_alert(nights.store, number).state == "open"
@@ -99,8 +116,8 @@ def test_an_alert_is_verified_when_runs_show_the_old_level_and_opens_when_the_sl
     assert nights.sync(whole=True) == nights.sync()
 
 
-def test_a_second_slowdown_of_another_commit_is_another_alert(nights) -> None:
-    number = slowed(nights)
+def test_a_second_slowdown_of_another_commit_is_another_alert(slow) -> None:
+    nights, number = slow, 1
     nights.commit(3, {"softmax": 1041, "gemm": 2500})
     assert nights.sync().opened == 1
     nights.commit(4, {"softmax": 1041, "gemm": 2200})
@@ -159,8 +176,8 @@ def test_a_change_of_method_is_recorded_as_such(nights) -> None:
     assert "of the GPU's figures l2.hit_latency_ns 200.0 to 260.0 (+100 cycles)" in by_cause["gpu_hash"].sentence
 
 
-def test_a_commit_run_by_two_models_is_not_acquitted_by_the_newer_one(nights) -> None:
-    number = slowed(nights)
+def test_a_commit_run_by_two_models_is_not_acquitted_by_the_newer_one(slow) -> None:
+    nights, number = slow, 1
     nights.commit(2, {"softmax": 1200, "gemm": 2300}, model_hash="m2")
     nights.commit(3, {"softmax": 1200, "gemm": 2300}, model_hash="m2")
     nights.sync()
@@ -216,8 +233,8 @@ def test_an_expectation_does_not_cover_what_the_commit_slows_besides(nights) -> 
     assert list_alerts(nights.store)[0].state == "open"
 
 
-def test_an_expectation_does_not_overrule_people(nights) -> None:
-    number = slowed(nights)
+def test_an_expectation_does_not_overrule_people(slow) -> None:
+    nights, number = slow, 1
     set_state(nights.store, number, "triaged", verdict="noise", who="bob")
     set_state(nights.store, number, "open", who="ada")
     nights.settings = AlertSettings(expectations=(Expectation("x", "2999-12-31", percent=(0, 100)),))
@@ -254,8 +271,8 @@ def test_accepted_alerts_that_grow_much_open_again(nights) -> None:
         ([("gone", {})], "no state of an alert"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_the_remedy(nights, steps, said) -> None:
-    number = slowed(nights)
+def test_what_cannot_be_done_is_refused_with_the_remedy(slow, steps, said) -> None:
+    nights, number = slow, 1
     *before, (state, options) = steps
     for done, given in before:
         set_state(nights.store, number, done, who="ada", **given)
@@ -266,8 +283,8 @@ def test_what_cannot_be_done_is_refused_with_the_remedy(nights, steps, said) -> 
     assert kinds(nights, number) == events
 
 
-def test_every_change_is_kept_with_who_and_in_order_though_the_clock_jumps_back(nights, monkeypatch) -> None:
-    number = slowed(nights)
+def test_every_change_is_kept_with_who_and_in_order_though_the_clock_jumps_back(slow, monkeypatch) -> None:
+    nights, number = slow, 1
     times = iter(
         [
             "2026-12-01T10:00:00+00:00",
@@ -293,8 +310,8 @@ def test_every_change_is_kept_with_who_and_in_order_though_the_clock_jumps_back(
     assert alert.changed == events[-1].time < events[1].time and alert.revision == 5 and alert.found == hash_of(2)
 
 
-def test_notes_by_nobody_or_by_the_runs_or_without_end_are_refused(nights) -> None:
-    number = slowed(nights)
+def test_notes_by_nobody_or_by_the_runs_or_without_end_are_refused(slow) -> None:
+    nights, number = slow, 1
     for given, who in (("", "ada"), ("x", " "), ("x", "gpusim"), ("x" * 10_001, "ada"), ("a\0b", "ada")):
         with pytest.raises(UsageError):
             add_note(nights.store, number, given, who=who)

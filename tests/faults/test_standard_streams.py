@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_commands import Command
 from trace_examples import example_trace
 
 from gpusim.io.stdout import patient
@@ -32,7 +33,10 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 def test_a_result_is_kept_although_its_reader_has_gone(tmp_path: Path) -> None:
     example_trace().save(tmp_path / "t.trace")
-    run = shell("gpusim simulate t.trace --by instruction --save kept.json | head -1", tmp_path)
+    command = Command(["simulate", "t.trace", "--by", "instruction", "--save", "kept.json"], tmp_path)
+    assert command.out_line()
+    command.stop_reading()
+    run = command.finish()
     # On a busy machine there are lines of progress.
     assert run.returncode == 0 and "error" not in run.stderr and "Traceback" not in run.stderr
     assert (tmp_path / "kept.json").stat().st_size > 0
@@ -40,7 +44,9 @@ def test_a_result_is_kept_although_its_reader_has_gone(tmp_path: Path) -> None:
 
 def test_the_exit_code_outlives_the_reader(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("kernel,shape,cycles\nsaxpy,n=256,1\n")
-    run = shell("gpusim compare saxpy:n=256 --against rows.csv --check | true", tmp_path)
+    command = Command(["compare", "saxpy:n=256", "--against", "rows.csv", "--check"], tmp_path)
+    command.stop_reading()
+    run = command.finish()
     assert run.returncode == 1, run.stderr
 
 
@@ -67,7 +73,7 @@ def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", ["simulate t.trace --timeline", "capture saxpy:n=32 -o"])
 def test_a_full_disk_under_a_file_is_named(tmp_path: Path, arguments: str) -> None:
     example_trace().save(tmp_path / "t.trace")
-    run = shell(f"gpusim {arguments} /dev/full", tmp_path)
+    run = Command([*arguments.split(), "/dev/full"], tmp_path).finish()
     assert run.returncode == 3
     # On a busy machine lines of progress come before it.
     assert run.stderr.splitlines()[-1] == "error: /dev/full: No space left on device"

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,11 @@ NOT_NUMBERS = ("title", "generation", "capability", "sm.shared_carveouts_kib")
 KEYS = [key for key, default in known_keys().items() if key not in NOT_NUMBERS and not isinstance(default, bool)]
 
 
+@cache
+def trace() -> Trace:
+    return Trace.load(TRACE)
+
+
 def outcome(settings_: list[str]) -> str:
     try:
         spec = override_gpu(load_gpu("h200"), settings_)
@@ -37,7 +43,7 @@ def outcome(settings_: list[str]) -> str:
         assert "\n" not in str(error)
         return "refused"
     try:
-        assert simulate(Trace.load(TRACE), spec).cycles > 0
+        assert simulate(trace(), spec, threads=1).cycles > 0
     except GpusimError:
         return "refused"
     return "simulated"

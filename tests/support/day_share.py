@@ -27,3 +27,18 @@ def nightly_by_day(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             raise pytest.UsageError(f"{name}: by_day takes the number of cases that run by day, 1 or more")
         left += sorted(own, key=lambda item: zlib.crc32(item.nodeid.encode()))[mark.args[0] :]
     return left
+
+
+def calls_by_day(metafunc: pytest.Metafunc) -> list:
+    """Of a test's calls those that run by day: without the nightly ones and those that ``by_day`` leaves to the night. One of a
+    test that has none: without any it would be a test without parameters."""
+    calls, definition = metafunc._calls, metafunc.definition
+    if definition.get_closest_marker("nightly"):
+        return calls[:1]
+    day = [call for call in calls if all(mark.name != "nightly" for mark in call.marks)]
+    mark = definition.get_closest_marker("by_day")
+    if mark and mark.args and isinstance(mark.args[0], int) and mark.args[0] > 0:
+        first = sorted(day, key=lambda call: zlib.crc32(f"{definition.nodeid}[{call.id}]".encode()))[: mark.args[0]]
+        chosen = {id(call) for call in first}
+        day = [call for call in day if id(call) in chosen]
+    return day or calls[:1]

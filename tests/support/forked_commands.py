@@ -99,6 +99,10 @@ class Command:
         """The next line of its standard error; empty at the end."""
         return self._streams[1].readline().decode()
 
+    def stop_reading(self) -> None:
+        """Read no more of its standard output, as ``| true`` does not."""
+        self._streams[0].close()
+
     def kill(self) -> None:
         """End it, and all that it has started, if it has not ended."""
         if not self._ended:
@@ -114,7 +118,7 @@ class Command:
         """Its exit code, minus the signal's number if one ended it, and what it has said since. Raises TimeoutError after
         ``timeout`` seconds in which it says nothing, and kills it."""
         code, said = 0, {stream: b"" for stream in self._streams}
-        reading: list = [*self._streams, self._line]
+        reading: list = [*(stream for stream in self._streams if not stream.closed), self._line]
         while reading:
             ready = select.select(reading, [], [], timeout)[0]
             if not ready:
