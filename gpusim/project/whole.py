@@ -84,7 +84,8 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         own = max(parameters_of_stages(config, plan))
         kept = own / plan.data_parallel if plan.zero else own
         # Sums scattered and weights gathered move what an all-reduce does.
-        once = priced([optimizer_step(kept), *gradient_sum(own, plan.data_parallel)], prices)
+        sums = [] if plan.shares_weights else gradient_sum(own, plan.data_parallel)
+        once = priced([optimizer_step(kept), *sums], prices)
         gradients = sum(item.seconds for item in once if item.operator.communicates)
         # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the last layer's.
         layers = max(1, config.layers // plan.pipeline_parallel)
