@@ -17,7 +17,6 @@ from gpusim.execution.interference import DRAM_BYTES_A_SENT
 from gpusim.project.operator import Operator
 from gpusim.project.part import Priced, priced, seconds_of
 from gpusim.project.prices import Prices
-from gpusim.tile.beside import shares_beside
 from gpusim.tile.operators import GemmOp, MemoryOp
 
 #: Weights are gathered in 16 bits, gradients summed in FP32 (PyTorch's MixedPrecision of llm-foundry's DEFAULT and of torchtitan: param_dtype bfloat16, reduce_dtype float32).
@@ -73,7 +72,7 @@ def _hidden(prices: Prices, items: tuple[Priced, ...], like: Collective, seconds
     beside = exchanged = 0.0
     for item in computed:
         if isinstance(item.operator.op, GemmOp):
-            shares = shares_beside(spec, item.operator.op, channels, moved)
+            shares = prices.beside(item.operator.op, channels, moved)
             share, of_exchange = shares.product, shares.collective
         else:
             bytes_a_second = min(dram, item.projection.dram_bytes / item.projection.seconds)

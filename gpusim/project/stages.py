@@ -103,14 +103,10 @@ def _with_weights_gathered(
     # The backward pass is what is there beside the forward pass.
     counts = {replace(item.operator, count=1): item.operator.count for item in forward}
     backward = [
-        Priced(item.operator, item.projection)
-        for item in items
-        if replace(item.operator, count=1) not in counts
+        Priced(item.operator, item.projection) for item in items if replace(item.operator, count=1) not in counts
     ]
     tables = 2.0 * config.vocabulary * config.hidden / plan.tensor_parallel
-    found = sharded(
-        prices, plan.data_parallel, len(kinds), (own - tables) / len(kinds), tables, forward, backward
-    )
+    found = sharded(prices, plan.data_parallel, len(kinds), (own - tables) / len(kinds), tables, forward, backward)
     return items + found.items, beside + found.hidden_seconds
 
 
