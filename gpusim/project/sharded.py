@@ -47,8 +47,10 @@ def sharded(
     )  # fmt: skip
     gather_seconds, scatter_seconds = prices.of(gather).seconds, prices.of(scatter).seconds
     ahead = layers - 1  # all but the first layer's
-    hidden = _hidden(prices, tuple(forward), gather, ahead * gather_seconds)
-    hidden += _hidden(prices, tuple(backward), gather, ahead * (gather_seconds + scatter_seconds) + gather_seconds)
+    hidden = hidden_seconds(prices, tuple(forward), gather, ahead * gather_seconds)
+    hidden += hidden_seconds(
+        prices, tuple(backward), gather, ahead * (gather_seconds + scatter_seconds) + gather_seconds
+    )
     return Sharded(found, hidden)
 
 
@@ -60,7 +62,7 @@ def _scatter(replicas: int, parameters: float) -> Collective:
     return Collective("reduce_scatter", replicas, max(1, int(_SUM_BYTES * parameters)), "fp32")
 
 
-def _hidden(prices: Prices, items: tuple[Priced, ...], like: Collective, seconds: float) -> float:
+def hidden_seconds(prices: Prices, items: tuple[Priced, ...], like: Collective, seconds: float) -> float:
     """Of ``seconds`` of exchanges that go at the rate of ``like``, what the pass that computes ``items`` is not longer by."""
     computed = [item for item in items if not item.operator.communicates]
     alone = seconds_of(computed)

@@ -62,6 +62,17 @@ def test_weights_gradients_and_state_take_a_share_of_memory() -> None:
     assert shared_out.activation_bytes == kept.activation_bytes
 
 
+def test_sums_of_gradients_slow_what_they_run_beside() -> None:
+    kept = replace(SHARED_OUT, zero=0)
+    alone = project_model(PRICES, NETWORK, replace(kept, batch=kept.replica_batch, data_parallel=1))
+    found = project_model(PRICES, NETWORK, kept)
+    (sums,) = (item.seconds for item in found.items if item.operator.communicates)
+    longer = found.step.seconds - alone.step.seconds
+    layers = NETWORK.layers
+    assert 1.1 * sums / layers < longer < 0.5 * sums
+    assert found.hidden_seconds == pytest.approx(sums - longer, rel=1e-6)
+
+
 def test_one_replica_has_nothing_to_share_out() -> None:
     alone = replace(SHARED_OUT, data_parallel=1, batch=4)
     assert project_model(PRICES, NETWORK, alone).step == project_model(PRICES, NETWORK, replace(alone, zero=0)).step
