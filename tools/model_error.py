@@ -57,6 +57,8 @@ SUMS_TWICE = ("trtllm-0.5", "trtllm-0.6.1")
 VERSIONS = {"trtllm-0.9.0": "0.9"}
 #: Sources that run engines without CUDA graphs, as their documented commands do (no --enable_cuda_graph of gptSessionBenchmark).
 ENGINES = ("trtllm-0.5", "trtllm-0.6.1", "trtllm-0.9.0")
+#: Stage of ZeRO of sources that train, where it is not 1: weights shared out too, by PyTorch.
+ZERO = {"llm-foundry": 3, "fms-fsdp": 3, "torchtitan": 3}
 #: Sources from before FlashAttention, whose scores lie in memory.
 BEFORE_FUSED = ("megatron-2205.05198",)
 #: Sources whose sums over GPUs run beside products (NVIDIA/NeMo, docs/source/performance: TP communication overlap in its recipes).
@@ -80,7 +82,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
         config = replace(config, sums_once=False)
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=replicas, dtype=row.dtype,
-        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=int(row.phase == "train" and replicas > 1),
+        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=ZERO.get(row.source, 1) if row.phase == "train" and replicas > 1 else 0,
         overlap="products" if row.source.startswith(BESIDE_PRODUCTS) and row.tp > 1 else "none", scores="eager" if row.source in BEFORE_FUSED else "fused", reads="each" if row.source in EACH_HEAD else "shared", all_reduce="nccl" if row.source in NCCL_SUMS else "custom",
         launch="eager" if row.source in ENGINES else "default", framework="trtllm" if row.source.startswith("trtllm") else "vllm",
         engine=VERSIONS.get(row.source, ""),

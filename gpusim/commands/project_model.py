@@ -22,6 +22,7 @@ from gpusim.project.plan import (
     SCORES,
     SERVING_FRAMEWORKS,
     WEIGHT_BYTES,
+    ZERO_STAGES,
 )
 
 _COUNT = click.IntRange(min=1)
@@ -167,10 +168,10 @@ class TokensOption(click.Option):
 )
 @click.option(
     "--zero",
-    type=click.IntRange(0, 1),
+    type=click.Choice(ZERO_STAGES),
     default=0,
     show_default=True,
-    help="Stage of ZeRO in training: 1 shares out the optimizer's state over replicas.",
+    help="Stage of ZeRO in training: 1 shares out the optimizer's state over replicas, 3 weights and gradients too (fully sharded data parallel).",
 )
 @click.option(
     "--overlap",

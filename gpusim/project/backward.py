@@ -21,21 +21,21 @@ _SUM_BYTES = 4.0
 _ADAM_READ_BYTES, _ADAM_WRITTEN_BYTES = 16.0, 14.0
 
 
-def backward_of(operators: Iterable[Operator]) -> list[Operator]:
-    """Of forward ``operators``, the last first."""
+def backward_of(operators: Iterable[Operator], *, added_up: bool = True) -> list[Operator]:
+    """Of forward ``operators``, the last first; ``added_up``: whether products of weights' gradients add them to sums in FP32, which they do not where each micro-batch's are scattered."""
     found: list[Operator] = []
     for operator in reversed(list(operators)):
-        found += _behind(operator)
+        found += _behind(operator, added_up)
     return found
 
 
-def _behind(operator: Operator) -> list[Operator]:
+def _behind(operator: Operator, added_up: bool) -> list[Operator]:
     op, part, name, count = operator.op, operator.part, f"{operator.name}, backward", operator.count
     if isinstance(op, GemmOp):
         of_input = GemmOp(op.rows, op.depth, op.columns, op.dtype, batch=op.batch)
         of_weights = GemmOp(op.columns, op.depth, op.rows, op.dtype, batch=op.batch)
         found = [Operator(part, name, of_input, count), Operator(part, name, of_weights, count)]
-        if op.batch == 1:  # attention's products have no weights
+        if added_up and op.batch == 1:  # attention's products have no weights
             found.append(Operator(part, f"{name}, added up", _added_up(op.columns * op.depth), count))
         return found
     if isinstance(op, MemoryOp):

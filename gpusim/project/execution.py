@@ -42,6 +42,8 @@ def step_traces(prices: Prices, config: Decoder, plan: Plan, ranks: Iterable[int
         raise UsageError(
             "traces of stages in pieces and of sums beside products are not written: leave out --virtual-stages and --overlap"
         )
+    if plan.shares_weights:
+        raise UsageError("traces of weights shared out over replicas are not written: give --zero 1")
     plan.check(config)
     groups = _groups(plan)
     shared_out = stages_of(config, plan.pipeline_parallel)

@@ -152,6 +152,10 @@ def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprin
     if plan.phase == "train":
         weight_bytes = 2.0 * parameters
         training = parameters * (_GRADIENT_BYTES + _STATE_BYTES / (plan.data_parallel if plan.zero else 1))
+        if plan.shares_weights:  # of weights and gradients a share, and two layers gathered, one in use and the next
+            layer = (parameters - tables) / len(stages[fullest])
+            weight_bytes = 2.0 * (2.0 * layer + tables)
+            training = (parameters * (_GRADIENT_BYTES + _STATE_BYTES)) / plan.data_parallel
     return Footprint(
         weight_bytes, _kv_bytes(config, plan, stages[fullest]), _activation_bytes(config, plan, stages[fullest]), training, _framework_bytes(plan), capacity_bytes
     )  # fmt: skip

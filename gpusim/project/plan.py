@@ -54,6 +54,8 @@ LAUNCHES = ("default", "eager", "graphs")
 #: How a next token is drawn: the most probable or one of all, or one of the most probable ("top": top-k, top-p), for which some engines sort the vocabulary.
 SAMPLINGS = ("greedy", "top")
 RECOMPUTES = ("none", "selective", "full")
+#: Stages of ZeRO (Rajbhandari et al., 2020): what replicas share out is nothing, the optimizer's state, or (3; PyTorch's fully sharded data parallel) weights and gradients too.
+ZERO_STAGES = (0, 1, 3)
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
     "batch": 1 << 20, "sequence": 1 << 24, "output": 1 << 20, "tensor_parallel": 1 << 10, "pipeline_parallel": 1 << 10,
@@ -68,8 +70,7 @@ _MOST_ROWS = (1 << 31) - 1
 class Plan:
     """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in the cache of each (decode, mixed);
     ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
-    ``micro_batches``: into which a replica's batch is split for its pipeline; ``virtual_stages``: pieces of its layers that a stage of a training pipeline works on in turn (Megatron's interleaved schedule); ``recompute``: of a training step's activations; ``zero``: stage of ZeRO, 1 where replicas share
-    out the optimizer's state; ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
+    ``micro_batches``: into which a replica's batch is split for its pipeline; ``virtual_stages``: pieces of its layers that a stage of a training pipeline works on in turn (Megatron's interleaved schedule); ``recompute``: of a training step's activations; ``zero``: stage of ZeRO (:data:`ZERO_STAGES`); ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
     or "each" (kernels before about 2024); ``scores``: of :data:`SCORES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
     of experts' weights and their products, where that is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise; ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
     if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
@@ -134,8 +135,12 @@ class Plan:
             raise UsageError(
                 f"{self.served_by} has no engine {self.engine!r}: that is {ENGINES[self.engine]}'s; leave out --engine"
             )
-        if self.zero not in (0, 1):
-            raise UsageError(f"a plan's zero is {self.zero}: stages 0 and 1 are projected")
+        if self.zero not in ZERO_STAGES:
+            raise UsageError(f"a plan's zero is {self.zero}: stages 0, 1 and 3 are projected")
+        if self.zero == 3 and (self.pipeline_parallel > 1 or self.expert_parallel > 1):
+            raise UsageError(
+                "weights shared out over replicas are not projected beside a pipeline or experts shared out: leave out --pp and --ep, or give --zero 1"
+            )
         if self.batch % self.data_parallel:
             raise UsageError(
                 f"a batch of {self.batch} cannot be shared evenly by {self.data_parallel} replicas (data parallel)"
@@ -213,6 +218,11 @@ class Plan:
         if self.served_by != LLAMA_CPP:
             return "bf16"
         return {"q4_0": "q6_k", "q4_k_m": "q6_k"}.get(self.dtype, self.dtype)
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether replicas gather a layer's weights when they need them (:mod:`gpusim.project.sharded`)."""
+        return self.phase == "train" and self.zero == 3 and self.data_parallel > 1
 
     @property
     def gpus(self) -> int:

@@ -17,6 +17,7 @@ from gpusim.energy.power import held_limit
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.operator import Shape
+from gpusim.tile.beside import Shares, shares_beside
 from gpusim.tile.library import has_rows, named_kernels
 from gpusim.tile.machine import has_products
 from gpusim.tile.operators import (
@@ -55,6 +56,7 @@ class Prices:
         self.spec, self.limit_watts, self.one_clock, self.share = spec, limit_watts, one_clock, share
         self.held_watts = held_limit(spec, limit_watts)
         self._known: dict[Shape, Projection] = {}
+        self._beside: dict[tuple[GemmOp, int, float], Shares] = {}
         self._has_bf16 = has_products(spec, "bf16")
 
     def at_share(self, share: float) -> Prices:
@@ -79,3 +81,10 @@ class Prices:
                 found = _PROJECT[type(op)](self.spec, op, self.held_watts)
             self._known[op] = found
         return found
+
+    def beside(self, op: GemmOp, channels: int, dram_bytes_per_second: float) -> Shares:
+        """Of their own speeds, at which ``op`` and a collective go while both run (:func:`gpusim.tile.beside.shares_beside`)."""
+        key = (op, channels, dram_bytes_per_second)
+        if key not in self._beside:
+            self._beside[key] = shares_beside(self.spec, op, channels, dram_bytes_per_second)
+        return self._beside[key]

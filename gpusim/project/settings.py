@@ -40,17 +40,21 @@ def _training(plan: Plan) -> list[str]:
             f"sums over {plan.tensor_parallel} tensor-parallel GPUs {'run beside products' if plan.overlap == 'products' else 'are waited for'}"
         )
     if plan.data_parallel > 1:
-        found.append("gradients are summed over replicas beside the backward pass")
-        found.append(
-            "the optimizer's state is shared out over replicas (ZeRO 1)"
-            if plan.zero
-            else "each replica keeps the optimizer's whole state"
-        )
+        found += _replicas(plan)
     if plan.overlap == "two-batch":
         found.append(_TURNS)
     found.append(_RECOMPUTED[plan.recompute])
     found.append("attention in one kernel" if plan.scores == "fused" else "attention's scores in memory")
     return found
+
+
+def _replicas(plan: Plan) -> list[str]:
+    if plan.shares_weights:
+        return [
+            "weights, gradients and the optimizer's state are shared out over replicas (ZeRO 3), which gather each layer before its forward and before its backward pass, beside what is computed",
+        ]
+    kept = "the optimizer's state is shared out over replicas (ZeRO 1)" if plan.zero else "each replica keeps the optimizer's whole state"  # fmt: skip
+    return ["gradients are summed over replicas beside the backward pass", kept]
 
 
 def _pieces(plan: Plan) -> str:

@@ -6,13 +6,14 @@ Mental model: a stage is its layers, the first with the embedding and the last w
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.alternating import Turns, taken_in_turns
 from gpusim.project.attention import CORE
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
+from gpusim.project.footprint import parameters_of_stages
 from gpusim.project.host import host_seconds, launched_one_by_one
 from gpusim.project.layers import blocks_of, embedding_operators, head_operators, layer_operators, stages_of
 from gpusim.project.load import Load, halves_of, steps_of
@@ -20,6 +21,7 @@ from gpusim.project.operator import Operator
 from gpusim.project.part import Priced, priced, seconds_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
+from gpusim.project.sharded import sharded
 from gpusim.tile.operators import GemmOp
 
 
@@ -79,6 +81,8 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
             launched += step if launched_one_by_one(plan, load.tokens) else []
         items = priced(operators, prices)
         beside = _beside_products(items, plan.tensor_parallel) if plan.overlap == "products" else 0.0
+        if plan.shares_weights:
+            items, beside = _with_weights_gathered(config, plan, prices, items, beside)
         found.append(Stage(items, turns, beside, host_seconds(priced(launched, prices), plan)))
     return tuple(found)
 
@@ -89,6 +93,21 @@ def _beside_products(items: tuple[Priced, ...], gpus: int) -> float:
     sums = sum(item.seconds for item in layers if item.operator.communicates)
     products = sum(item.seconds for item in layers if isinstance(item.operator.op, GemmOp))
     return min(sums, products) * (gpus - 1) / gpus
+
+
+def _with_weights_gathered(
+    config: Decoder, plan: Plan, prices: Prices, items: tuple[Priced, ...], beside: float
+) -> tuple[tuple[Priced, ...], float]:
+    (load,), (kinds,), (own,) = steps_of(plan), stages_of(config, 1), parameters_of_stages(config, plan)
+    forward = priced(_stage(config, plan, load, Counter(kinds), True, True), prices)
+    # The backward pass is what is there beside the forward pass.
+    counts = {replace(item.operator, count=1): item.operator.count for item in forward}
+    backward = [
+        Priced(item.operator, item.projection) for item in items if replace(item.operator, count=1) not in counts
+    ]
+    tables = 2.0 * config.vocabulary * config.hidden / plan.tensor_parallel
+    found = sharded(prices, plan.data_parallel, len(kinds), (own - tables) / len(kinds), tables, forward, backward)
+    return items + found.items, beside + found.hidden_seconds
 
 
 def _stage(config: Decoder, plan: Plan, load: Load, kinds: Counter, first: bool, last: bool) -> list[Operator]:
@@ -122,4 +141,4 @@ def _trained(forward: list[Operator], plan: Plan) -> list[Operator]:
             for each in forward
             if each.name in CORE
         ]
-    return forward + again + backward_of(forward)
+    return forward + again + backward_of(forward, added_up=not plan.shares_weights)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusim.collective.shape import Collective
 from gpusim.project.backward import gradient_sum, optimizer_step
 from gpusim.project.bands import factor_of, region_of, widened
 from gpusim.project.decoder import Decoder
@@ -20,6 +21,7 @@ from gpusim.project.part import Interval, Priced, interval_of, merged, priced, s
 from gpusim.project.peak import peak_flops
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
+from gpusim.project.sharded import hidden_seconds as beside_computed
 from gpusim.project.stages import stages_priced
 
 
@@ -84,11 +86,16 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         own = max(parameters_of_stages(config, plan))
         kept = own / plan.data_parallel if plan.zero else own
         # Sums scattered and weights gathered move what an all-reduce does.
-        once = priced([optimizer_step(kept), *gradient_sum(own, plan.data_parallel)], prices)
+        sums = [] if plan.shares_weights else gradient_sum(own, plan.data_parallel)
+        once = priced([optimizer_step(kept), *sums], prices)
         gradients = sum(item.seconds for item in once if item.operator.communicates)
-        # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the last layer's.
+        # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the last layer's, and slow it.
         layers = max(1, config.layers // plan.pipeline_parallel)
-        hidden_seconds = min(gradients * (layers - 1) / layers, max(stage.seconds for stage in stages) * 2 / 3)
+        slowest = max(stages, key=lambda stage: stage.seconds)
+        beside = min(gradients * (layers - 1) / layers, slowest.seconds * 2 / 3)
+        for item in once:
+            if item.operator.communicates and isinstance(item.operator.op, Collective):
+                hidden_seconds = beside_computed(prices, slowest.items, item.operator.op, beside)
     seconds = passing + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
     energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts, prices.share)

@@ -1,0 +1,105 @@
+"""How far projected runs are from published ones of software that nothing was set by.
+
+    python tools/published_error.py                         a row a measurement of the learning half, and means
+    python tools/published_error.py --final                 rows of the final half
+    python tools/published_error.py --source llm-foundry    of one source
+
+Rows (traces/library/published_runs.csv; where each comes from is in the README beside it) are in halves by a hash of the row. They set no figure and no interval: what they are for is how far projections are where frameworks, versions or GPUs are
+others than those that did. `step_s`: of a training step; `output_tokens_per_s_per_gpu`: tokens that a batch generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from gpusim.gpus.load import load_gpu
+from gpusim.io.progress import shown, task
+from gpusim.project.plan import Plan
+from gpusim.project.prices import Prices
+from gpusim.project.requests import project_request
+from gpusim.project.whole import project_model
+from gpusim.report.tables import FORMATS, format_records
+from tools.model_error import network, summary
+
+ROWS = ROOT / "traces" / "library" / "published_runs.csv"
+
+
+def learns(row: Any) -> bool:
+    """Whether constants may be set by the row."""
+    key = f"{row.source} {row.gpu} {row.gpus} {row.model} {row.dtype} {row.batch} {row.sequence} {row.output}"
+    return hashlib.sha256(key.encode()).digest()[0] % 2 == 0
+
+
+def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
+    """Seconds of what was measured, low, high."""
+    config = network(row.model)
+    plan = Plan(
+        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, data_parallel=row.gpus // row.tp, dtype=row.dtype,
+        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
+    )  # fmt: skip
+    if row.phase == "request":
+        whole = project_request(prices, config, plan).seconds
+    else:
+        whole = project_model(prices, config, plan).step
+    return whole.seconds, whole.low_seconds, whole.high_seconds
+
+
+def measured_seconds(row: Any) -> float:
+    """Of the same."""
+    if row.metric == "step_s":
+        return row.measured
+    tokens = row.sequence if row.metric == "prompt_tokens_per_s" else row.batch * row.output / row.gpus
+    return tokens / row.measured
+
+
+def errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """``rows`` with projected and measured seconds; ``error_percent``: positive is too slow."""
+    machines: dict[str, Prices] = {}
+    found = []
+    with task("projecting", len(rows), "rows") as progress:
+        row: Any
+        for number, row in enumerate(rows.itertuples(index=False)):
+            prices = machines.setdefault(str(row.gpu), Prices(load_gpu(str(row.gpu))))
+            (middle, low, high), measured = projected(row, prices), measured_seconds(row)
+            found.append(
+                {
+                    "measured_s": float(f"{measured:.4g}"),
+                    "projected_s": float(f"{middle:.4g}"),
+                    "error_percent": round(100 * (middle / measured - 1), 1),
+                    "inside": bool(low <= measured <= high),
+                }
+            )
+            progress.to(number + 1)
+    return pd.concat([rows.reset_index(drop=True), pd.DataFrame(found)], axis=1)
+
+
+@click.command(help=__doc__)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--final", is_flag=True, help="Rows of the final half.")
+@click.option("--source", "sources", multiple=True, help="Rows of this source; may be repeated.")
+def main(form: str, final: bool, sources: tuple[str, ...]) -> None:
+    """Print the rows and the means."""
+    rows = pd.read_csv(ROWS, keep_default_na=False)
+    learning = pd.Series([learns(row) for row in rows.itertuples(index=False)])
+    rows = rows.loc[(learning != final) & (rows["source"].isin(sources) | (not sources))]
+    if rows.empty:
+        raise click.UsageError("no such rows: see traces/library/published_runs.csv for sources")
+    with shown():
+        found = errors(rows)
+    columns = ["source", "gpu", "gpus", "model", "dtype", "batch", "sequence", "output", "recompute", "measured_s", "projected_s", "error_percent", "inside"]  # fmt: skip
+    click.echo(format_records(found.loc[:, columns].to_dict("records"), form))
+    if form in ("table", "md"):
+        click.echo("\n" + format_records(summary(found, "source", "gpu", "metric", "dtype"), form))
+
+
+if __name__ == "__main__":
+    main()
