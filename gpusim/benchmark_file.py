@@ -1,7 +1,8 @@
 """Predicted cycles of a team's tests, kept in a file and compared with those of another day.
 
-Mental model: one :class:`Benchmark` a test, in a JSON file that a repository can hold. Two of the same test are compared only
-where the same gpusim predicted them for the same GPU description: a change of method is said, and never blamed on a kernel.
+Mental model: one :class:`Benchmark` a test, in a JSON file that a repository can hold. Two of the same test are
+compared only where the same gpusim predicted them for the same GPU description: a change of method is said, and never
+blamed on a kernel.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ FORMAT = "gpusim-benchmarks"
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What one test's launches cost together: ``cycles``, and ``time_us`` at the SM clock of ``gpu``; ``kernels`` in order of
-    their launches; ``time_us_low`` and ``time_us_high``: the time's prediction interval, 0 in files of before there were any. ``gpu_hash`` and ``gpusim_hash`` identify the description and the code that predicted it."""
+    """What one test's launches cost together: ``cycles``, and ``time_us`` at the SM clock of ``gpu``; ``kernels`` in
+    order of their launches; ``time_us_low`` and ``time_us_high``: the time's prediction interval, 0 in files of before
+    there were any. ``gpu_hash`` and ``gpusim_hash`` identify the description and the code that predicted it."""
 
     test: str
     gpu: str

@@ -1,9 +1,10 @@
-"""How long a piece of Python that launches kernels takes on a described GPU: :func:`bench`, for those who know Triton's do_bench.
+"""How long a piece of Python that launches kernels takes on a described GPU: :func:`bench`, for those who know Triton's
+do_bench.
 
 Mental model: the function is called once, with every launch that it writes (``kernel[grid, block](*args)``) run by the
-emulator, in order, on NumPy arrays; what they cost is simulated afterwards on one machine, as a benchmark would find it: the
-machine code in the instruction caches, the data swept out of the L2 by a buffer that was zeroed and is not yet written back. A
-prediction has no noise, so once is enough.
+emulator, in order, on NumPy arrays; what they cost is simulated afterwards on one machine, as a benchmark would find
+it: the machine code in the instruction caches, the data swept out of the L2 by a buffer that was zeroed and is not yet
+written back. A prediction has no noise, so once is enough.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class Benched:
 def run_and_simulate(work: Callable[[], Any], gpu: str | GpuSpec = "h200", *, sample: bool = False) -> Benched:
     """Call ``work`` with its launches on the emulator, then simulate them from an L2 that another buffer fills.
 
-    ``work`` may launch kernels itself, or return launches as a case does: ``(kernel, grid, block, args)``. ``sample`` as in
-    :func:`gpusim.simulate`. Raises UsageError if it does neither, what ``work`` raises, and what :func:`gpusim.capture` and
-    :func:`gpusim.simulate` raise.
+    ``work`` may launch kernels itself, or return launches as a case does: ``(kernel, grid, block, args)``. ``sample``
+    as in :func:`gpusim.simulate`. Raises UsageError if it does neither, what ``work`` raises, and what
+    :func:`gpusim.capture` and :func:`gpusim.simulate` raise.
     """
     spec = load_gpu(gpu) if isinstance(gpu, str) else gpu
     memory, traces = DeviceMemory(), []
@@ -95,16 +96,19 @@ def bench(
     gpu: str | GpuSpec = "h200",
     sample: bool = False,
 ) -> float | list[float]:
-    """Milliseconds that the launches of ``fn()`` take together on ``gpu``, as ``triton.testing.do_bench`` measures them.
+    """Milliseconds that the launches of ``fn()`` take together on ``gpu``, as ``triton.testing.do_bench`` measures
+    them.
 
-    ``fn`` takes no arguments and launches kernels on NumPy arrays, or returns ``(kernel, grid, block, args)``; it is called
-    once. As with do_bench, the first of the launches finds its machine code in the instruction caches, and an L2 full of the
-    lines of a buffer that was zeroed to sweep it: they have yet to be written back, which takes some of DRAM's bandwidth. What the two
-    events read besides, about 4 us (:data:`gpusim.silicon.methods.UNHELD_EVENTS_US`), is left out: it is none of the launches'. ``warmup`` and ``rep`` (milliseconds to spend) are taken so that calls written for do_bench stay as
-    they are: a prediction is the same every time. ``quantiles``: a list of as many equal figures (one alone: the figure);
-    ``return_mode``: "min", "max", "mean" or "median" give the figure, "all" a list of it; "interval", which do_bench has not, the
-    list of the low end of its prediction interval (:mod:`gpusim.uncertainty`), the figure, and the high end. ``sample`` as in
-    :func:`gpusim.simulate`: for large launches.
+    ``fn`` takes no arguments and launches kernels on NumPy arrays, or returns ``(kernel, grid, block, args)``; it is
+    called once. As with do_bench, the first of the launches finds its machine code in the instruction caches, and an L2
+    full of the lines of a buffer that was zeroed to sweep it: they have yet to be written back, which takes some of
+    DRAM's bandwidth. What the two events read besides, about 4 us (:data:`gpusim.silicon.methods.UNHELD_EVENTS_US`), is
+    left out: it is none of the launches'. ``warmup`` and ``rep`` (milliseconds to spend) are taken so that calls
+    written for do_bench stay as they are: a prediction is the same every time. ``quantiles``: a list of as many equal
+    figures (one alone: the figure);
+    ``return_mode``: "min", "max", "mean" or "median" give the figure, "all" a list of it; "interval", which do_bench
+    has not, the list of the low end of its prediction interval (:mod:`gpusim.uncertainty`), the figure, and the high
+    end. ``sample`` as in :func:`gpusim.simulate`: for large launches.
 
     Raises UsageError if no kernel was launched or for an unknown mode, and what :func:`gpusim.capture` and
     :func:`gpusim.simulate` raise. Source: triton/testing.py, ``do_bench``.

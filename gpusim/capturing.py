@@ -1,9 +1,9 @@
 """The public entry of capture: run a kernel's machine code on the CPU and record what it did.
 
-Mental model: :func:`capture` is a kernel launch. The front end that accepts the kernel gives the machine code that a GPU
-would load and the bytes of the parameters; what a GPU would refuse is refused; every block runs in the emulator with
-the arrays written in place, and whoever was asked to listens (the checks, the progress). A launch that fails raises one
-error and leaves the arrays untouched.
+Mental model: :func:`capture` is a kernel launch. The front end that accepts the kernel gives the machine code that a
+GPU would load and the bytes of the parameters; what a GPU would refuse is refused; every block runs in the emulator
+with the arrays written in place, and whoever was asked to listens (the checks, the progress). A launch that fails
+raises one error and leaves the arrays untouched.
 """
 
 from __future__ import annotations
@@ -69,19 +69,20 @@ def capture(
     ``@numba.cuda.jit`` function; ``args`` are typed as its launch types them, and arrays are written in place.
     ``block`` None is the block that the kernel was compiled for, where its language fixes one; ``grid`` may then be a
     function of the compile-time parameters (of a Triton kernel of all its parameters), or None where the language's own
-    host code says it (CuTe DSL). An autotuned kernel runs in the configuration that takes fewest cycles on ``gpu``. ``gpu``
-    is a GPU's name or spec, a capability ``(9, 0)`` or ``"sm_90"``.
-    ``shared_bytes`` is dynamic shared memory. ``cluster``: blocks of a thread-block cluster along x, y, z, where the kernel was not
-    compiled for some (``__cluster_dims__``). ``memory`` keeps arrays at their device addresses over several captures.
+    host code says it (CuTe DSL). An autotuned kernel runs in the configuration that takes fewest cycles on ``gpu``.
+    ``gpu`` is a GPU's name or spec, a capability ``(9, 0)`` or ``"sm_90"``. ``shared_bytes`` is dynamic shared memory.
+    ``cluster``: blocks of a thread-block cluster along x, y, z, where the kernel was not compiled for some
+    (``__cluster_dims__``). ``memory`` keeps arrays at their device addresses over several captures.
     ``instruction_limit`` bounds the executed warp instructions. ``to`` is a trace file to write while the launch runs,
     in bounded memory; the returned trace then reads from it. Without it the trace stays in memory, coded once it is
-    large. ``check``: any of "memory", "race", "sync", "leak" and "async" (:mod:`gpusim.sanitizer.findings`); what they find is the
-    trace's ``findings``, and an invalid access or a barrier at which threads are missing then ends threads, whose paths end
-    there in the trace, rather than the launch. ``progress`` is told now and then (kernel, blocks done, blocks in all, warp instructions so far).
-    ``sample``: run only a few blocks where all others follow from them (:mod:`gpusim.emulator.sampled`); arrays are then as before,
-    for the result is not computed, and the trace's ``regular`` says which blocks were run. Where they do not follow all run, and
-    the trace's ``why_whole`` says why; if at least nothing that they do depends on data, without bulk copies and products of warp groups
-    (``without_data``), and arrays are as before, too.
+    large. ``check``: any of "memory", "race", "sync", "leak" and "async" (:mod:`gpusim.sanitizer.findings`); what they
+    find is the trace's ``findings``, and an invalid access or a barrier at which threads are missing then ends threads,
+    whose paths end there in the trace, rather than the launch. ``progress`` is told now and then (kernel, blocks done,
+    blocks in all, warp instructions so far).
+    ``sample``: run only a few blocks where all others follow from them (:mod:`gpusim.emulator.sampled`); arrays are
+    then as before, for the result is not computed, and the trace's ``regular`` says which blocks were run. Where they
+    do not follow all run, and the trace's ``why_whole`` says why; if at least nothing that they do depends on data,
+    without bulk copies and products of warp groups (``without_data``), and arrays are as before, too.
 
     Raises UsageError, CompileError, ToolchainError, UnsupportedOpcodeError, LaunchError, AddressError,
     DeadlockError, InstructionLimitError, and OSError where ``to`` cannot be written; the arrays are then as
@@ -119,7 +120,8 @@ def _binary(kernel: Any, args: tuple, target: Target) -> KernelBinary:
 
 
 def dependence_of(kernel: Any, args: Iterable[Any], gpu: str | GpuSpec | tuple[int, int]) -> str:
-    """How what a block of a launch does may depend on what others, or earlier launches, wrote to memory; empty: it cannot."""
+    """How what a block of a launch does may depend on what others, or earlier launches, wrote to memory; empty: it
+    cannot."""
     args = tuple(args)
     return dependence(front_end_of(kernel).compile(kernel, args, make_target(gpu).capability))
 
@@ -217,8 +219,8 @@ def _capture(
     undo: bool = False,
     without_data: bool = False,
 ) -> Trace:
-    """:func:`capture` of one kernel that has been chosen; ``undo``: the arrays are afterwards as before. ``without_data``: as
-    :class:`gpusim.emulator.emulation.Emulation` takes it."""
+    """:func:`capture` of one kernel that has been chosen; ``undo``: the arrays are afterwards as before.
+    ``without_data``: as :class:`gpusim.emulator.emulation.Emulation` takes it."""
     front_end = front_end_of(kernel)
     binary = front_end.compile(kernel, args, target.capability)
     prepare(binary)  # an instruction that is not emulated is refused before anything else is looked at

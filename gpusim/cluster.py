@@ -1,4 +1,5 @@
-"""A Dask cluster that work is given to: how it is reached, and how often work whose worker has died is given to another.
+"""A Dask cluster that work is given to: how it is reached, and how often work whose worker has died is given to
+another.
 
 Needs ``gpusim[dask]`` here, and gpusim of the same version on the workers.
 """
@@ -16,7 +17,8 @@ CONNECT_SECONDS = 20
 
 
 def connect(address: str) -> Any:
-    """A client of the cluster at ``address``. Raises ToolchainError without Dask, UsageError where nobody answers there."""
+    """A client of the cluster at ``address``. Raises ToolchainError without Dask, UsageError where nobody answers
+    there."""
     try:
         client = importlib.import_module("dask.distributed").Client
     except ImportError:

@@ -1,8 +1,9 @@
 """Looking over a machine: each thing that gpusim can use, whether it is there, and what would mend it.
 
-Mental model: a :class:`Check` is one line: a name, a state, what was found, a remedy. ``ok`` works; ``failed`` keeps kernels
-from being simulated; ``missing`` is something optional that is not here (a GPU, a profiler, a package of the report), and
-``note`` is worth knowing. Nothing is changed: folders are tried with a temporary file, the store is opened only if it exists.
+Mental model: a :class:`Check` is one line: a name, a state, what was found, a remedy. ``ok`` works; ``failed`` keeps
+kernels from being simulated; ``missing`` is something optional that is not here (a GPU, a profiler, a package of the
+report), and ``note`` is worth knowing. Nothing is changed: folders are tried with a temporary file, the store is opened
+only if it exists.
 """
 
 from __future__ import annotations

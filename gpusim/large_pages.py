@@ -1,9 +1,10 @@
 """Memory of the host in large pages, for tables that are entered at random.
 
-Mental model: a processor remembers the places of some thousand pages. A simulation of a whole GPU moves through tens of megabytes of
-state in pages of 4 KiB, of which it touches others with every SM, and looks most of them up anew, in a virtual machine twice. In pages of
-2 MiB there are few enough to remember. They cost time themselves, as a page is cleared whole when it is touched first: so they are asked for
-around the making of tables that a long simulation will use (:func:`large_pages`), and where the host has none nothing changes.
+Mental model: a processor remembers the places of some thousand pages. A simulation of a whole GPU moves through tens of
+megabytes of state in pages of 4 KiB, of which it touches others with every SM, and looks most of them up anew, in a
+virtual machine twice. In pages of 2 MiB there are few enough to remember. They cost time themselves, as a page is
+cleared whole when it is touched first: so they are asked for around the making of tables that a long simulation will
+use (:func:`large_pages`), and where the host has none nothing changes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 
 #: Of x86-64; elsewhere the host rounds as it must.
 PAGE_BYTES = 2 << 20
-#: Tables share regions of so much, or of what the largest one needs: the rest of a region's last page is not lost with each.
+#: Tables share regions of so much, or of what the largest one needs: the rest of a region's last page is not lost with
+#: each.
 _REGION_BYTES = 32 << 20
 
 

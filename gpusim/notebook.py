@@ -1,7 +1,7 @@
 """The notebook extension: ``%load_ext gpusim``, then ``%%gpusim`` above a cell that launches kernels.
 
-Mental model: the cell runs as it stands, with its launches on the emulator; what they cost on the described GPU is the cell's
-value, which the notebook shows as a table (:class:`~gpusim.engine.result.Result`) and keeps as ``_``.
+Mental model: the cell runs as it stands, with its launches on the emulator; what they cost on the described GPU is the
+cell's value, which the notebook shows as a table (:class:`~gpusim.engine.result.Result`) and keeps as ``_``.
 """
 
 from __future__ import annotations

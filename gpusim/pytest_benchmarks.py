@@ -1,7 +1,8 @@
 """What the fixture ``gpusim_benchmark`` predicts, over a session of pytest: kept, shown, compared with another day's.
 
-Mental model: each test adds one figure; the session that the user started (not a worker of pytest-xdist, which sends its own)
-writes them, prints them and says whether one has grown too much. What is heavy is imported when a first figure is predicted.
+Mental model: each test adds one figure; the session that the user started (not a worker of pytest-xdist, which sends
+its own) writes them, prints them and says whether one has grown too much. What is heavy is imported when a first figure
+is predicted.
 """
 
 from __future__ import annotations
@@ -95,15 +96,16 @@ class Benchmarks:
 
 
 class Benchmark:
-    """What the fixture ``gpusim_benchmark`` is: called with a function, it runs the function's launches on the emulator and
-    predicts their cycles on the session's GPU; ``result`` is then the :class:`gpusim.Result`."""
+    """What the fixture ``gpusim_benchmark`` is: called with a function, it runs the function's launches on the emulator
+    and predicts their cycles on the session's GPU; ``result`` is then the :class:`gpusim.Result`."""
 
     def __init__(self, test: str, gpu: Any, keep: Benchmarks) -> None:
         self._test, self._gpu, self._keep = test, gpu, keep
         self.result: Any = None
 
     def __call__(self, work: Any, *args: Any, **named: Any) -> Any:
-        """What ``work(*args, **named)`` returns; it launches kernels on NumPy arrays, or returns launches as a case does."""
+        """What ``work(*args, **named)`` returns; it launches kernels on NumPy arrays, or returns launches as a case
+        does."""
         if self.result is not None:
             raise RuntimeError("gpusim_benchmark predicts one call a test: write another test for the other")
         run_and_simulate = importlib.import_module("gpusim.benchmarking").run_and_simulate

@@ -3,8 +3,8 @@
 Mental model: installed with gpusim, it adds nothing to a run that does not use it; everything heavy is imported when a
 fixture or ``@gpusim.workload`` is first used. ``--gpusim-gpu`` and ``--gpusim-profile`` choose for the whole
 session; ``--gpusim-coverage FILE`` keeps what all workloads together exercised, for ``gpusim cover``. The fixture
-``gpusim_benchmark`` predicts what a test launches; ``--gpusim-save FILE`` keeps the figures, ``--gpusim-compare FILE`` shows
-them beside, and ``--gpusim-compare-fail PERCENT`` fails the session where one has grown.
+``gpusim_benchmark`` predicts what a test launches; ``--gpusim-save FILE`` keeps the figures, ``--gpusim-compare FILE``
+shows them beside, and ``--gpusim-compare-fail PERCENT`` fails the session where one has grown.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def gpusim_benchmark(request: pytest.FixtureRequest, gpusim_gpu: Any) -> Benchmark:
-    """``gpusim_benchmark(function, *args)``: predict the launches of one call, keep the figure, return what it returns."""
+    """``gpusim_benchmark(function, *args)``: predict the launches of one call, keep the figure, return what it
+    returns."""
     return Benchmark(request.node.nodeid, gpusim_gpu, request.config.stash[_BENCHMARKS])
 
 

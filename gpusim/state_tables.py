@@ -1,13 +1,13 @@
 """State tables: arrays of numbers whose columns are declared once, and records that cross between parts.
 
-Mental model: a jitted function reads ``warps[warp, PC]``. Which column that is, its unit and its meaning are said in one
-line of the module that the table belongs to::
+Mental model: a jitted function reads ``warps[warp, PC]``. Which column that is, its unit and its meaning are said in
+one line of the module that the table belongs to::
 
     WARP_TABLE = Table(__name__, "warps", "one row a warp slot", "Where a warp stands in its path.")
     PC = WARP_TABLE.column("index", "the next instruction")
 
-``PC`` is an ``int``, which Numba compiles as the constant that it is. The arrays are made by :meth:`Table.zeros`; names of
-counters and docs/reference/state.md derive from the declarations.
+``PC`` is an ``int``, which Numba compiles as the constant that it is. The arrays are made by :meth:`Table.zeros`; names
+of counters and docs/reference/state.md derive from the declarations.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ HOST_LINE_BYTES = 64
 
 
 def line_aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array of zeros that begins with a cache line of the host; NumPy's begin 16 bytes behind one. In large pages where
-    :func:`gpusim.large_pages.large_pages` asks for them."""
+    """An array of zeros that begins with a cache line of the host; NumPy's begin 16 bytes behind one. In large pages
+    where :func:`gpusim.large_pages.large_pages` asks for them."""
     size = math.prod(shape) * dtype.itemsize
     room = zero_bytes(size + HOST_LINE_BYTES)
     start = -room.ctypes.data % HOST_LINE_BYTES
@@ -61,8 +61,9 @@ def line_aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 class Column(int):
-    """The number of a column, with what it means; ``span`` columns from it on hold the same, one a thing counted elsewhere
-    (0: as many as the machine has). ``counter`` is Nsight Compute's name where the column is a counter or a reason."""
+    """The number of a column, with what it means; ``span`` columns from it on hold the same, one a thing counted
+    elsewhere (0: as many as the machine has). ``counter`` is Nsight Compute's name where the column is a counter or a
+    reason."""
 
     table: Table
     unit: str
@@ -73,8 +74,8 @@ class Column(int):
 
 class Table:
     """The declaration of one array of the state: ``array`` is its name where functions take it, ``rows`` what a row is
-    (empty: a vector), ``columns_first`` whether columns are the array's first axis; ``whole_lines``: a row takes whole cache
-    lines of the host. ``module`` is ``__name__``."""
+    (empty: a vector), ``columns_first`` whether columns are the array's first axis; ``whole_lines``: a row takes whole
+    cache lines of the host. ``module`` is ``__name__``."""
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
 """Which of several variants of a kernel a launch takes: the one of fewest predicted cycles on its GPU.
 
-Mental model: an autotuner runs each configuration and keeps the fastest. Here each is captured and simulated on the GPU asked for, from
-cold caches as Triton's own benchmark does, on arrays that are put back afterwards. What was chosen is kept by what the kernel's language says
-it depends on, so that the next launch like it does not choose again, and is told in a line on stderr.
+Mental model: an autotuner runs each configuration and keeps the fastest. Here each is captured and simulated on the GPU
+asked for, from cold caches as Triton's own benchmark does, on arrays that are put back afterwards. What was chosen is
+kept by what the kernel's language says it depends on, so that the next launch like it does not choose again, and is
+told in a line on stderr.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def _timed_on(gpu: str | GpuSpec | tuple[int, int], target: Target) -> list[GpuS
 def kept_content(memory: DeviceMemory) -> Iterator[None]:
     """Put back, at the end, all that lies in ``memory`` as it was when this was entered.
 
-    Piece by piece: pages of zeros that nobody wrote, of which large arrays often consist, are neither kept nor made by putting them back.
+    Piece by piece: pages of zeros that nobody wrote, of which large arrays often consist, are neither kept nor made by
+    putting them back.
     """
     places = [
         (each.host + at, min(_PIECE_BYTES, each.size - at))

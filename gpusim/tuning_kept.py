@@ -1,9 +1,10 @@
 """Predictions of a search in a file, so that a search that was broken off goes on.
 
-Mental model: a line is a JSON object, written whole. It is found again by all that decides a prediction: the case's file, the GPU's description,
-the configuration, gpusim and the compilers (the line's key), and the source files that the captured code names (with a digest each, as only the
-capture says which they are; with what lies beside them and is included by them). What was left out before anything was captured has no
-such files; it is tried again, as its source may have been mended.
+Mental model: a line is a JSON object, written whole. It is found again by all that decides a prediction: the case's
+file, the GPU's description, the configuration, gpusim and the compilers (the line's key), and the source files that the
+captured code names (with a digest each, as only the capture says which they are; with what lies beside them and is
+included by them). What was left out before anything was captured has no such files; it is tried again, as its source
+may have been mended.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _COMPILERS = ("numba", "numba-cuda", "llvmlite", "triton", "nvidia-cuda-nvrtc", 
 
 @dataclass(frozen=True)
 class Predicted:
-    """A configuration: its ``parameters``, the predicted ``time_us`` (None: left out, ``why`` says the reason), and whether that is
-    the time of a part (COARSE) or of all (EXACT). ``factor``: a measurement should lie between the time over and times it
-    (:mod:`gpusim.uncertainty`); 0 where only a part was simulated."""
+    """A configuration: its ``parameters``, the predicted ``time_us`` (None: left out, ``why`` says the reason), and
+    whether that is the time of a part (COARSE) or of all (EXACT). ``factor``: a measurement should lie between the time
+    over and times it (:mod:`gpusim.uncertainty`); 0 where only a part was simulated."""
 
     parameters: Mapping[str, Any]
     time_us: float | None
@@ -42,7 +43,8 @@ class Predicted:
 
 
 class KeptPredictions:
-    """The predictions of a file, where ``path`` is not None, and those that are added to it. Raises UsageError for a file of something else."""
+    """The predictions of a file, where ``path`` is not None, and those that are added to it. Raises UsageError for a
+    file of something else."""
 
     def __init__(self, path: Path | None, depends_on: str) -> None:
         base = "\0".join((depends_on, package_digest(), *_compilers()))
@@ -63,8 +65,8 @@ class KeptPredictions:
         return replace(found, parameters=dict(parameters))
 
     def add(self, row: Predicted, sources: Iterable[str] | None) -> None:
-        """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises UsageError where the file does
-        not take it."""
+        """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises UsageError
+        where the file does not take it."""
         if self._path is None or sources is None:
             return
         files = {file: digest for file in _with_included(sources) if (digest := self._digest(file))}

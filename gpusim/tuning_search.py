@@ -1,9 +1,10 @@
 """Which configuration of a kernel is fastest on a GPU that is not there: :func:`tune`, for those who know an autotuner.
 
-Mental model: a case function makes the launch of a configuration. Every configuration is first predicted from a part: a few SMs of the GPU,
-with as much less of what SMs share, run as large a share of the grid (*coarse*). Those that are predicted near the best are then
-captured and simulated whole (*exact*), and the least of these is the winner. What the GPU refuses, what cannot be emulated, and what the case's
-own check finds wrong is left out with its reason. Predictions are kept in a file as they are made, so that a search that was broken off goes on. Beside the winner stands what
+Mental model: a case function makes the launch of a configuration. Every configuration is first predicted from a part: a
+few SMs of the GPU, with as much less of what SMs share, run as large a share of the grid (*coarse*). Those that are
+predicted near the best are then captured and simulated whole (*exact*), and the least of these is the winner. What the
+GPU refuses, what cannot be emulated, and what the case's own check finds wrong is left out with its reason. Predictions
+are kept in a file as they are made, so that a search that was broken off goes on. Beside the winner stands what
 validation on silicon found: how much longer than the best measured configuration the best predicted one took.
 """
 
@@ -45,12 +46,12 @@ from gpusim.tuning_kept import KeptPredictions, Predicted, as_text
 from gpusim.workers import worker_pool
 
 COARSE, EXACT = "coarse", "exact"
-#: Warp instructions of the part that stands for the whole, about, and its least SMs. A launch of fewer than twice as many runs whole: what
-#: small launches take is latency, which a part with slower memory does not show. (A convolution of 200 million warp instructions on A100
-#: takes on four SMs what it takes on six, to 0.01 %.)
+#: Warp instructions of the part that stands for the whole, about, and its least SMs. A launch of fewer than twice as
+#: many runs whole: what small launches take is latency, which a part with slower memory does not show. (A convolution
+#: of 200 million warp instructions on A100 takes on four SMs what it takes on six, to 0.01 %.)
 PART_INSTRUCTIONS, LEAST_SMS = 2e6, 2
-#: Configurations predicted within this of the best coarse time are simulated whole, at least LEAST_EXACT and at most a quarter of all, unless
-#: ``exact`` says how many. Guesses.
+#: Configurations predicted within this of the best coarse time are simulated whole, at least LEAST_EXACT and at most a
+#: quarter of all, unless ``exact`` says how many. Guesses.
 NEAR_PERCENT, LEAST_EXACT = 5.0, 4
 #: Half of the blocks that execute this much more each show that the blocks share out a fixed amount of work.
 _SHARED_OUT = 1.2
@@ -59,9 +60,10 @@ _LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError, WrongResultError
 
 @dataclass(frozen=True)
 class ValidatedRegret:
-    """What a set of measured configurations showed: on it the best predicted one took ``regret_percent`` more than the best measured one, the
-    fastest of the five best predicted ``regret_of_five_percent`` more (None of fewer than twenty), over ``rows`` configurations whose mean error
-    was ``mape_percent`` and whose order had the rank correlation ``rank``."""
+    """What a set of measured configurations showed: on it the best predicted one took ``regret_percent`` more than the
+    best measured one, the fastest of the five best predicted ``regret_of_five_percent`` more (None of fewer than
+    twenty), over ``rows`` configurations whose mean error was ``mape_percent`` and whose order had the rank correlation
+    ``rank``."""
 
     measured: str
     gpu: str
@@ -74,7 +76,8 @@ class ValidatedRegret:
 
 @dataclass(frozen=True)
 class Tuned:
-    """``rows`` best first, exact before coarse, then those left out; ``validated``: what validation found of such searches."""
+    """``rows`` best first, exact before coarse, then those left out; ``validated``: what validation found of such
+    searches."""
 
     gpu: str
     kernel: str
@@ -107,7 +110,8 @@ class Tuned:
         return "\n".join(lines)
 
     def write_cache(self, path: str | os.PathLike[str]) -> None:
-        """Write the predictions as a cache file of Kernel Tuner, for its tools and ``gpusim runs import``; times in milliseconds."""
+        """Write the predictions as a cache file of Kernel Tuner, for its tools and ``gpusim runs import``; times in
+        milliseconds."""
         names = list(self.best.parameters)
         entries = {
             ",".join(map(str, row.parameters.values())): {
@@ -155,11 +159,12 @@ def tune(
 ) -> Tuned:
     """The configuration of ``space`` whose launch takes least time on ``gpu``.
 
-    ``case``: a case function, which takes a configuration by keyword and returns ``(kernel, grid, block, arguments)`` or another form of a case, or
-    ``"file.py:function"``, which several ``jobs`` need. ``space``: values of each parameter, all combinations of which are tried, or the
-    configurations themselves. ``restrict``, called as ``case`` is, says which combinations count. ``exact``: how many are simulated
-    whole. ``keep``: a file of predictions that is read if it is there and added to. Raises UsageError for an empty space and
-    NoDataError where no configuration can run.
+    ``case``: a case function, which takes a configuration by keyword and returns ``(kernel, grid, block, arguments)``
+    or another form of a case, or ``"file.py:function"``, which several ``jobs`` need. ``space``: values of each
+    parameter, all combinations of which are tried, or the configurations themselves. ``restrict``, called as ``case``
+    is, says which combinations count. ``exact``: how many are simulated whole. ``keep``: a file of predictions that is
+    read if it is there and added to. Raises UsageError for an empty space and NoDataError where no configuration can
+    run.
     """
     spec = load_gpu(gpu)
     name, source = _source_of(case)
@@ -187,8 +192,8 @@ def tune(
 def tuning_objective(
     case: str | Callable[..., Any], space: Mapping[str, Sequence[Any]], *, gpu: str = "h200"
 ) -> Callable[[Any], float]:
-    """A function to minimise: it takes a trial of Optuna (anything with ``suggest_categorical``), or a configuration, and returns the predicted
-    microseconds of the whole launch; infinite for a configuration that cannot run."""
+    """A function to minimise: it takes a trial of Optuna (anything with ``suggest_categorical``), or a configuration,
+    and returns the predicted microseconds of the whole launch; infinite for a configuration that cannot run."""
 
     def predicted(trial: Any) -> float:
         if isinstance(trial, Mapping):
@@ -201,7 +206,8 @@ def tuning_objective(
 
 
 def validated_regrets() -> tuple[ValidatedRegret, ...]:
-    """What ``tools/validate.py --record`` last found for sets of configurations of one problem; none where it found none."""
+    """What ``tools/validate.py --record`` last found for sets of configurations of one problem; none where it found
+    none."""
     path = traces_folder("external") / "results.json"
     try:
         results = parse_record(_Results, path.read_bytes(), f"{path} cannot be read", UsageError)
@@ -314,7 +320,8 @@ def _run(
 def _predict(
     case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu: str, stage: str
 ) -> tuple[Predicted, set[str] | None]:
-    """One configuration's time, of a part of each launch or of all, and the source files of its code; None where nothing was captured."""
+    """One configuration's time, of a part of each launch or of all, and the source files of its code; None where
+    nothing was captured."""
     sources: set[str] | None = None
 
     def captured(launch: CaseLaunch, grid: Any) -> Trace:
@@ -349,8 +356,9 @@ def _predict(
 
 
 def _part_us(launch: CaseLaunch, spec: GpuSpec, captured: Callable[[CaseLaunch, Any], Trace]) -> float | None:
-    """Microseconds of a launch by a part of its grid on some SMs; None where no part stands for all: a launch with a grid that its language makes,
-    a small one, and one whose blocks share out a fixed amount of work (fewer of them do more each)."""
+    """Microseconds of a launch by a part of its grid on some SMs; None where no part stands for all: a launch with a
+    grid that its language makes, a small one, and one whose blocks share out a fixed amount of work (fewer of them do
+    more each)."""
     grid = (launch.grid,) if isinstance(launch.grid, int) else launch.grid
     if not isinstance(grid, tuple) or math.prod(grid) < 2 * spec.sm_count:
         return None

@@ -28,7 +28,8 @@ ORPHANED = 1
 
 
 class _Process(SpawnProcess):
-    """A worker whose start is not broken off: it would find half of what it is to be told, and show a traceback of its own."""
+    """A worker whose start is not broken off: it would find half of what it is to be told, and show a traceback of its
+    own."""
 
     def start(self) -> None:
         resource_tracker.ensure_running()  # starting it would let through the signals that are held back here
@@ -56,8 +57,8 @@ class _Context(SpawnContext):
 
 @contextlib.contextmanager
 def _held_back() -> Iterator[None]:
-    """Ctrl-C and SIGTERM that come within the block take effect at its end. A process that is started in it never sees Ctrl-C, which
-    a terminal sends to it as well: its parent ends it."""
+    """Ctrl-C and SIGTERM that come within the block take effect at its end. A process that is started in it never sees
+    Ctrl-C, which a terminal sends to it as well: its parent ends it."""
     if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
         yield
         return
@@ -86,8 +87,8 @@ def worker_pool(
 ) -> Iterator[ProcessPoolExecutor]:
     """A pool of ``jobs`` spawned processes; each calls ``initializer(*initargs)`` first.
 
-    When the block ends well, so do the workers, after all that was submitted; when it raises, they are ended at once and
-    what waited is dropped. Raises ExecutionError where a worker has died by itself (killed, out of memory).
+    When the block ends well, so do the workers, after all that was submitted; when it raises, they are ended at once
+    and what waited is dropped. Raises ExecutionError where a worker has died by itself (killed, out of memory).
     """
     # spawn, not fork: a fork would copy locks of threads that do not exist in the child.
     context = _Context()

@@ -16,8 +16,8 @@ import importlib.util
 from .declared import Declared
 from .declared import declared as _declared
 
-#: Entry -> compute capability that it needs: wgmma and tcgen05 are of that one alone (or, of tcgen05, its family), clusters and the tensor
-#: memory accelerator of that one and later ones.
+#: Entry -> compute capability that it needs: wgmma and tcgen05 are of that one alone (or, of tcgen05, its family),
+#: clusters and the tensor memory accelerator of that one and later ones.
 _NEEDS = {
     "cpp_wgmma_gemm": (9, 0),
     "cpp_fp8_gemm": (9, 0),
@@ -213,8 +213,8 @@ def lacks(name: str) -> str:
 
 
 def declared(name: str) -> Declared | None:
-    """What the source of entry ``name``'s module says of its shape, without importing it; None where ``name`` is no entry, or it
-    is not to be read there."""
+    """What the source of entry ``name``'s module says of its shape, without importing it; None where ``name`` is no
+    entry, or it is not to be read there."""
     module = _MODULES.get(name) or _TRITON.get(name)
     return None if module is None else _declared(name, module)
 

@@ -20,9 +20,9 @@ from typing import Any
 class Launch:
     """One kernel launch: ``kernel[grid, block, stream, shared_bytes](*args)``.
 
-    ``block`` None is the one that the kernel's language fixes when it compiles; ``grid`` may then be a function of the kernel's
-    compile-time parameters. ``shared_bytes`` is dynamic shared memory a block. ``timed=False`` marks preparation: it fills
-    data or warms caches, must run (before the timed launches, in order), and is not measured.
+    ``block`` None is the one that the kernel's language fixes when it compiles; ``grid`` may then be a function of the
+    kernel's compile-time parameters. ``shared_bytes`` is dynamic shared memory a block. ``timed=False`` marks
+    preparation: it fills data or warms caches, must run (before the timed launches, in order), and is not measured.
     """
 
     kernel: Any

@@ -1,9 +1,10 @@
-"""What an entry's source says of its shape, read without importing it: its axes, their types, and what ``make`` asks of them.
+"""What an entry's source says of its shape, read without importing it: its axes, their types, and what ``make`` asks of
+them.
 
-Mental model: an entry's module imports its language's compiler, which takes most of a second, and a slip in a shape is to be told
-sooner. So the module's syntax tree is searched for the call ``Kernel(...)`` of that name; its ``default`` is evaluated with nothing
-but the constants of the module, and the statements at the head of its ``make`` that raise for a shape are tried one by one with the
-values at hand. What cannot be told so is left out: making the case tells it.
+Mental model: an entry's module imports its language's compiler, which takes most of a second, and a slip in a shape is
+to be told sooner. So the module's syntax tree is searched for the call ``Kernel(...)`` of that name; its ``default`` is
+evaluated with nothing but the constants of the module, and the statements at the head of its ``make`` that raise for a
+shape are tried one by one with the values at hand. What cannot be told so is left out: making the case tells it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Declared:
 
 
 def declared(name: str, module: str) -> Declared | None:
-    """What the source of ``module``, a module of this package, says of entry ``name``; None where it cannot be read there."""
+    """What the source of ``module``, a module of this package, says of entry ``name``; None where it cannot be read
+    there."""
     constants = _Constants(module)
     for call in ast.walk(constants.tree):
         if not isinstance(call, ast.Call):
@@ -72,7 +74,8 @@ _UNKNOWN = object()
 
 
 class _Constants(Mapping[str, Any]):
-    """Names of a module that are bound to expressions of other such names and of literals, worked out when they are asked for."""
+    """Names of a module that are bound to expressions of other such names and of literals, worked out when they are
+    asked for."""
 
     def __init__(self, module: str, beside: Mapping[str, Any] | None = None):
         self.module = module
@@ -110,7 +113,8 @@ class _Constants(Mapping[str, Any]):
 
 
 def _function(tree: ast.Module, make: ast.expr | None) -> ast.FunctionDef | None:
-    """The function that ``make=`` names: itself, the first argument of a ``partial``, or what a function of this module returns."""
+    """The function that ``make=`` names: itself, the first argument of a ``partial``, or what a function of this module
+    returns."""
     if isinstance(make, ast.Call):
         if ast.unparse(make.func).endswith("partial") and make.args:
             return _function(tree, make.args[0])

@@ -1,4 +1,5 @@
-"""Expressions over literals and known names, as the modules of the suite write shapes and messages, worked out from their syntax tree.
+"""Expressions over literals and known names, as the modules of the suite write shapes and messages, worked out from
+their syntax tree.
 
 Mental model: a calculator for what :mod:`.declared` reads; nothing of a module runs.
 

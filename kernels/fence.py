@@ -1,4 +1,5 @@
-"""A fence of the GPU's scope: cycles from one to the next, by the warps that make one at once and by what other warps load meanwhile."""
+"""A fence of the GPU's scope: cycles from one to the next, by the warps that make one at once and by what other warps
+load meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ LINE_WORDS = 32
 
 @cuda.jit
 def fence(values, rounds, fencing, lines, seen, cycles):
-    """The first ``fencing`` warps make fences, the others load a new line of ``values`` each round, as do those with ``lines``, and wait for it."""
+    """The first ``fencing`` warps make fences, the others load a new line of ``values`` each round, as do those with
+    ``lines``, and wait for it."""
     thread, warp = cuda.grid(1), cuda.threadIdx.x // 32
     warps = cuda.gridDim.x * (cuda.blockDim.x // 32)
     at = (thread // 32) * LINE_WORDS + cuda.threadIdx.x % 32

@@ -110,8 +110,8 @@ def make(*, m: int, n: int, k: int, depth: int, seed: int = 0) -> Case:
     c = np.zeros((m, n), np.float32)
 
     def check() -> None:
-        # Products are exact; a sum is cut to 24 bits at each step, always towards zero, so that errors add up: k / depth times
-        # a unit in the last place of sums that are below six of their standard deviations, k**0.5 / 2.
+        # Products are exact; a sum is cut to 24 bits at each step, always towards zero, so that errors add up: k /
+        # depth times a unit in the last place of sums that are below six of their standard deviations, k**0.5 / 2.
         expected = a.astype(np.float64) @ b.astype(np.float64)
         cut = k / depth * 2.0**-23 * k**0.5 / 2
         np.testing.assert_allclose(c, expected, rtol=0, atol=1e-6 * max(4.0, k**0.5) + cut)

@@ -76,7 +76,8 @@ def write_chain(buffer, order, laps):
 
 @cuda.jit
 def write_pieces(buffer, order, piece_words):
-    """Thread i links the first word of piece ``order[i]`` to that of the piece after it; the last leads to the first."""
+    """Thread i links the first word of piece ``order[i]`` to that of the piece after it; the last leads to the
+    first."""
     i = cuda.grid(1)
     if i < order.size:
         following = order[0 if i + 1 == order.size else i + 1]

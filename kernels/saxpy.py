@@ -27,8 +27,8 @@ def make(*, n: int, block_threads: int, seed: int = 0) -> Case:
     out = np.zeros(n, np.float32)
     return Case(
         launches=(Launch(saxpy, (blocks_for(n, block_threads),), (block_threads,), (a, x, y, out)),),
-        # The GPU fuses multiply and add: one rounding, so that nothing is further off than half a unit in the last place,
-        # however much of the product the sum takes away. In double precision the product is exact.
+        # The GPU fuses multiply and add: one rounding, so that nothing is further off than half a unit in the last
+        # place, however much of the product the sum takes away. In double precision the product is exact.
         check=lambda: np.testing.assert_allclose(out, float(a) * x.astype(np.float64) + y, rtol=ROUNDING, atol=0.0),
         work={"bytes_read": 8.0 * n, "bytes_written": 4.0 * n, "flops": 2.0 * n},
     )

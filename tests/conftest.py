@@ -28,8 +28,8 @@ from gpusim.io import progress
 from gpusim.isa.architectures import BUILT
 from gpusim.isa.binary import disassembler
 
-# The matrices of the tests are small: a second thread, which waits for its share by spinning, takes twenty times the processor time of
-# the product. For workers and for processes that tests start, which read it as NumPy is imported.
+# The matrices of the tests are small: a second thread, which waits for its share by spinning, takes twenty times the
+# processor time of the product. For workers and for processes that tests start, which read it as NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Each kernel that Numba compiles, and each import, wakes the garbage collector many times with Python's own thresholds:
 # it would take a fifth of the tests' time.
@@ -44,12 +44,13 @@ settings.register_profile(
 )
 settings.register_profile("nightly", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
-#: Commands that tests call in this process speak of their progress only where a test wants it, however busy the machine is.
+#: Commands that tests call in this process speak of their progress only where a test wants it, however busy the machine
+#: is.
 progress.SILENT_SECONDS = float("inf")
 
 #: The files that take longest, or whose first test does: begun last, one of them would leave all workers but its own
-#: with nothing to do. Tensor memory is among them for its unit, which takes seconds to compile: two workers that came to it at once
-#: would each do so.
+#: with nothing to do. Tensor memory is among them for its unit, which takes seconds to compile: two workers that came
+#: to it at once would each do so.
 LONGEST_FIRST = (
     "tests/fidelity/test_against_silicon.py",
     "tests/test_docs.py",
@@ -80,8 +81,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config):
-    """Count what is asked for: which rows of the instruction table the tests run (``row_counter.py``), and what processor
-    time they take (``cpu_counter.py``)."""
+    """Count what is asked for: which rows of the instruction table the tests run (``row_counter.py``), and what
+    processor time they take (``cpu_counter.py``)."""
     if folder := os.environ.get(row_counter.VARIABLE):
         row_counter.install(Path(folder).resolve())
     if folder := os.environ.get(cpu_counter.VARIABLE):
@@ -90,8 +91,8 @@ def pytest_configure(config: pytest.Config):
 
 @pytest.hookimpl(trylast=True)  # when all parameters are known
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make no items of cases that ``-m "not nightly"`` leaves out again, where all of the day is asked for: they are as many as those
-    that run."""
+    """Make no items of cases that ``-m "not nightly"`` leaves out again, where all of the day is asked for: they are as
+    many as those that run."""
     config = metafunc.config
     some = config.getoption("keyword") or any("::" in str(argument) for argument in config.args)
     if config.getoption("markexpr") == "not nightly" and not some:
@@ -104,8 +105,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Nor through what the tests left, as pytest would five times over before it ends. What workers have compiled is kept for
-    other checkouts of these sources."""
+    """Nor through what the tests left, as pytest would five times over before it ends. What workers have compiled is
+    kept for other checkouts of these sources."""
     if session.config.pluginmanager.has_plugin("dsession") and (store := kept_compiled.kept_folder()):
         kept_compiled.keep(kept_compiled.ROOT, store, kept_compiled.versions())
     gc.freeze()
@@ -113,8 +114,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Make nightly what ``by_day`` leaves to the night, leave what is other nights' out, and put the longest files first;
-    ``--no-loadscope-reorder`` keeps xdist from putting those with most tests there."""
+    """Make nightly what ``by_day`` leaves to the night, leave what is other nights' out, and put the longest files
+    first; ``--no-loadscope-reorder`` keeps xdist from putting those with most tests there."""
     for item in day_share.nightly_by_day(items):
         item.add_marker(pytest.mark.nightly)
     nights, night = config.getoption("nights"), config.getoption("night")
@@ -149,7 +150,8 @@ def statements_compiled_once():
 
 @pytest.fixture(autouse=True, scope="session")
 def kernels_listed_by_one_start():
-    """The disassembler stands ready from an architecture's first kernel on, not from its second: a process of the tests has many of each."""
+    """The disassembler stands ready from an architecture's first kernel on, not from its second: a process of the tests
+    has many of each."""
     with contextlib.suppress(ToolchainError):  # a machine without it
         for architecture in BUILT:
             disassembler.is_quick(architecture.capability[0] * 10 + architecture.capability[1])
@@ -158,9 +160,9 @@ def kernels_listed_by_one_start():
 
 @pytest.fixture(scope="module")
 def without_source_lines():
-    """For modules whose tests look at results and cycles of kernels of their own: Numba compiles a kernel a second time for
-    the lines of its source, which takes longer than the first. Not where commands, or processes that the test starts,
-    ask for the same kernels: they want lines, and a build that is kept serves all who come after."""
+    """For modules whose tests look at results and cycles of kernels of their own: Numba compiles a kernel a second time
+    for the lines of its source, which takes longer than the first. Not where commands, or processes that the test
+    starts, ask for the same kernels: they want lines, and a build that is kept serves all who come after."""
     from gpusim.frontend.numba.frontend import NumbaFrontEnd
 
     plain = NumbaFrontEnd.compile
@@ -176,8 +178,8 @@ def without_source_lines():
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before the workers of ``pytest -n`` start: compile emulator and engine side by side, once, through
-    Numba's cache on disk, but for what another checkout has kept; workers that all find it cold would each do so. A part that fails here fails
-    again, with its message, in the tests that need it."""
+    Numba's cache on disk, but for what another checkout has kept; workers that all find it cold would each do so. A
+    part that fails here fails again, with its message, in the tests that need it."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return
     if store := kept_compiled.kept_folder():

@@ -1,4 +1,5 @@
-"""Each way of extending gpusim that CONTRIBUTING.md shows works as it is shown there, with no line of gpusim changed."""
+"""Each way of extending gpusim that CONTRIBUTING.md shows works as it is shown there, with no line of gpusim
+changed."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def entry_points(of: str) -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def package(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The example module ``request.param`` installed as a package of a stranger, with the entry point that the guide shows."""
+    """The example module ``request.param`` installed as a package of a stranger, with the entry point that the guide
+    shows."""
     from fake_distribution import install, on_path
 
     monkeypatch.setenv("GPUSIM_STORE", str(tmp_path / "store.sqlite"))

@@ -1,4 +1,5 @@
-"""The dashboard in a real browser: clicks, keys, both colour schemes, a phone's width, accessibility, nothing from outside."""
+"""The dashboard in a real browser: clicks, keys, both colour schemes, a phone's width, accessibility, nothing from
+outside."""
 
 from __future__ import annotations
 

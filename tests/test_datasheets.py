@@ -116,7 +116,8 @@ def test_a_gpu_of_another_capability_has_its_own_limits_and_widths() -> None:
 
 
 def test_what_l2_delivers_goes_by_the_sms_as_far_as_slices_are_wide() -> None:
-    """L40 and A40 have as many slices; the SMs of both take in a TPC's 32 bytes a clock when all read, though the L40's slices are twice as wide."""
+    """L40 and A40 have as many slices; the SMs of both take in a TPC's 32 bytes a clock when all read, though the L40's
+    slices are twice as wide."""
     base = make_gpu("mine", A40, "a40").spec
     fewer = make_gpu("mine", changed(sm_count=42), "a40").spec
     assert delivered(fewer) == pytest.approx(delivered(base) / 2, rel=0.01)

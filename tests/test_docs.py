@@ -1,9 +1,9 @@
 """What README and docs show is true: commands run, examples run, links lead somewhere, written tables are up to date.
 
 Mental model: pages are read in the navigation's order and share one folder, as a reader's shell would. Blocks marked
-``sh`` are run line by line; ``python``, ``toml`` and ``cuda`` blocks whose first line is a file's name are written there, other
-``python`` blocks are run as programs; ``text`` blocks are output. A line that ends in ``# exit code N`` must exit with N.
-What an earlier page has run is not run again.
+``sh`` are run line by line; ``python``, ``toml`` and ``cuda`` blocks whose first line is a file's name are written
+there, other ``python`` blocks are run as programs; ``text`` blocks are output. A line that ends in ``# exit code N``
+must exit with N. What an earlier page has run is not run again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ EXTRAS = {"docs/how-to/triton.md": "triton"}
 PAGES = {"README.md": ROOT / "README.md", **{f"docs/{name}": ROOT / "docs" / name for name in NAVIGATION}}
 #: Commands that share out their work over processes, which other tests ask for: here they run in this one.
 WITH_JOBS = {"compare", "explore"}
-#: Pages whose commands run at night only: what they show is asked of the same commands by tests of their own, and takes a third
-#: of all pages' time.
+#: Pages whose commands run at night only: what they show is asked of the same commands by tests of their own, and takes
+#: a third of all pages' time.
 AT_NIGHT = {"docs/how-to/explore.md", "docs/how-to/production.md", "docs/how-to/project.md", "docs/how-to/project-models.md", "docs/how-to/replay.md", "docs/how-to/run-a-program.md", "docs/how-to/triton.md", "docs/tutorial/exploring.md"}  # fmt: skip
 #: `make test` runs these tests; the others are for readers.
 MAKE_TARGETS = {"make compare", "make test", "make check", "make docs", "make bench", "make setup"}
@@ -179,7 +179,8 @@ def test_every_page_is_in_the_navigation() -> None:
 
 @pytest.mark.nightly
 def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
-    """As ``make docs`` does, and ``make check`` has it run: broken links, missing anchors and pages outside the navigation are errors."""
+    """As ``make docs`` does, and ``make check`` has it run: broken links, missing anchors and pages outside the
+    navigation are errors."""
     if find_spec("mkdocs") is None:
         pytest.skip("mkdocs is not installed: pip install 'gpusim[docs]'")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

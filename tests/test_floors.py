@@ -82,8 +82,8 @@ def tree(path: Path) -> ast.Module:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements in a file, a class, a function or a statement, outer before inner: expressions, which are most of a
-    file, import nothing."""
+    """All statements in a file, a class, a function or a statement, outer before inner: expressions, which are most of
+    a file, import nothing."""
     for field in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, field, ()):
             yield inner

@@ -131,10 +131,12 @@ def test_pipes_clock_and_sm_count_give_the_peak_rates_of_the_datasheet(name):
         assert peak == pytest.approx(tflops, rel=0.015), pipe
 
 
-#: Results a clock and SM by the CUDA C++ Programming Guide's table of native arithmetic instructions, of the pipes for which a row
-#: of it stands by itself. One measurement differs, and counts: reductions of a B300. Halves of 10.0 and the ALUs of 12.0: the Best Practices Guide of
-#: CUDA 13 (64 packed additions, by XLA's cuda_core_info_table.cc; 128 minima, 64 shifts), as measured; the Programming Guide of 12.9 has 256 halves. So does what NVIDIA
-#: says of a B300's special function units (developer.nvidia.com/blog, Making softmax more efficient with NVIDIA Blackwell Ultra): twice a B200's.
+#: Results a clock and SM by the CUDA C++ Programming Guide's table of native arithmetic instructions, of the pipes for
+#: which a row of it stands by itself. One measurement differs, and counts: reductions of a B300. Halves of 10.0 and the
+#: ALUs of 12.0: the Best Practices Guide of CUDA 13 (64 packed additions, by XLA's cuda_core_info_table.cc; 128 minima,
+#: 64 shifts), as measured; the Programming Guide of 12.9 has 256 halves. So does what NVIDIA says of a B300's special
+#: function units (developer.nvidia.com/blog, Making softmax more efficient with NVIDIA Blackwell Ultra): twice a
+#: B200's.
 RATE_PIPES = ("half", "bfloat", "mufu", "convert", "convert_wide", "reduce", "alu", "alu_lite", "imad")
 RATES = {
     (7, 0): (128, None, 16, 16, 16, None, 64, 64, 64),

@@ -1,4 +1,5 @@
-"""Is a board that an external set was measured on described by its own file as by the settings with which the set is predicted?"""
+"""Is a board that an external set was measured on described by its own file as by the settings with which the set is
+predicted?"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ BOARDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "warp_ladder_rtx4070ti_super": ("rtx4070ti_super", ("clock_hz", "dram.peak_bytes_per_ns")),
     "gems_h20": ("h20_141gb", ()),
 }
-#: What the settings leave as the relative has it because no row of theirs asks for it: what the board is called, may take and is linked by.
+#: What the settings leave as the relative has it because no row of theirs asks for it: what the board is called, may
+#: take and is linked by.
 BESIDE = ("title", "board.", "node.")
 #: Rates of tensor cores that differ from the relative's, which no row of the sets uses.
 TENSOR = {"rtx2080ti": {"tensor.f16_macs_per_cycle"}}

@@ -1,4 +1,5 @@
-"""The checks before a commit and in continuous integration run what is installed, with no network and nothing left out."""
+"""The checks before a commit and in continuous integration run what is installed, with no network and nothing left
+out."""
 
 from __future__ import annotations
 

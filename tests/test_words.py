@@ -14,8 +14,8 @@ from typing import Literal
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "gpusim").rglob("*.py"))
 GLOSSARY = ROOT / "docs" / "glossary.md"
-#: Where a word is retired: in sentences and as a part of identifiers; as a part of identifiers; as a whole identifier; as
-#: the name of a file. What is ordinary English is retired as a name only.
+#: Where a word is retired: in sentences and as a part of identifiers; as a part of identifiers; as a whole identifier;
+#: as the name of a file. What is ordinary English is retired as a name only.
 Where = Literal["anywhere", "part", "name", "file"]
 
 
@@ -97,8 +97,8 @@ class Words:
 
     identifiers: tuple[tuple[int, str], ...]
     words: tuple[tuple[int, str], ...]
-    #: All words of both, and whole identifiers, in lower and in their own case: where a retired word is not among them, it
-    #: need not be looked for line by line.
+    #: All words of both, and whole identifiers, in lower and in their own case: where a retired word is not among them,
+    #: it need not be looked for line by line.
     all: frozenset[str]
 
 
@@ -108,8 +108,8 @@ def text_of(path: Path) -> str:
 
 
 def mentions(path: Path, retired: Retired) -> bool:
-    """Whether the letters of a retired word stand anywhere in a file, or in its name: most files hold none, and need not be
-    taken apart."""
+    """Whether the letters of a retired word stand anywhere in a file, or in its name: most files hold none, and need
+    not be taken apart."""
     if retired.where == "name":
         return re.search(rf"\b_*{retired.word}\b", text_of(path)) is not None
     word = retired.word.lower()

@@ -2,10 +2,12 @@
 
     python tools/arithmetic_rates.py [GPU ...] [--only WORD] [--all] [--format table|json|csv|md]
 
-Mental model: a row of the table "Throughput of native arithmetic instructions" (CUDA C++ Programming Guide to 12.9, Best Practices Guide since) is one PTX
-statement here, of which sixteen warps of one SM each run eight chains side by side; its rate is that of more rounds of a loop of 128 statements, so that
-starting and ending do not count. Results are the statement's (a packed one has two a lane), as the table counts them; what the compiler makes of it stands
-beside. ``documented`` is by compute capability; None: no row, or several instructions. Rates of a GPU whose board is cut (H20, H800: FP64) differ.
+Mental model: a row of the table "Throughput of native arithmetic instructions" (CUDA C++ Programming Guide to 12.9,
+Best Practices Guide since) is one PTX statement here, of which sixteen warps of one SM each run eight chains side by
+side; its rate is that of more rounds of a loop of 128 statements, so that starting and ending do not count. Results are
+the statement's (a packed one has two a lane), as the table counts them; what the compiler makes of it stands beside.
+``documented`` is by compute capability; None: no row, or several instructions. Rates of a GPU whose board is cut (H20,
+H800: FP64) differ.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ _LETTER = {"float": "f", "double": "d", "unsigned": "r", "unsigned long long": "
 
 @dataclass(frozen=True)
 class Row:
-    """``ptx``: one statement on the chain %0 and the operands %1 and %2. ``results``: of a lane. ``documented``: results a clock and SM by capability, as in
-    CAPABILITIES. ``least``: the capability from which on the statement exists."""
+    """``ptx``: one statement on the chain %0 and the operands %1 and %2. ``results``: of a lane. ``documented``:
+    results a clock and SM by capability, as in CAPABILITIES. ``least``: the capability from which on the statement
+    exists."""
 
     name: str
     ptx: str
@@ -55,7 +58,8 @@ def _on_all(rate: float) -> tuple[float, ...]:
 
 _FP32 = (64, 64, 64, 128, 128, 128, 128, 128)
 _FP64 = (32, 2, 32, 2, 2, 64, 64, 2)
-#: 10.0: the Best Practices Guide of CUDA 13 has 64 add.f16x2 (XLA's cuda_core_info_table.cc follows it), that of 12.9 said 256; 12.0 alike.
+#: 10.0: the Best Practices Guide of CUDA 13 has 64 add.f16x2 (XLA's cuda_core_info_table.cc follows it), that of 12.9
+#: said 256; 12.0 alike.
 _HALF = (128, 128, 256, 128, 128, 256, 128, 128)
 _BFLOAT = (None, None, 128, 128, 128, 256, 128, 128)
 _WIDE = (16, 2, 16, 2, 2, 16, 16, 2)

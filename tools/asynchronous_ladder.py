@@ -1,4 +1,5 @@
-"""Cycles of each step of Hopper's ladder of a matrix product: plain copies, TMA, producer and consumers, multicast, persistent, ping-pong.
+"""Cycles of each step of Hopper's ladder of a matrix product: plain copies, TMA, producer and consumers, multicast,
+persistent, ping-pong.
 
     python tools/asynchronous_ladder.py                     2048 x 2048 x 2048 on h200
     python tools/asynchronous_ladder.py --gpu h800 --size 4096
@@ -6,9 +7,9 @@
     python tools/asynchronous_ladder.py --step ping_pong --size 8192 --columns 256 --stages 3 --format json
     python tools/asynchronous_ladder.py --gpu h100 --size 8192 --power-limit-watts 700
 
-Mental model: each step is the suite's `cpp_wgmma_gemm`, captured by --sample (paths and addresses, without data) and simulated cold. `cpu_s` is
-CPU time of making, capturing and simulating, compilation of the kernel included. With a power limit each step is simulated again at the clock
-that it leaves (gpusim.report.power).
+Mental model: each step is the suite's `cpp_wgmma_gemm`, captured by --sample (paths and addresses, without data) and
+simulated cold. `cpu_s` is CPU time of making, capturing and simulating, compilation of the kernel included. With a
+power limit each step is simulated again at the clock that it leaves (gpusim.report.power).
 """
 
 from __future__ import annotations

@@ -4,23 +4,25 @@
     python tools/asynchronous_tables.py tensor --every 1       one table, all of it (minutes)
     python tools/asynchronous_tables.py products shared --format csv
 
-Mental model: a table is a generator of rows (what, measured, simulated); a time is what a longer launch takes more, over its rounds.
+Mental model: a table is a generator of rows (what, measured, simulated); a time is what a longer launch takes more,
+over its rounds.
 
 tensor    products into tensor memory (tcgen05) on a B200: a round of one product with its commit and wait, and rounds of 16 and 64 products
 products  a chain of mma.sync of two warps a sub-core on an RTX 5090
-workloads products of whole matrices by one warp as mma.sync, two warps a sub-core, on an RTX 5090: 4 to 256 products and the wait for the last
-functions functions of DPX on H800, A100 and RTX 4090: cycles a call, calls a cycle and SM
+workloads products of whole matrices by one warp as mma.sync, two warps a sub-core, on an RTX 5090: 4 to 256 products
+and the wait for the last functions functions of DPX on H800, A100 and RTX 4090: cycles a call, calls a cycle and SM
 shared    loads of another block's shared memory on an H800: mean, least and most over the pairs of a cluster of 16
 network   a ring of blocks of an H800 that read each other's shared memory: bytes a cycle and SM
 loads     TMA loads on an H800 by what they move: plain copies and boxes of tensors of one to three dimensions
 copies    bulk copies on an H800 by size and blocks an SM, and a hop of a chase (tools/bulk_copies.py)
 chase     a hop of one thread's chase by loads and by bulk copies through L1, L2 and DRAM on A100, H800 and RTX 4090
-multicast tiles that the blocks of a cluster share on a B200, each loading them or one for all: a round of four tiles an SM
+multicast tiles that the blocks of a cluster share on a B200, each loading them or one for all: a round of four tiles an
+SM
 
-Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (the others),
-arXiv 2402.13499 (network). Of
-`tensor` the source fits cycles a product = interval + b / depth; the table has the interval and a round of depth 1. Of `products` the source's throughput
-figures are an eighth of its latencies, eight times the datasheet's peak; one product of the loop is what counts here.
+Measured: lookup1980/microbench-blackwell, commit a5eef42 (tensor, products, multicast), HPMLL/NVIDIA-Hopper-Benchmark,
+commit ded6f57 (the others), arXiv 2402.13499 (network). Of `tensor` the source fits cycles a product = interval + b /
+depth; the table has the interval and a round of depth 1. Of `products` the source's throughput figures are an eighth of
+its latencies, eight times the datasheet's peak; one product of the loop is what counts here.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ def tensor_rows(every: int) -> Iterator[Row]:
             yield f"{what}, {depth} a round", once + (depth - 1) * interval, cycles
 
 
-#: Name -> shape of the dense product, its types, type of D's registers, measured cycles a product of each of two warps of a sub-core.
+#: Name -> shape of the dense product, its types, type of D's registers, measured cycles a product of each of two warps
+#: of a sub-core.
 _PRODUCTS = {
     "f16": ("m16n8k", 16, "f32.f16.f16.f32", "float", 64.06), "f16f16": ("m16n8k", 16, "f16.f16.f16.f16", "unsigned", 32.02),
     "bf16": ("m16n8k", 16, "f32.bf16.bf16.f32", "float", 64.06), "tf32": ("m16n8k", 8, "f32.tf32.tf32.f32", "float", 64.06),
@@ -92,8 +95,8 @@ _PRODUCTS = {
 
 
 def product_cycles(name: str, sparse: bool, rounds: tuple[int, int], packets: int = 0) -> float:
-    """Cycles a round of a chain of products of each of two warps a sub-core; ``packets``: turns of a round's inner loop, which is there if not 0. A
-    packet multiplies as much dense as sparse: two products, or one."""
+    """Cycles a round of a chain of products of each of two warps a sub-core; ``packets``: turns of a round's inner
+    loop, which is there if not 0. A packet multiplies as much dense as sparse: two products, or one."""
     shape, depth, types, kept, _ = _PRODUCTS[name]
     instruction = f"mma{'.sp::ordered_metadata' * sparse}.sync.aligned.{shape}{depth << sparse}.row.col.{types}"
     options = [
@@ -123,7 +126,8 @@ def workload_rows(every: int) -> Iterator[Row]:
         yield f"{name}, {products} {'sparse' if sparse else 'dense'}", float(row["cycles"]), cycles
 
 
-#: An own load through the cluster's address; others: mean, least and most of all pairs (whole cycles, half a one added).
+#: An own load through the cluster's address; others: mean, least and most of all pairs (whole cycles, half a one
+#: added).
 _SHARED = {"own block": 33.5, "mean of pairs": 199.6, "nearest pair": 180.5, "farthest pair": 213.5}
 _CLUSTER = 16
 
@@ -145,7 +149,8 @@ def shared_rows(_every: int) -> Iterator[Row]:
         yield what, measured, cycles
 
 
-#: Blocks of a cluster -> bytes a cycle and SM: arXiv 2402.13499, figure 8, on an H800 (114 SMs, 1,755 MHz): 3.27 and 2.65 TB/s.
+#: Blocks of a cluster -> bytes a cycle and SM: arXiv 2402.13499, figure 8, on an H800 (114 SMs, 1,755 MHz): 3.27 and
+#: 2.65 TB/s.
 _RING = {2: 16.3, 4: 13.2}
 _RING_THREADS = 1024
 

@@ -2,9 +2,10 @@
 
     python tools/atomic_units.py [GPU ...] [--format table|json|csv|md]
 
-Mental model: each thread adds to one word again and again, N words lie D bytes apart, and threads take them in turn; the rate is that of the
-additions beyond the first few, so that starting and ending do not count. One word tells what a lane costs, the words of a line what its sectors do,
-and words of several lines how many atomic units those have (:mod:`gpusim.model.l2_atomics`). Rates of many lines are left out: there the SMs limit.
+Mental model: each thread adds to one word again and again, N words lie D bytes apart, and threads take them in turn;
+the rate is that of the additions beyond the first few, so that starting and ending do not count. One word tells what a
+lane costs, the words of a line what its sectors do, and words of several lines how many atomic units those have
+(:mod:`gpusim.model.l2_atomics`). Rates of many lines are left out: there the SMs limit.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from workloads.external.launches import HERE, CudaKernel
 
 KERNEL = CudaKernel(HERE / "atomic_units.cu", "add_to_own_word")
 THREADS, FEW, MANY = 256, 2, 6
-#: GPU -> (blocks, Gop/s by words and bytes between them). h100 and rtx5090 (an sm_120 GPU of unknown name and clock): revollllt/flash-vla at b035cba,
-#: hardware-unit-test probes, unit gmem_atomic. b300: ademeure/QuickRunCUDA, ULTRA_DENSE_B300_PIPE_CATALOG.md, section 34.6, whose additions to one
-#: word were combined by the compiler and are left out.
+#: GPU -> (blocks, Gop/s by words and bytes between them). h100 and rtx5090 (an sm_120 GPU of unknown name and clock):
+#: revollllt/flash-vla at b035cba, hardware-unit-test probes, unit gmem_atomic. b300: ademeure/QuickRunCUDA,
+#: ULTRA_DENSE_B300_PIPE_CATALOG.md, section 34.6, whose additions to one word were combined by the compiler and are
+#: left out.
 MEASURED: dict[str, tuple[int, dict[tuple[int, int], float]]] = {
     "h100": (
         132,
@@ -53,7 +55,8 @@ def simulated_gops(gpu: str, blocks: int, words: int, apart_bytes: int) -> float
 @click.argument("gpus", nargs=-1, metavar="[GPU ...]")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(gpus: tuple[str, ...], form: str) -> None:
-    """Print the simulated and the measured rates of additions that meet, of all GPUs that were measured or of those named.
+    """Print the simulated and the measured rates of additions that meet, of all GPUs that were measured or of those
+    named.
 
     Example:
       python tools/atomic_units.py h100 --format md

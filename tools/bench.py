@@ -4,14 +4,15 @@
     python tools/bench.py --numba-simulator [--rounds 5]
     python tools/bench.py --against TREE [--rounds 5] [--workload NAME]
 
-Each workload runs in a process of its own (``peak_mib``: the most memory that it had), once to compile (that time is the
-column ``first_s``), then ``--repeat`` times; the best time counts. ``--numba-simulator`` instead compares the capture
-of saxpy with Numba's own CUDA simulator running the same kernel over as many threads: in each round one after the other,
-so that both meet the same machine, and the ratio is taken within the round. There both are measured in CPU time of their
-processes: what else the machine does would otherwise hit the one that runs for seconds more than the one that runs for a
-millisecond. ``--against`` compares this tree's simulations with those of another one, a directory that holds another state of
-the sources, on one thread: a process of each takes turns in every round, CPU times are compared within the round, and the cycles
-must be the same. Nothing here is a test: the figures depend on the machine, which is printed with them on stderr.
+Each workload runs in a process of its own (``peak_mib``: the most memory that it had), once to compile (that time is
+the column ``first_s``), then ``--repeat`` times; the best time counts. ``--numba-simulator`` instead compares the
+capture of saxpy with Numba's own CUDA simulator running the same kernel over as many threads: in each round one after
+the other, so that both meet the same machine, and the ratio is taken within the round. There both are measured in CPU
+time of their processes: what else the machine does would otherwise hit the one that runs for seconds more than the one
+that runs for a millisecond. ``--against`` compares this tree's simulations with those of another one, a directory that
+holds another state of the sources, on one thread: a process of each takes turns in every round, CPU times are compared
+within the round, and the cycles must be the same. Nothing here is a test: the figures depend on the machine, which is
+printed with them on stderr.
 """
 
 from __future__ import annotations
@@ -279,7 +280,8 @@ class Turns:
 
 
 def against(tree: str, names: list[str], gpu: str, rounds: int) -> list[dict]:
-    """One record a workload: median CPU milliseconds with the other tree and with this one, and the ratio with its quartiles."""
+    """One record a workload: median CPU milliseconds with the other tree and with this one, and the ratio with its
+    quartiles."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     records = []
     for name in names:

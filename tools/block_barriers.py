@@ -2,8 +2,9 @@
 
     python tools/block_barriers.py [GPU ...] [--format table|json|csv|md]
 
-Mental model: one block meets again and again; cycles a barrier are the difference between many and few of them. How they grow with the warps says how fast arrivals
-are taken (one each two cycles of an SM, ``pipes.barrier``), what is left what opening takes (``l1.barrier_latency_cycles``), with what the loop does beside it.
+Mental model: one block meets again and again; cycles a barrier are the difference between many and few of them. How
+they grow with the warps says how fast arrivals are taken (one each two cycles of an SM, ``pipes.barrier``), what is
+left what opening takes (``l1.barrier_latency_cycles``), with what the loop does beside it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from workloads.external.launches import HERE, CudaKernel
 
 SOURCE = HERE / "block_barriers.cu"
 LANES, FEW, MANY = 32, 64, 192
-#: GPU -> (kernel, cycles by warps of the block). v100, h100: hotneutron/amora at 5582fad, probe synchronization/barrier_latency.cu, its reports of a V100-SXM2-32GB
-#: and an H100 80GB HBM3. b300: ademeure/QuickRunCUDA, V9_SYNCTHREADS_COST.md, nothing but barriers in the loop.
+#: GPU -> (kernel, cycles by warps of the block). v100, h100: hotneutron/amora at 5582fad, probe
+#: synchronization/barrier_latency.cu, its reports of a V100-SXM2-32GB and an H100 80GB HBM3. b300:
+#: ademeure/QuickRunCUDA, V9_SYNCTHREADS_COST.md, nothing but barriers in the loop.
 MEASURED: dict[str, tuple[str, dict[int, float]]] = {
     "v100": ("add_and_meet", {2: 57.0, 4: 61.0, 8: 69.0, 16: 85.9, 32: 119.5}),
     "h100": ("add_and_meet", {2: 45.3, 4: 49.3, 8: 57.3, 16: 74.3, 32: 106.4}),

@@ -1,9 +1,11 @@
-"""Print what building Numba kernels takes with and without the PTX that nobody reads (gpusim.frontend.numba.helper_names).
+"""Print what building Numba kernels takes with and without the PTX that nobody reads
+(gpusim.frontend.numba.helper_names).
 
     python tools/build_time.py [KERNEL ...] [--gpu sm_90] [--rounds 3]
 
-Mental model: the same kernels of the suite (small shapes, first launch) are built in this process, without source lines and
-without what earlier processes kept, alternately in both ways; of each the smallest processor time of the rounds counts.
+Mental model: the same kernels of the suite (small shapes, first launch) are built in this process, without source lines
+and without what earlier processes kept, alternately in both ways; of each the smallest processor time of the rounds
+counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Bulk copies beside what an H800 was measured at: cycles a copy by size and blocks an SM, and what one costs beyond a load.
+"""Bulk copies beside what an H800 was measured at: cycles a copy by size and blocks an SM, and what one costs beyond a
+load.
 
     python tools/bulk_copies.py [--format {table,json,csv,md}]
 
-Mental model: each block keeps one copy in flight; a copy takes what a longer launch takes more, over its copies. Measured: HPMLL/
-NVIDIA-Hopper-Benchmark, commit ded6f57, an H800 PCIe (114 SMs, 1,755 MHz, HBM2e), which is ``h100_pcie`` here; the chase's difference is in L2.
+Mental model: each block keeps one copy in flight; a copy takes what a longer launch takes more, over its copies.
+Measured: HPMLL/ NVIDIA-Hopper-Benchmark, commit ded6f57, an H800 PCIe (114 SMs, 1,755 MHz, HBM2e), which is
+``h100_pcie`` here; the chase's difference is in L2.
 """
 
 from __future__ import annotations

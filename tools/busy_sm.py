@@ -3,8 +3,9 @@
     python tools/busy_sm.py                     cpp_wgmma_gemm on h200, a pair of blocks and all SMs
     python tools/busy_sm.py --blocks 2 --rounds 5
 
-Mental model: a launch whose blocks are all resident keeps each of its SMs busy from its start to its end, so cycles x blocks over the CPU seconds of its simulation are cycles
-of a busy SM a second. The first simulation, which compiles, does not count; the median of the others does, on one thread.
+Mental model: a launch whose blocks are all resident keeps each of its SMs busy from its start to its end, so cycles x
+blocks over the CPU seconds of its simulation are cycles of a busy SM a second. The first simulation, which compiles,
+does not count; the median of the others does, on one thread.
 """
 
 from __future__ import annotations

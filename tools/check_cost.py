@@ -4,7 +4,8 @@
     python tools/check_cost.py --check memory --step cooperative --rounds 5
     python tools/check_cost.py --format markdown
 
-Mental model: both captures are of the same launch in one process, in turns, after one of each that compiles; the least of the rounds counts.
+Mental model: both captures are of the same launch in one process, in turns, after one of each that compiles; the least
+of the rounds counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""What the checks find in the kernels of the suite, which are right: each finding is a mistake of a check, or of a kernel or its compiler.
+"""What the checks find in the kernels of the suite, which are right: each finding is a mistake of a check, or of a
+kernel or its compiler.
 
     python tools/checked_kernels.py                            all of Triton's, small shapes, compiled for sm_80 and sm_90
     python tools/checked_kernels.py --kernels cpp_ --gpu h200
 
-Mental model: each case runs beside NumPy under all checks of `--check all`. `found`: what the checks say, with the place.
+Mental model: each case runs beside NumPy under all checks of `--check all`. `found`: what the checks say, with the
+place.
 """
 
 from __future__ import annotations

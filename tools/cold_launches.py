@@ -1,12 +1,15 @@
-"""What measuring methods add to a launch, beside times that NVBench's authors published of small kernels on an RTX 5090.
+"""What measuring methods add to a launch, beside times that NVBench's authors published of small kernels on an RTX
+5090.
 
     python tools/cold_launches.py                small ones (a minute of processor time)
     python tools/cold_launches.py --large        those of 16 MiB too (some minutes)
 
-Mental model: a row is a kernel of some bytes that NVBench timed cold (L2 overwritten, two events) and in a batch (one launch behind another). It is predicted alone (swept caches,
-nothing added), and as the method reports it (gpusim/silicon/methods.py); beside that, with every line of L2 overwritten, as do_bench's buffer does it. Events count whole microseconds on
-that GPU: of rows below 5 us only the mean over many repeats says more. The library's kernels are not ours to the instruction.
-Sources: NVIDIA/nvbench issue 270 (fill, signed bytes), NVIDIA/cccl pull request 7391 (add, FP16).
+Mental model: a row is a kernel of some bytes that NVBench timed cold (L2 overwritten, two events) and in a batch (one
+launch behind another). It is predicted alone (swept caches, nothing added), and as the method reports it
+(gpusim/silicon/methods.py); beside that, with every line of L2 overwritten, as do_bench's buffer does it. Events count
+whole microseconds on that GPU: of rows below 5 us only the mean over many repeats says more. The library's kernels are
+not ours to the instruction. Sources: NVIDIA/nvbench issue 270 (fill, signed bytes), NVIDIA/cccl pull request 7391 (add,
+FP16).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Kill collectors at random while processes send, and count what arrives: ``tools/collect_kills.py --kills 200``.
 
-Two collectors, one forwarding to the other, and sending processes whose sums are known. At random times one of the two is killed
-(SIGKILL), before that perhaps stopped for a while (a partition: the other sees a peer that does not answer), or given a full disk for a
-while (no file may grow: RLIMIT_FSIZE), and started again. At the end every acknowledged batch must be in both, once. Prints what
-happened; exit code 1 if a launch is missing or counted twice.
+Two collectors, one forwarding to the other, and sending processes whose sums are known. At random times one of the two
+is killed (SIGKILL), before that perhaps stopped for a while (a partition: the other sees a peer that does not answer),
+or given a full disk for a while (no file may grow: RLIMIT_FSIZE), and started again. At the end every acknowledged
+batch must be in both, once. Prints what happened; exit code 1 if a launch is missing or counted twice.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@
     python tools/collective_error.py FOLDER --messages        the same of collectives that are simulated as messages on links, not by their formulas
     python tools/collective_error.py FOLDER --fit hopper      better figures for figures.toml, found on the learning half
 
-FOLDER holds the CSV files that ai-dynamo/aiconfigurator's data make (commit 095f58a; traces/library/collectives has a sample). Half-precision rows of nccl-tests count, of custom
-all-reduce those in CUDA graphs; repeats and versions of one shape are one point, their median. Halves by CRC-32 of "collective,gpus,message_bytes": even to learn from.
+FOLDER holds the CSV files that ai-dynamo/aiconfigurator's data make (commit 095f58a; traces/library/collectives has a
+sample). Half-precision rows of nccl-tests count, of custom all-reduce those in CUDA graphs; repeats and versions of one
+shape are one point, their median. Halves by CRC-32 of "collective,gpus,message_bytes": even to learn from.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ line::
 ``suite`` stands for the kernels of the project's own suite, which are built for their small shapes. With ``--most N`` a
 test method is left when it has compiled N kernels: some compile one kernel for each of fifty types.
 
-Each line names its "architecture". Lines are ``{"kernel", "test", "sha256", "instructions", "forms": [[form, refused, count]...], "examples"}`` for a
-kernel, ``{"failed", "test", "reason"}`` for one that does not link, ``{"module", "skipped"}`` for a module that
-cannot be imported, ``{"module", "methods"}`` for one that can.
+Each line names its "architecture". Lines are ``{"kernel", "test", "sha256", "instructions", "forms": [[form, refused,
+count]...], "examples"}`` for a kernel, ``{"failed", "test", "reason"}`` for one that does not link, ``{"module",
+"skipped"}`` for a module that cannot be imported, ``{"module", "methods"}`` for one that can.
 """
 
 from __future__ import annotations
@@ -367,7 +367,8 @@ def stand_in_for_everything() -> None:
 
 
 def set_up_numba() -> None:
-    """Compile one kernel, for which Numba loads its tables of types and functions: the processes forked then have them."""
+    """Compile one kernel, for which Numba loads its tables of types and functions: the processes forked then have
+    them."""
     devices._runtime = stand_in(make_target(SURVEYED[0].name).capability)
     nothing = cuda.jit(lambda array: None)
     build(nothing, argument_types(nothing, (np.zeros(1),)), make_target(SURVEYED[0].name).capability, lines=False)

@@ -4,8 +4,8 @@
     python tools/cost_of_tests.py cost --by file --rows 30
     python tools/cost_of_tests.py cost --by test --sort waits_s
 
-Processor seconds of the tests' own process and of the processes that they started; the last row is the sum over all. `waits_s` is the
-wall time beyond that: for a signal, a time limit, a disk, or for a core that somebody else has. Run it
+Processor seconds of the tests' own process and of the processes that they started; the last row is the sum over all.
+`waits_s` is the wall time beyond that: for a signal, a time limit, a disk, or for a core that somebody else has. Run it
 with nothing compiled (a fresh clone, XDG_CACHE_HOME at an empty folder) and again to see what compilation costs.
 """
 

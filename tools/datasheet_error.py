@@ -4,10 +4,11 @@
     python tools/datasheet_error.py --run                 replay the curves anew, where a description or the model changed (half an hour; kept by point)
     python tools/datasheet_error.py --run --gpu l40 --all-points
 
-Mental model: each GPU with published curves is held out in turn: `gpus make` describes it from its datasheet (`gpusim/gpus/datasheets`) on top of a
-related GPU, from which everything that the held-out GPU's own curves set was taken away (tools/validation/held_out.py), and its curves are replayed on
-that description. Printed beside it: the same curves on the description that ships. GH200 and H200 are described from the A100, a
-generation earlier. The A100 80 GB, from which all others inherit, cannot be held out.
+Mental model: each GPU with published curves is held out in turn: `gpus make` describes it from its datasheet
+(`gpusim/gpus/datasheets`) on top of a related GPU, from which everything that the held-out GPU's own curves set was
+taken away (tools/validation/held_out.py), and its curves are replayed on that description. Printed beside it: the same
+curves on the description that ships. GH200 and H200 are described from the A100, a generation earlier. The A100 80 GB,
+from which all others inherit, cannot be held out.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""The constants of attention on a GPU that is only described (gpusim/tile/described_attention.toml), found on the learning half of measured attention.
+"""The constants of attention on a GPU that is only described (gpusim/tile/described_attention.toml), found on the
+learning half of measured attention.
 
     python tools/described_attention.py FOLDER                          from all measured GPUs
     python tools/described_attention.py FOLDER --without hopper         from the others: what tools/other_figures.py judges
     python tools/described_attention.py FOLDER --rounds 0               the errors of the constants as they are
 
-FOLDER: as tools/other_figures.py takes it. Each constant is changed in turn, by less and less, and kept where the mean distance of the logarithms becomes less. vLLM's rows count of each GPU alike;
-TensorRT-LLM's of an A100 and an H100, for one query token a sequence, a seventh as much: they alone tell of kernels of warps on a second GPU. A B200's rows come in steps of 2.048 us, as if rounded
-up, so half a step is added to what is projected.
+FOLDER: as tools/other_figures.py takes it. Each constant is changed in turn, by less and less, and kept where the mean
+distance of the logarithms becomes less. vLLM's rows count of each GPU alike; TensorRT-LLM's of an A100 and an H100, for
+one query token a sequence, a seventh as much: they alone tell of kernels of warps on a second GPU. A B200's rows come
+in steps of 2.048 us, as if rounded up, so half a step is added to what is projected.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ _CONTEXT = ("context_node_ns", "context_start_ns", "rate", "exponential_share", 
 _SEARCHED = {"generation": _GENERATION, "context": _CONTEXT}
 _SHARES = ("dram_share", "warps_l2_rate_share", "groups_l2_rate_share", "l2_share", "rate")
 _FIRST_CHANGE, _LEAST_CHANGE, _MOST_SHARE = 0.3, 0.02, 0.995
-#: TensorRT-LLM's kernels on GPUs whose warps all load and multiply: launches, and what its kernels of a head a block read more at once (twice as many bytes are under way).
+#: TensorRT-LLM's kernels on GPUs whose warps all load and multiply: launches, and what its kernels of a head a block
+#: read more at once (twice as many bytes are under way).
 _SHARED_NODES, _EACH_NODES, _EACH_READS = 2, 1, 2
 _OTHER_WEIGHT = 0.15
 

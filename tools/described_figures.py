@@ -1,11 +1,13 @@
-"""The constants of products on a GPU that is only described (gpusim/tile/described.toml), found on the learning half of measured products.
+"""The constants of products on a GPU that is only described (gpusim/tile/described.toml), found on the learning half of
+measured products.
 
     python tools/described_figures.py FOLDER                          from all measured GPUs
     python tools/described_figures.py FOLDER --without hopper         from the others: what tools/other_figures.py judges
     python tools/described_figures.py FOLDER --rounds 0               the errors of the constants as they are
 
-FOLDER: as tools/other_figures.py takes it. Each constant is changed in turn, by less and less, and kept where the mean distance of the logarithms, of all GPUs alike, becomes less.
-``warps_epilogue_elements_per_cycle`` is not searched: it comes from the exact level (tools/tile_beside_exact.py --only cpp_hgemm).
+FOLDER: as tools/other_figures.py takes it. Each constant is changed in turn, by less and less, and kept where the mean
+distance of the logarithms, of all GPUs alike, becomes less. ``warps_epilogue_elements_per_cycle`` is not searched: it
+comes from the exact level (tools/tile_beside_exact.py --only cpp_hgemm).
 """
 
 from __future__ import annotations

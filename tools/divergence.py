@@ -3,11 +3,11 @@
     python tools/divergence.py [--gpu h200] [--repeat 5] [--format table|json|csv|md]
     python tools/divergence.py spmv_csr bitonic_sort:n=4096
 
-Mental model: of warps in lockstep an instruction is fetched once. ``warps_together`` is the mean number of warps that shared
-one (never more than a block has, eight at most), ``instructions_between_choices`` how many were fetched until the warps that run
-next were chosen anew. Without arguments: the suite's mandelbrot, whose lanes leave their loop one by one, beside the same launch
-with one and the same point everywhere, whose lanes all stay to the end. Rates are by CPU time, the best of ``--repeat`` captures
-after one that compiles; they depend on the machine, the other columns do not.
+Mental model: of warps in lockstep an instruction is fetched once. ``warps_together`` is the mean number of warps that
+shared one (never more than a block has, eight at most), ``instructions_between_choices`` how many were fetched until
+the warps that run next were chosen anew. Without arguments: the suite's mandelbrot, whose lanes leave their loop one by
+one, beside the same launch with one and the same point everywhere, whose lanes all stay to the end. Rates are by CPU
+time, the best of ``--repeat`` captures after one that compiles; they depend on the machine, the other columns do not.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Mental model: a page says which command and which lines, counted from 1::
     (a block of text; "..." stands for what is left out)
     <!-- end: output -->
 
-``python tools/write_docs.py --outputs`` runs the commands again; the test that runs every shown command holds the block against what it printed.
+``python tools/write_docs.py --outputs`` runs the commands again; the test that runs every shown command holds the block
+against what it printed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ OUTPUT = re.compile(r"(<!-- output of: (.+?)(?:; lines ([\d, -]+))? -->\n)(.*?)(
 
 
 def _excerpt(output: str, lines: str | None) -> str:
-    """The block of ``output``'s lines that ``lines`` names, with its fences. Raises ValueError where there are not so many."""
+    """The block of ``output``'s lines that ``lines`` names, with its fences. Raises ValueError where there are not so
+    many."""
     found = [line.rstrip() for line in output.strip("\n").splitlines()]
     if not lines:
         return "\n".join(["```text", *found, "```"])

@@ -1,7 +1,9 @@
-"""The reference tables that follow from code: commands, exit codes, counters, the trace's records, the keys of a GPU file.
+"""The reference tables that follow from code: commands, exit codes, counters, the trace's records, the keys of a GPU
+file.
 
-Mental model: each function reads the declaration that the program itself runs on (click's commands, dtypes, dataclasses,
-tuples of names) and makes Markdown of it, so that the reference cannot say something else. A remark behind a
+Mental model: each function reads the declaration that the program itself runs on (click's commands, dtypes,
+dataclasses, tuples of names) and makes Markdown of it, so that the reference cannot say something else. A remark behind
+a
 declared name (``name: int  # remark``) becomes the row's text. ``write_docs.py`` puts the result into the pages.
 """
 

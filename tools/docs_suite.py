@@ -1,7 +1,7 @@
 """The reference of what a search works with: the suite's kernels with their axes, and the cover points with their bins.
 
-Mental model: both are data of the program (``kernels/``, ``gpusim/explore/points.py``); each function makes one table of Markdown
-of them, and ``write_docs.py`` puts it into the pages.
+Mental model: both are data of the program (``kernels/``, ``gpusim/explore/points.py``); each function makes one table
+of Markdown of them, and ``write_docs.py`` puts it into the pages.
 """
 
 from __future__ import annotations

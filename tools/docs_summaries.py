@@ -1,7 +1,8 @@
-"""The two tables that sum up: a row a set of other people's kernels (README.md), and a row a kind of projected kernel (docs/validation/projections.md).
+"""The two tables that sum up: a row a set of other people's kernels (README.md), and a row a kind of projected kernel
+(docs/validation/projections.md).
 
-Mental model: what ``tools/validate.py --record`` and the tile level's tools recorded by half and region is taken over all sizes, without the
-regions that the other pages show. Errors are percent of the measured time.
+Mental model: what ``tools/validate.py --record`` and the tile level's tools recorded by half and region is taken over
+all sizes, without the regions that the other pages show. Errors are percent of the measured time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ GPUS = ("a100_80gb", "h100", "b200")
 
 
 def external_summary() -> str:
-    """A row a set of kernels that no description was fitted to, or several of the same kernels on several GPUs: errors over both halves."""
+    """A row a set of kernels that no description was fitted to, or several of the same kernels on several GPUs: errors
+    over both halves."""
     entries = json.loads((EXTERNAL / "manifest.json").read_text("utf-8"))["sets"]
     found: dict[str, list[list[str]]] = {}
     for each in json.loads((EXTERNAL / "results.json").read_text("utf-8"))["summaries"]:
@@ -37,7 +39,8 @@ def _board(measured_on: str) -> str:
 
 
 def projection_summary() -> str:
-    """A row a kind of kernel: mean errors by GPU over all sizes, and with figures that no row of the GPU's generation set."""
+    """A row a kind of kernel: mean errors by GPU over all sizes, and with figures that no row of the GPU's generation
+    set."""
     products, attention, operators, borrowed = map(tile_errors, TILE_ERRORS)
     kinds = {"gemm": products, **attention, **operators}
     rows = []

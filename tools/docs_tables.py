@@ -1,8 +1,8 @@
 """The tables of docs/validation and README.md that follow from recorded data: how far the model is from silicon.
 
-Mental model: ``traces/published/model_error.json`` is what ``tools/record_model_error.py`` last wrote (mean errors of each
-published series), ``traces/published/manifest.json`` says where the measurements come from and what was fitted to them.
-Each function makes one table of Markdown; ``write_docs.py`` puts it into the pages.
+Mental model: ``traces/published/model_error.json`` is what ``tools/record_model_error.py`` last wrote (mean errors of
+each published series), ``traces/published/manifest.json`` says where the measurements come from and what was fitted to
+them. Each function makes one table of Markdown; ``write_docs.py`` puts it into the pages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from gpusim.uncertainty.table import table as interval_table
 PUBLISHED = Path(__file__).parents[1] / "traces" / "published"
 EXTERNAL = Path(__file__).parents[1] / "traces" / "external"
 TILE = Path(__file__).parents[1] / "gpusim" / "tile"
-#: What the tile level's tools record, a file each: products, attention, other operators, and GPUs with figures that their generation's rows did not set.
+#: What the tile level's tools record, a file each: products, attention, other operators, and GPUs with figures that
+#: their generation's rows did not set.
 TILE_ERRORS = ("gemm", "attention", "operator", "other_figures")
 KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
 
@@ -146,7 +147,8 @@ def _left_out(name: str) -> list[Judged]:
 
 
 def interval_coverage() -> str:
-    """How often intervals hold for what they were not made from, and how wide they are: a set, a GPU, both, a limiter left out."""
+    """How often intervals hold for what they were not made from, and how wide they are: a set, a GPU, both, a limiter
+    left out."""
     columns: list[dict[tuple[str, str], Held]] = [
         {(each.kind, each.limiter): each for each in held(_left_out(name), part)}
         for name, (_, part) in LEFT_OUT.items()
@@ -170,7 +172,8 @@ def interval_coverage() -> str:
 
 
 def how_sure() -> str:
-    """A line a limiter and kind of description: what an interval allows, and how often it held with set and GPU left out."""
+    """A line a limiter and kind of description: what an interval allows, and how often it held with set and GPU left
+    out."""
     held_rows = {(each.kind, each.limiter): each for each in held(_left_out("set and GPU"), cell_of)}
     rows = []
     for row in interval_table()["rows"]:
@@ -189,7 +192,8 @@ def how_sure() -> str:
 
 
 def how_sure_projected() -> str:
-    """A line an operator: the narrowest and widest factor of its regions on each generation that was measured, and on another, which takes one's figures."""
+    """A line an operator: the narrowest and widest factor of its regions on each generation that was measured, and on
+    another, which takes one's figures."""
     products, attention, operators, borrowed = map(tile_errors, TILE_ERRORS)
     kinds = {"gemm": products["generations"], "generation": attention["generation"]["generations"], "context": attention["context"]["generations"]}  # fmt: skip
     kinds |= {name: operators[name]["generations"] for name in OPERATOR_REGIONS if name in operators}
@@ -227,7 +231,8 @@ def _by_part(name: str) -> str:
 
 
 def interval_halves() -> str:
-    """How often the table's intervals hold for what set nothing of them: final halves of external sets, and curves that set the descriptions."""
+    """How often the table's intervals hold for what set nothing of them: final halves of external sets, and curves that
+    set the descriptions."""
     residuals = load_residuals()
     made = interval_table()["rows"]
     groups = {
@@ -278,7 +283,8 @@ def projection_errors() -> str:
 
 
 def attention_errors() -> str:
-    """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded; of frameworks beside the first one row a phase and GPU."""
+    """A row a phase, GPU and region: errors of projected attention, from what tools/tile_attention.py recorded; of
+    frameworks beside the first one row a phase and GPU."""
     known = tile_errors("attention")
     rows = [
         [phase.replace("_fp8_queries", ", fp8 cache and queries").replace("_fp8", ", fp8 cache").replace("_", ", "), f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
@@ -309,7 +315,8 @@ def model_errors() -> str:
 
 
 def serving_errors() -> str:
-    """A row a GPU, network and number format: errors of projected servers under full load, from what tools/serving_error.py recorded."""
+    """A row a GPU, network and number format: errors of projected servers under full load, from what
+    tools/serving_error.py recorded."""
     path = Path(__file__).parents[1] / "traces" / "library" / "serving_errors.json"
     found = json.loads(path.read_text("utf-8"))
     rows = [
@@ -322,7 +329,8 @@ def serving_errors() -> str:
 
 
 def framework_errors() -> str:
-    """A row a framework, source and GPU: errors of what vLLM's and SGLang's clients see, from what tools/framework_error.py recorded."""
+    """A row a framework, source and GPU: errors of what vLLM's and SGLang's clients see, from what
+    tools/framework_error.py recorded."""
     path = Path(__file__).parents[1] / "traces" / "library" / "framework_errors.json"
     rows = [
         [each["framework"], each["source"], f"`{each['gpu']}`", each["rows"], *_percents(each)]
@@ -333,7 +341,8 @@ def framework_errors() -> str:
 
 
 def served_intervals() -> str:
-    """A row a cell: what widens intervals of requests and servers, and how many rows that set nothing lie inside, from what tools/framework_error.py and tools/serving_error.py recorded."""
+    """A row a cell: what widens intervals of requests and servers, and how many rows that set nothing lie inside, from
+    what tools/framework_error.py and tools/serving_error.py recorded."""
     rows = []
     for name, whose in (("serving_errors.json", "TensorRT-LLM"), ("framework_errors.json", "vLLM and SGLang")):
         path = Path(__file__).parents[1] / "traces" / "library" / name
@@ -356,7 +365,8 @@ def _percents(each: Mapping[str, Any]) -> list[str]:
 
 
 def collective_errors() -> str:
-    """A row a library, GPU and range of sizes: errors of projected collectives, from what tools/collective_error.py recorded."""
+    """A row a library, GPU and range of sizes: errors of projected collectives, from what tools/collective_error.py
+    recorded."""
     path = Path(__file__).parents[1] / "gpusim" / "collective" / "errors.json"
     rows = [
         [each["library"], f"`{each['gpu']}`", each["region"], each["rows"], f"{each['mean_error_percent']:.1f} %",
@@ -368,7 +378,8 @@ def collective_errors() -> str:
 
 
 def energy_errors() -> str:
-    """A row a kind of operator, dtype and side of the power limit: errors of energies, from what tools/energy_error.py recorded."""
+    """A row a kind of operator, dtype and side of the power limit: errors of energies, from what tools/energy_error.py
+    recorded."""
     recorded = json.loads((Path(__file__).parents[1] / "gpusim" / "energy" / "errors.json").read_text("utf-8"))
     rows = [
         [each["kind"], each["dtype"], each["power"], each["rows"], f"{each['given_latency_percent']:.1f} %",
@@ -404,7 +415,8 @@ def tile_beside_exact() -> str:
 
 
 def operator_errors() -> str:
-    """A row a kind, GPU and region: errors of the other projected operators, from what tools/tile_operators.py recorded."""
+    """A row a kind, GPU and region: errors of the other projected operators, from what tools/tile_operators.py
+    recorded."""
     known = tile_errors("operator")
     rows = [
         [kind, f"`{each['gpu']}`", each["region"], each["shapes"], f"{each['mean_error_percent']:.1f} %",
@@ -418,7 +430,8 @@ def operator_errors() -> str:
 
 
 def held_out_operators() -> str:
-    """A row an operator and GPU: errors with figures that its generation's rows did not set, from what tools/other_figures.py recorded."""
+    """A row an operator and GPU: errors with figures that its generation's rows did not set, from what
+    tools/other_figures.py recorded."""
     rows = [
         [each["operator"], f"`{each['gpu']}`", each["figures"], each["shapes"], f"{each['mean_error_percent']:.1f} %", f"{each['signed_percent']:+.1f} %"]
         for each in tile_errors("other_figures")["errors"]

@@ -5,11 +5,12 @@
     python tools/energy_error.py ROWS... --final --record       and keep their errors as bands (gpusim/energy/errors.json)
     python tools/energy_error.py ROWS... --fit                  better figures for gpusim/energy/blackwell.toml, found on the learning half
 
-ROWS: CSV files (also gzipped) of products, attention contexts or attention generations on one B200 with power_w, latency_ms and est_run_ms, as
-ai-dynamo/aiconfigurator's data make them (commit 095f58a; traces/library holds a sample). Halves by CRC-32 of the shape's columns joined by commas: even
-to learn from, odd looked at when a change is finished. Each error is printed with the measured latency (the power alone is at stake) and with the
-projected one. Rows at 950 W and above are held by the board's limit of 1,000 W: their energy follows from their latency, so they are printed by themselves.
-Operands of these rows are random. Rows that NVML's sampling cannot resolve are left out, and counted.
+ROWS: CSV files (also gzipped) of products, attention contexts or attention generations on one B200 with power_w,
+latency_ms and est_run_ms, as ai-dynamo/aiconfigurator's data make them (commit 095f58a; traces/library holds a sample).
+Halves by CRC-32 of the shape's columns joined by commas: even to learn from, odd looked at when a change is finished.
+Each error is printed with the measured latency (the power alone is at stake) and with the projected one. Rows at 950 W
+and above are held by the board's limit of 1,000 W: their energy follows from their latency, so they are printed by
+themselves. Operands of these rows are random. Rows that NVML's sampling cannot resolve are left out, and counted.
 """
 
 from __future__ import annotations
@@ -190,7 +191,8 @@ def error_rows(rows: list[Row]) -> list[dict[str, object]]:
 
 
 def band_rows(rows: list[Row]) -> dict[str, dict[str, float]]:
-    """What takes most -> the factor within which LEVEL_PERCENT of the errors with measured latency lie, and of how many rows."""
+    """What takes most -> the factor within which LEVEL_PERCENT of the errors with measured latency lie, and of how many
+    rows."""
     found = energies(rows, False)
     off = np.abs(np.log1p(errors(rows, False)))
     regions = np.array([region_of(dict(e.by_unit)["tensor cores"], dict(e.by_unit)["DRAM"], e.joules) for e in found])
@@ -202,7 +204,8 @@ def band_rows(rows: list[Row]) -> dict[str, dict[str, float]]:
     return kept
 
 
-#: Figure -> what literature and the board's peak rates say, and the standard deviation of its logarithm that is allowed beside it.
+#: Figure -> what literature and the board's peak rates say, and the standard deviation of its logarithm that is allowed
+#: beside it.
 PRIORS = {
     "busy_watts": (150.0, 0.7), "tensor_bf16_flop_pj": (0.4, 0.4), "tensor_fp8_flop_pj": (0.2, 0.4), "tensor_fp4_flop_pj": (0.13, 0.4),
     "vector_flop_pj": (12.0, 0.5), "l2_byte_pj": (5.0, 0.6), "dram_byte_pj": (38.0, 0.3), "block_start_nj": (1500.0, 0.7),
@@ -211,9 +214,9 @@ _PRIOR_WEIGHT, _CAPPED_WEIGHT, _CLOCK_WEIGHT, _HELD_WATTS = 0.006, 0.5, 0.3, 985
 
 
 def fit(rows: list[Row]) -> dict[str, float]:
-    """Figures with the least mean distance of the logarithm of power given the latency, each operator counting alike, near to :data:`PRIORS`. Of rows that
-    the limit holds, the power is the limit's; of products the share of the clock that is left (projected over measured time) tells the power at the
-    described clock."""
+    """Figures with the least mean distance of the logarithm of power given the latency, each operator counting alike,
+    near to :data:`PRIORS`. Of rows that the limit holds, the power is the limit's; of products the share of the clock
+    that is left (projected over measured time) tells the power at the described clock."""
     figures = figures_for(load_gpu(GPU))
     names = list(PRIORS)
     rates = np.zeros((len(rows), len(names)))

@@ -3,8 +3,10 @@
     python tools/experts_runs.py ROWS               a row a kind: how many of the learning half's rows took over 1.5 times what no less work took
     python tools/experts_runs.py ROWS --kind moe_fp8   and the runs (a network shared out in one way, of one distribution) where a fifth of the rows did
 
-Mental model: a GPU that has some of the experts, or a part of each one's columns, has no more to do than one that has more of both, for no fewer tokens (tools/operators/tuned_runs.py). Where it took longer, it was not the work: TensorRT-LLM
-times tiles before it is measured and takes the fastest; a run for which it found none takes whatever comes first. ROWS: the folder of tools/tile_operators.py. No projection is made.
+Mental model: a GPU that has some of the experts, or a part of each one's columns, has no more to do than one that has
+more of both, for no fewer tokens (tools/operators/tuned_runs.py). Where it took longer, it was not the work:
+TensorRT-LLM times tiles before it is measured and takes the fastest; a run for which it found none takes whatever comes
+first. ROWS: the folder of tools/tile_operators.py. No projection is made.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@
 The set is stated before the searches are compared: the bins that *unsteered* searches of seeds of their own (the
 pilot) hit in at least one of ``--one-in`` examples, so that nothing is in it that only steering finds. Of several such
 numbers each is a set, and one run prints all: the rarer its bins may be, the longer it takes to reach the last of them.
-Unsteered is one run of Hypothesis over ``sampled_from(kernels)`` and the same strategies, with no target() and no choice
-of ours; steered is what ``gpusim explore`` does, without the recorded coverage of the suite, which would tell it the
-answers (``--record`` adds a row with it). Both stop at the budget; an example is a workload that was simulated, and
+Unsteered is one run of Hypothesis over ``sampled_from(kernels)`` and the same strategies, with no target() and no
+choice of ours; steered is what ``gpusim explore`` does, without the recorded coverage of the suite, which would tell it
+the answers (``--record`` adds a row with it). Both stop at the budget; an example is a workload that was simulated, and
 shapes that are only looked at do not count. A search that has not reached the set by then counts as budget + 1.
-``--memo`` keeps outcomes between runs: a simulation says the same each time, so only time is saved. With ``--only-memo``
-nothing is simulated at all: both kinds of search draw from the shapes whose outcomes the file holds.
+``--memo`` keeps outcomes between runs: a simulation says the same each time, so only time is saved. With
+``--only-memo`` nothing is simulated at all: both kinds of search draw from the shapes whose outcomes the file holds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What collecting from a whole fleet takes, from measured sizes: ``tools/fleet_plan.py --gpus 100000``.
 
-Builds the messages that a process, a node and a middle collector send, reads them with the collector's own readers, commits them to
-a ledger, and multiplies: bytes a second into each collector and its share of a core, once with all details kept on the way up, once
-with `gpusim collect serve --coarse` at the nodes. A process has --rows rows a minute, whose number, names and bins are by default as in the
-three traces of training of HolisticTraceAnalysis (193 to 290 rows, 49 to 85 names of 219 to 341 bytes, 3.3 to 4.3 bins a row). What
-compression makes of messages rests on what is in them: hashes, shapes, counts and times are drawn, and names are put together of a few
-parts and drawn numbers. --trace FILE takes the rows of a trace in their place. Jobs, and how many nodes a middle collector has, are guesses:
-give your own.
+Builds the messages that a process, a node and a middle collector send, reads them with the collector's own readers,
+commits them to a ledger, and multiplies: bytes a second into each collector and its share of a core, once with all
+details kept on the way up, once with `gpusim collect serve --coarse` at the nodes. A process has --rows rows a minute,
+whose number, names and bins are by default as in the three traces of training of HolisticTraceAnalysis (193 to 290
+rows, 49 to 85 names of 219 to 341 bytes, 3.3 to 4.3 bins a row). What compression makes of messages rests on what is in
+them: hashes, shapes, counts and times are drawn, and names are put together of a few parts and drawn numbers. --trace
+FILE takes the rows of a trace in their place. Jobs, and how many nodes a middle collector has, are guesses: give your
+own.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """Measured on messages: bytes of a batch, of a row in a forwarded message with and without compression, and CPU of a row that is committed.
+    """Measured on messages: bytes of a batch, of a row in a forwarded message with and without compression, and CPU of
+    a row that is committed.
     ``detailed``: a message of all GPUs of a node; else of one program's rows."""
 
     batch_bytes: int

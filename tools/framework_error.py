@@ -4,9 +4,11 @@
     python tools/framework_error.py --final             rows of the final half
     python tools/framework_error.py --final --record    and keep the means for the pages (traces/library/framework_errors.json), and what widens intervals, which the learning half says (gpusim/project/errors.json)
 
-Rows (traces/library/served_elsewhere.csv; where each comes from is in the README beside it) are in halves by a hash. Lengths are what requests were given, where the source draws them from a range or a set of conversations
-the mean. "request_tokens_per_s": tokens that one request generates over its time, prompt included; "output_tokens_per_s": of all requests at once, or so many at a time; "tpot_ms": between two tokens of a sequence; "prompt_tokens_per_s": of a prompt over the
-time until its first token. Rows of llama.cpp, one network on many GPUs, are in halves by the GPU.
+Rows (traces/library/served_elsewhere.csv; where each comes from is in the README beside it) are in halves by a hash.
+Lengths are what requests were given, where the source draws them from a range or a set of conversations the mean.
+"request_tokens_per_s": tokens that one request generates over its time, prompt included; "output_tokens_per_s": of all
+requests at once, or so many at a time; "tpot_ms": between two tokens of a sequence; "prompt_tokens_per_s": of a prompt
+over the time until its first token. Rows of llama.cpp, one network on many GPUs, are in halves by the GPU.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ from tools.served_bands import calibration, cells
 
 ROWS = ROOT / "traces" / "library" / "served_elsewhere.csv"
 RECORD = ROWS.parent / "framework_errors.json"
-#: Sources of a board that is not said and runs at half of what the GPU that they name does (docs/validation/projections/models.md): intervals of that GPU do not follow from them. In the final half they count.
+#: Sources of a board that is not said and runs at half of what the GPU that they name does
+#: (docs/validation/projections/models.md): intervals of that GPU do not follow from them. In the final half they count.
 OTHER_BOARDS = ("gpustack-lab-h100",)
 
 _OF_PROMPTS = "prompt_tokens_per_s"
@@ -52,8 +55,9 @@ _OF_PROMPTS = "prompt_tokens_per_s"
 
 @dataclass(frozen=True)
 class Conversations:
-    """What a source sends that draws prompts and answers from conversations: ``prompt`` tokens in the mean, whose logarithm spreads by ``spread``; of those that a sequence in progress has generated the mean, in shares of an answer's mean (long answers are in progress for longer:
-    half of 1 + cv^2); ``sampling``: as its client asks for."""
+    """What a source sends that draws prompts and answers from conversations: ``prompt`` tokens in the mean, whose
+    logarithm spreads by ``spread``; of those that a sequence in progress has generated the mean, in shares of an
+    answer's mean (long answers are in progress for longer: half of 1 + cv^2); ``sampling``: as its client asks for."""
 
     prompt: int
     spread: float
@@ -61,11 +65,14 @@ class Conversations:
     sampling: str
 
 
-#: ML.ENERGY (ml-energy/benchmark, mlenergy/llm/datasets.py, run.py): lmarena-ai/arena-human-preference-100k, each turn with all turns before it; prompts' lengths are not published: 275 from what the arena's paper says of turns, prompts and answers,
-#: 340 and their spread from how much longer than the median the 90th to 99th of a hundred steps take; answers' lengths are (cv 0.96 to 0.98). Its client asks for top_p 0.95 at temperature 0.8.
+#: ML.ENERGY (ml-energy/benchmark, mlenergy/llm/datasets.py, run.py): lmarena-ai/arena-human-preference-100k, each turn
+#: with all turns before it; prompts' lengths are not published: 275 from what the arena's paper says of turns, prompts
+#: and answers, 340 and their spread from how much longer than the median the 90th to 99th of a hundred steps take;
+#: answers' lengths are (cv 0.96 to 0.98). Its client asks for top_p 0.95 at temperature 0.8.
 CONVERSATIONS = {"ml-energy": Conversations(300, 1.18, 0.97, "top")}
 
-#: SGLang's sources whose version draws the most probable token by a sort, too (0.2, sglang/srt/managers/schedule_batch.py: _top_p_top_k).
+#: SGLang's sources whose version draws the most probable token by a sort, too (0.2,
+#: sglang/srt/managers/schedule_batch.py: _top_p_top_k).
 SORTED = ("sglang-1008",)
 
 
@@ -102,7 +109,8 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
 
 
 def _of_conversations(row: Any, prices: Prices, plan: Plan, known: Conversations) -> tuple[float, float, float]:
-    """Seconds between two tokens in a server that is never without requests, low, high: the median step, in which others' prompts begin where that is more likely than not."""
+    """Seconds between two tokens in a server that is never without requests, low, high: the median step, in which
+    others' prompts begin where that is more likely than not."""
     config, count = network(row.model), row.concurrency
     keys = known.prompt + round(known.generated_share * row.output)
     groups = [(count, 1, keys)]

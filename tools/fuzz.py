@@ -1,13 +1,15 @@
 #!/usr/bin/env python
-"""Feeds a reader of gpusim with damaged files and says what it did that it must not: a traceback, a hang, too much memory.
+"""Feeds a reader of gpusim with damaged files and says what it did that it must not: a traceback, a hang, too much
+memory.
 
     tools/fuzz.py TARGET... [--seconds N | --inputs N] [--seed S] [--plain] [--out FOLDER]
     tools/fuzz.py --list
 
-Mental model: for each target a process of its own makes inputs from sound files (structure and all: a trace's hashes are mended) and has
-each read; before it reads one it notes it in shared memory, so that one that ends the process is known too. With atheris
-(``pip install 'gpusim[fuzz]'``) the search is led by the code that is reached, else by the outcomes. Each fault is kept once, as the
-smallest input that shows it, in FOLDER/TARGET; kept in tests/faults/examples/TARGET it is read by every test run.
+Mental model: for each target a process of its own makes inputs from sound files (structure and all: a trace's hashes
+are mended) and has each read; before it reads one it notes it in shared memory, so that one that ends the process is
+known too. With atheris (``pip install 'gpusim[fuzz]'``) the search is led by the code that is reached, else by the
+outcomes. Each fault is kept once, as the smallest input that shows it, in FOLDER/TARGET; kept in
+tests/faults/examples/TARGET it is read by every test run.
 
 Exit code 0 without a fault, 1 with one. Examples:
 
@@ -40,7 +42,8 @@ FAULT = 1
 _NOTE = struct.Struct("<QQ")
 _NOTE_BYTES = 1 << 19
 _TELL_SECONDS = 5.0
-#: Address space of a process that reads, beyond which the system refuses memory; its own arrays and libraries are in it.
+#: Address space of a process that reads, beyond which the system refuses memory; its own arrays and libraries are in
+#: it.
 MOST_ADDRESS_BYTES = 8 << 30
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Feed the collector's readers what nobody sends: ``tools/fuzz_wire.py --messages 1000000``.
 
-Messages are drawn from valid ones (changed bytes, cut, grown, joined), from compressed ones that unpack to far more than they may, and from
-noise. A reader must return or raise WireError, and must allocate no more than LIMIT_BYTES for any message. Prints the counts; exit code
-1 on anything else.
+Messages are drawn from valid ones (changed bytes, cut, grown, joined), from compressed ones that unpack to far more
+than they may, and from noise. A reader must return or raise WireError, and must allocate no more than LIMIT_BYTES for
+any message. Prints the counts; exit code 1 on anything else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from gpusim.errors import WireError
 from gpusim.record import wire
 
 TOKEN = b"sixteen bytes ok"
-#: A message is 1 MiB at most, compressed or not; read, the smallest rows that fill one take twenty times that, which is read first of all.
+#: A message is 1 MiB at most, compressed or not; read, the smallest rows that fill one take twenty times that, which is
+#: read first of all.
 LIMIT_BYTES = 32 << 20
 BOMB_BYTES = 32 << 20
 #: Of how many messages the memory is followed: that costs ten times the reading.

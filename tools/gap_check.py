@@ -1,13 +1,14 @@
-"""Is the term that a gap is laid at the right one? One cost of a machine is changed in secret, two dozen kernels are "measured" on
-it, and the decomposition, which knows the described machine alone, must name the unit.
+"""Is the term that a gap is laid at the right one? One cost of a machine is changed in secret, two dozen kernels are
+"measured" on it, and the decomposition, which knows the described machine alone, must name the unit.
 
     python tools/gap_check.py [--gpu h200] [--noise 0.5] [--format table|json|csv|md]
 
 Mental model: the machine is a GPU cut down to a few SMs, its L2 and memory with it, so that small launches meet every
-limit. What is changed are single figures of the description, not the unit costs of :mod:`gpusim.compare.unit_costs` (which turn whole
-groups), and measurements get noise. ``first``: the expected unit explains most; ``named``: it is among the units named;
-``alternative``: it stands beside one of them as explaining the gaps nearly as well; ``unseen``: launches move by less than UNSEEN_PERCENT in the mean,
-which noise hides, and nothing is named; else the attribution is wrong.
+limit. What is changed are single figures of the description, not the unit costs of :mod:`gpusim.compare.unit_costs`
+(which turn whole groups), and measurements get noise. ``first``: the expected unit explains most; ``named``: it is
+among the units named;
+``alternative``: it stands beside one of them as explaining the gaps nearly as well; ``unseen``: launches move by less
+than UNSEEN_PERCENT in the mean, which noise hides, and nothing is named; else the attribution is wrong.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     python tools/gluon_forms.py --run --case pairs       also run, beside NumPy
     python tools/gluon_forms.py --run --check            and under all checks: findings on them are false ones, or show a mistake of the compiler
 
-Mental model: as `tools/triton_forms.py`, for kernels of the kinds that Triton's Gluon tutorials teach (`tests/support/gluon_cases.py`). `forms`: different
-ones; `refused`: those among them that no declaration accepts; `result`: of a run;
-`found`: what the checks say.
+Mental model: as `tools/triton_forms.py`, for kernels of the kinds that Triton's Gluon tutorials teach
+(`tests/support/gluon_cases.py`). `forms`: different ones; `refused`: those among them that no declaration accepts;
+`result`: of a run; `found`: what the checks say.
 """
 
 from __future__ import annotations

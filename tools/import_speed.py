@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """How fast traces are imported, and in how much memory: ``tools/import_speed.py --megabytes 1000``.
 
-Writes a trace like those of PyTorch's profiler (operators with shapes, launch calls, kernels on two streams, arrows, collectives; drawn with
-a seed), imports it in a process of its own and prints megabytes a CPU second and the largest resident set. ``--gzip`` compresses it,
-``--file`` takes a trace that is there. ``--ijson`` also counts the events with ijson, if that is installed: what a reader of single events
-costs that knows nothing of launches. Exit code 1 where the memory is above ``--most-mib``.
+Writes a trace like those of PyTorch's profiler (operators with shapes, launch calls, kernels on two streams, arrows,
+collectives; drawn with a seed), imports it in a process of its own and prints megabytes a CPU second and the largest
+resident set. ``--gzip`` compresses it, ``--file`` takes a trace that is there. ``--ijson`` also counts the events with
+ijson, if that is installed: what a reader of single events costs that knows nothing of launches. Exit code 1 where the
+memory is above ``--most-mib``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
     python tools/install_check.py --sizes                     and what the installed packages weigh
 
 Each environment is new, lies outside the repository, and gets gpusim with its dependencies and nothing else. Then
-``gpusim --version``, ``gpusim gpus list``, ``gpusim simulate saxpy`` and the replay of a recorded trace must succeed in an empty
-folder. One row an environment; exit code 1 if one fails. The packages come from the index that pip is configured for.
+``gpusim --version``, ``gpusim gpus list``, ``gpusim simulate saxpy`` and the replay of a recorded trace must succeed in
+an empty folder. One row an environment; exit code 1 if one fails. The packages come from the index that pip is
+configured for.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def build(into: Path) -> dict[str, Path]:
 
 
 def try_install(python: str, package: Path, folder: Path) -> tuple[str, dict[str, float]]:
-    """("ok" or what failed, MB of each distribution) of ``package`` in a new environment of ``python`` in ``folder``."""
+    """("ok" or what failed, MB of each distribution) of ``package`` in a new environment of ``python`` in
+    ``folder``."""
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     home = folder / "home"
     home.mkdir(parents=True)

@@ -4,9 +4,11 @@
     python tools/memory_operators.py ROWS --shapes       every shape
     python tools/memory_operators.py ROWS --record       and keep the errors for the pages (gpusim/tile/operator_errors.json)
 
-ROWS: linkedin/Liger-Kernel's benchmark data as CSV (commit ead96b6, benchmark/data/all_benchmark_data.csv): rows of its own kernels, mode forward, on an A100 SXM 80 GB; they set
-nothing. Triton's do_bench writes over L2 before each launch, so that all is read from DRAM and what is read and written displaces dirty lines; the two CUDA events around one launch
-add what the exact level has them add (gpusim/silicon/methods.py), which no projection of a model has: what is least left over besides is printed.
+ROWS: linkedin/Liger-Kernel's benchmark data as CSV (commit ead96b6, benchmark/data/all_benchmark_data.csv): rows of its
+own kernels, mode forward, on an A100 SXM 80 GB; they set nothing. Triton's do_bench writes over L2 before each launch,
+so that all is read from DRAM and what is read and written displaces dirty lines; the two CUDA events around one launch
+add what the exact level has them add (gpusim/silicon/methods.py), which no projection of a model has: what is least
+left over besides is printed.
 """
 
 from __future__ import annotations

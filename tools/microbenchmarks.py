@@ -1,6 +1,7 @@
 """Published latencies and rates of single instructions beside what kernels of the suite show on the simulated GPU.
 
-    python tools/microbenchmarks.py [--gpu a100_80gb --gpu h100 ...] [--only mma] [--set KEY=VALUE] [--format table|json|csv|md]
+    python tools/microbenchmarks.py [--gpu a100_80gb --gpu h100 ...] [--only mma] [--set KEY=VALUE] [--format
+    table|json|csv|md]
 
 Mental model: an :class:`Experiment` runs one kernel of the suite twice, the second time with more rounds, and divides
 the difference in cycles by the difference in work, so that start, end and warming up do not count. A :class:`Figure`
@@ -8,10 +9,10 @@ is what somebody measured on a real GPU with a program of that form. The last co
 the figure is met: within one cycle or 3 %, or, for a figure that its own source makes doubtful, why it is not counted.
 Exit code 1 if a figure that counts is missed and is not a known gap; a known gap that closed must leave its list.
 
-Sources: A100RE is an A100-SXM4-40GB SASS-patching record (CUDA 12.4); JMS is Johnsonms/NVIDIA-Hopper-Benchmark (H100 SXM,
-CUDA 12.9); SIL is silencelamb/NVIDIA-BlackWell-Benchmark (B200, CUDA 12.8); LUO is arXiv 2402.13499 and 2501.12084; RRZE is
-RRZE-HPC/gpu-benches; UPC is Huerta et al., MICRO 2025, table 2 and section 5.4 (RTX A6000);
-JAR is arXiv 2507.10789 (RTX 5080); SJF is sjfeng1999/gpu-arch-microbenchmark (RTX 2070).
+Sources: A100RE is an A100-SXM4-40GB SASS-patching record (CUDA 12.4); JMS is Johnsonms/NVIDIA-Hopper-Benchmark (H100
+SXM, CUDA 12.9); SIL is silencelamb/NVIDIA-BlackWell-Benchmark (B200, CUDA 12.8); LUO is arXiv 2402.13499 and
+2501.12084; RRZE is RRZE-HPC/gpu-benches; UPC is Huerta et al., MICRO 2025, table 2 and section 5.4 (RTX A6000); JAR is
+arXiv 2507.10789 (RTX 5080); SJF is sjfeng1999/gpu-arch-microbenchmark (RTX 2070).
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class SmallKernel:
-    """A chain of launches that scale ``elements`` doubles, 256 a block, from one array into another and back: ns each."""
+    """A chain of launches that scale ``elements`` doubles, 256 a block, from one array into another and back: ns
+    each."""
 
     elements: int
 

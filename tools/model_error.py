@@ -5,13 +5,19 @@
     python tools/model_error.py --one-clock        the power limit acts on the mean of a step, not on each operator
     python tools/model_error.py --record           and keep the means for the pages (traces/library/model_errors.json), and what widens intervals (gpusim/project/errors.json)
 
-Rows (traces/library/whole_models.csv, models beside it as config.json files) are projected with the attention kernels of the framework that was measured and set nothing: they are looked at, not fitted to. Throughputs and first-token latencies are those of
-TensorRT-LLM's documentation (docs/source/performance.md of 0.5 and 0.6.1: static batches of requests by gptSessionBenchmark, FP8 weights and cache on Hopper and Ada, FP16 on
-A100), and of 0.9.0 the first tokens (the same page: one sequence, in tenths of a millisecond; Mixtral left out, whose FP8 its notes announce with 0.10), training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table 5 (A100 80 GB, eight a node; 175B and 530B in three pieces a stage), and those in fp8 of NVIDIA's NeMo 24.07
-(NVIDIA/NeMo, docs/source/performance/performance_summary.md, commit 070a0bb1) and Megatron Bridge 25.11 and 26.02 (NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md, commit 0a25f911): batch over tokens a second; left out are rows of
-sequences shared out (CP), of weights shared out over replicas (FSDP), of experts, and of formats that training is not projected in. TensorRT-LLM's
-table of A100 says tokens a second where that of H100 says tokens a second and GPU; the rows of several GPUs only make sense as the latter, and are taken so. Clocks and
-versions of drivers are not published.
+Rows (traces/library/whole_models.csv, models beside it as config.json files) are projected with the attention kernels
+of the framework that was measured and set nothing: they are looked at, not fitted to. Throughputs and first-token
+latencies are those of TensorRT-LLM's documentation (docs/source/performance.md of 0.5 and 0.6.1: static batches of
+requests by gptSessionBenchmark, FP8 weights and cache on Hopper and Ada, FP16 on A100), and of 0.9.0 the first tokens
+(the same page: one sequence, in tenths of a millisecond; Mixtral left out, whose FP8 its notes announce with 0.10),
+training steps those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), table
+5 (A100 80 GB, eight a node; 175B and 530B in three pieces a stage), and those in fp8 of NVIDIA's NeMo 24.07
+(NVIDIA/NeMo, docs/source/performance/performance_summary.md, commit 070a0bb1) and Megatron Bridge 25.11 and 26.02
+(NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md, commit 0a25f911): batch over tokens a second; left
+out are rows of sequences shared out (CP), of weights shared out over replicas (FSDP), of experts, and of formats that
+training is not projected in. TensorRT-LLM's table of A100 says tokens a second where that of H100 says tokens a second
+and GPU; the rows of several GPUs only make sense as the latter, and are taken so. Clocks and versions of drivers are
+not published.
 """
 
 from __future__ import annotations
@@ -45,23 +51,29 @@ from gpusim.project.whole import project_model
 from gpusim.report.tables import FORMATS, format_records
 
 ROWS = ROOT / "traces" / "library" / "whole_models.csv"
-#: Sources whose kernels read keys that heads share once for each: TensorRT-LLM before its kernels for shared heads (its notes of 2024-01-30).
-#: Of 0.9.0 first tokens alone are in the rows, which read no keys; with the others it has products that are not joined (its commands leave --use_fused_mlp out).
+#: Sources whose kernels read keys that heads share once for each: TensorRT-LLM before its kernels for shared heads (its
+#: notes of 2024-01-30). Of 0.9.0 first tokens alone are in the rows, which read no keys; with the others it has
+#: products that are not joined (its commands leave --use_fused_mlp out).
 EACH_HEAD = ("trtllm-0.5", "trtllm-0.6.1", "trtllm-0.9.0")
-#: Sources whose documented commands to build engines do not ask for the framework's own all-reduce (--use_custom_all_reduce), so that NCCL's kernels sum.
+#: Sources whose documented commands to build engines do not ask for the framework's own all-reduce
+#: (--use_custom_all_reduce), so that NCCL's kernels sum.
 NCCL_SUMS = ("trtllm-0.5", "trtllm-0.6.1")
-#: Sources whose engines sum attention and the feed-forward block apart, however parallel they are (TensorRT-LLM's models/falcon/model.py at commit 027cd518 of 2023; later once). That 0.6.1 is among them is read off two versions of one table: eight A100s
-#: answer 232 and 254 tokens a second (1,024 sequences of 128 and 128 tokens; 0.6.1, 0.9.0), projected 235 with two sums a layer and 257 with one.
+#: Sources whose engines sum attention and the feed-forward block apart, however parallel they are (TensorRT-LLM's
+#: models/falcon/model.py at commit 027cd518 of 2023; later once). That 0.6.1 is among them is read off two versions of
+#: one table: eight A100s answer 232 and 254 tokens a second (1,024 sequences of 128 and 128 tokens; 0.6.1, 0.9.0),
+#: projected 235 with two sums a layer and 257 with one.
 SUMS_TWICE = ("trtllm-0.5", "trtllm-0.6.1")
 #: Versions whose host is known by figures of its own, where it is not the newest (gpusim/project/frameworks.py).
 VERSIONS = {"trtllm-0.9.0": "0.9"}
-#: Sources that run engines without CUDA graphs, as their documented commands do (no --enable_cuda_graph of gptSessionBenchmark).
+#: Sources that run engines without CUDA graphs, as their documented commands do (no --enable_cuda_graph of
+#: gptSessionBenchmark).
 ENGINES = ("trtllm-0.5", "trtllm-0.6.1", "trtllm-0.9.0")
 #: Stage of ZeRO of sources that train, where it is not 1: weights shared out too, by PyTorch.
 ZERO = {"llm-foundry": 3, "fms-fsdp": 3, "torchtitan": 3}
 #: Sources from before FlashAttention, whose scores lie in memory.
 BEFORE_FUSED = ("megatron-2205.05198",)
-#: Sources whose sums over GPUs run beside products (NVIDIA/NeMo, docs/source/performance: TP communication overlap in its recipes).
+#: Sources whose sums over GPUs run beside products (NVIDIA/NeMo, docs/source/performance: TP communication overlap in
+#: its recipes).
 BESIDE_PRODUCTS = ("nemo", "megatron-bridge")
 MODELS = ROWS.parent / "models"
 RECORD = ROWS.parent / "model_errors.json"
@@ -76,7 +88,8 @@ def network(name: str) -> Decoder:
 
 
 def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
-    """Of the row's metric: expected, low, high; and, where its GPUs wait for the host, the kernels that this launches one by one."""
+    """Of the row's metric: expected, low, high; and, where its GPUs wait for the host, the kernels that this launches
+    one by one."""
     config, replicas = network(row.model), row.gpus // (row.tp * row.pp)
     if row.source in SUMS_TWICE:
         config = replace(config, sums_once=False)
@@ -98,7 +111,8 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float, float]:
 
 
 def errors(rows: pd.DataFrame, one_clock: bool = False) -> pd.DataFrame:
-    """``rows`` with what is projected, with one clock a step or one an operator; ``error_percent``: of the time, so that positive is too slow."""
+    """``rows`` with what is projected, with one clock a step or one an operator; ``error_percent``: of the time, so
+    that positive is too slow."""
     machines: dict[str, Prices] = {}
     found = []
     with task("projecting", len(rows), "rows") as progress:
@@ -130,7 +144,8 @@ def factors(found: pd.DataFrame) -> dict[str, Any]:
 
 
 def factor(rows: pd.DataFrame) -> dict[str, Any]:
-    """``factor`` and ``rows``: of one more row like these (conformal prediction): the ceil((n + 1) x level)-th smallest of n distances, the largest where there are too few."""
+    """``factor`` and ``rows``: of one more row like these (conformal prediction): the ceil((n + 1) x level)-th smallest
+    of n distances, the largest where there are too few."""
     off = np.sort(np.log1p(rows.error_percent / 100).abs())
     return {
         "factor": round(float(np.exp(off[min(len(off), math.ceil((len(off) + 1) * LEVEL)) - 1])), 3),
@@ -158,7 +173,8 @@ def held_out_percent(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def left_out_launches(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """Of first tokens that wait for the host: what a kernel's launch takes by this row, and how far off the row is by the mean of the other networks'."""
+    """Of first tokens that wait for the host: what a kernel's launch takes by this row, and how far off the row is by
+    the mean of the other networks'."""
     waiting = found[found.kernels > 0]
     each = 1e3 * waiting.measured / waiting.kernels
     rows = []

@@ -3,7 +3,8 @@
     python tools/model_speed.py                a decode step of Llama 3 70B on eight H100, a request of DeepSeek V3 on eight H200, a GEMM of each
     python tools/model_speed.py --sweep 1000   and a sweep of so many plans
 
-Figures are CPU seconds of one process: of the first projection, which fills the table of prices, and of the next, which finds everything in it.
+Figures are CPU seconds of one process: of the first projection, which fills the table of prices, and of the next, which
+finds everything in it.
 """
 
 from __future__ import annotations

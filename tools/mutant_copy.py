@@ -1,10 +1,10 @@
 """A copy of gpusim that holds all planted faults at once, each behind a switch.
 
-Mental model: compiling gpusim takes minutes, a search seconds. So the copy is made and compiled once ("mutant schemata",
-Untch, Offutt and Harrold, ISSTA 1993): where mutant 7 differs, the copy says ``if planted(7): <its lines> else: <the
-lines that stood there>``, which is checked to be the same program where nothing is on. ``planted`` reads one number of
-the process, which GPUSIM_PLANTED sets; compiled code reads it from an external symbol, so that Numba's cache serves all
-mutants. Number 0 is the control.
+Mental model: compiling gpusim takes minutes, a search seconds. So the copy is made and compiled once ("mutant
+schemata", Untch, Offutt and Harrold, ISSTA 1993): where mutant 7 differs, the copy says ``if planted(7): <its lines>
+else: <the lines that stood there>``, which is checked to be the same program where nothing is on. ``planted`` reads one
+number of the process, which GPUSIM_PLANTED sets; compiled code reads it from an external symbol, so that Numba's cache
+serves all mutants. Number 0 is the control.
 """
 
 from __future__ import annotations

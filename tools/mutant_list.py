@@ -1,9 +1,9 @@
 """The planted faults: named small changes of gpusim's own code, of a GPU's description, and of a kernel's source.
 
 Mental model: a mutant is what somebody could get wrong in an afternoon. ``CODE`` replaces whole lines of a function of
-gpusim by other lines; ``GPUS`` are settings that a GPU file would have wrong; ``BUILDS`` replace lines of a kernel of the
-suite. None says how it could be noticed: which property is searched follows from the folder alone (``PROPERTIES``). A
-fault must be in lines that kernels of the suite execute on the machine of the searches: none else could show it.
+gpusim by other lines; ``GPUS`` are settings that a GPU file would have wrong; ``BUILDS`` replace lines of a kernel of
+the suite. None says how it could be noticed: which property is searched follows from the folder alone (``PROPERTIES``).
+A fault must be in lines that kernels of the suite execute on the machine of the searches: none else could show it.
 """
 
 from __future__ import annotations

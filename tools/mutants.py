@@ -1,11 +1,11 @@
 """Which planted faults does the search find? A table: mutant, caught by, examples, smallest case, region, seconds.
 
-Mental model: each mutant of ``tools/mutant_list.py`` is searched as a user would who changed that file and knows no more:
-``gpusim explore`` with its default kernels, examples and thresholds, one property after the other until one finds
+Mental model: each mutant of ``tools/mutant_list.py`` is searched as a user would who changed that file and knows no
+more: ``gpusim explore`` with its default kernels, examples and thresholds, one property after the other until one finds
 something. Faults in gpusim's code run in a copy of the package (``tools/mutant_copy.py``), and the property
-``versions`` asks that copy with nothing planted; a GPU's description is compared with the
-right one, a kernel's build with the suite's. Each finding is replayed, with the fault and without it. The control is
-the same searches, whole, with nothing planted, ``versions`` asking the package that this file belongs to::
+``versions`` asks that copy with nothing planted; a GPU's description is compared with the right one, a kernel's build
+with the suite's. Each finding is replayed, with the fault and without it. The control is the same searches, whole, with
+nothing planted, ``versions`` asking the package that this file belongs to::
 
     python tools/mutants.py                        # all of them: about a quarter of an hour on two cores
     python tools/mutants.py --only description     # those with that word in the name
@@ -44,8 +44,8 @@ from gpusim.report.tables import FORMATS, format_records
 
 Mutant = CodeMutant | GpuMutant | BuildMutant
 
-#: An H200 cut down to two SMs, one for each half of its L2: a few blocks fill it, so that waves, tails and occupancy are
-#: within reach of small workloads.
+#: An H200 cut down to two SMs, one for each half of its L2: a few blocks fill it, so that waves, tails and occupancy
+#: are within reach of small workloads.
 MACHINE = ("--gpu", "h200", "--set", "sm_count=2")
 #: A case of so many blocks is small on that machine.
 FEW_BLOCKS = 16

@@ -1,14 +1,15 @@
 """The noise of GPU timings as a process that makes samples: what verdicts must stand.
 
 Mental model: a run of a benchmark repeats one launch; each sample is the kernel's own time multiplied by jitter, by
-the clock of that moment (which drifts or hops between two states), now and then by an interruption, and all of it by the
-level of that run. No recorded samples of real silicon ship with gpusim yet; until they do, the sizes below are taken from
-what others have published, and :class:`RecordedNoise` takes their place as soon as rows with samples are at hand.
+the clock of that moment (which drifts or hops between two states), now and then by an interruption, and all of it by
+the level of that run. No recorded samples of real silicon ship with gpusim yet; until they do, the sizes below are
+taken from what others have published, and :class:`RecordedNoise` takes their place as soon as rows with samples are at
+hand.
 
 Sources: nvbench stops by default at a relative standard deviation of 0.5 %, which many benchmarks of CUB never
-reach (NVIDIA/nvbench, commit d3a0bec); on a throttling GPU it showed 3.2 % (NVIDIA/nvbench pull request 206), for kernels of
-20 us 3.5 % (issue 231), and repeated runs of one binary are often told apart falsely by mean and deviation (issue 316).
-Clock states differ by steps of 15 MHz, 0.9 % at 1.7 GHz; power-limited kernels hop over several.
+reach (NVIDIA/nvbench, commit d3a0bec); on a throttling GPU it showed 3.2 % (NVIDIA/nvbench pull request 206), for
+kernels of 20 us 3.5 % (issue 231), and repeated runs of one binary are often told apart falsely by mean and deviation
+(issue 316). Clock states differ by steps of 15 MHz, 0.9 % at 1.7 GHz; power-limited kernels hop over several.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ class Noise:
     """One regime. All sizes in percent of the kernel's time unless they say otherwise.
 
     ``jitter``: standard deviation of independent log-normal noise. ``tail_share``: share (0 to 1) of samples with an
-    interruption, of exponential length ``tail``. ``drift``: largest sag of the clock from the first to the last sample of a run.
-    ``hop``: distance of two clock states, which last ``hop_samples`` samples in the mean; the share of time in either is
-    drawn anew for each run. ``run``: standard deviation of a run's level, which is not the clock's. ``clock_sensitivity``: share of a change
-    of the clock that the kernel's time clock_sensitivity (1: it computes, 0: it waits for memory).
+    interruption, of exponential length ``tail``. ``drift``: largest sag of the clock from the first to the last sample
+    of a run.
+    ``hop``: distance of two clock states, which last ``hop_samples`` samples in the mean; the share of time in either
+    is drawn anew for each run. ``run``: standard deviation of a run's level, which is not the clock's.
+    ``clock_sensitivity``: share of a change of the clock that the kernel's time clock_sensitivity (1: it computes, 0:
+    it waits for memory).
     """
 
     name: str
@@ -76,7 +79,8 @@ class Noise:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A run: ``times`` relative to the kernel's own, float64[n]; ``clocks_mhz`` read beside them, None where nobody did."""
+    """A run: ``times`` relative to the kernel's own, float64[n]; ``clocks_mhz`` read beside them, None where nobody
+    did."""
 
     times: np.ndarray
     clocks_mhz: np.ndarray | None
@@ -98,7 +102,8 @@ def _read_clock(random: np.random.Generator, period: np.ndarray) -> np.ndarray:
 
 #: Samples between two readings of the clock (RUNS_A_ROUND of gpusim/measure/rounds.py), and the boost clock of an H200.
 BURST, TOP_MHZ = 3, 1980.0
-#: Standard deviation of a reading, percent: 200 us between two steps of a timer of 32 ns or more, found by polling. A guess.
+#: Standard deviation of a reading, percent: 200 us between two steps of a timer of 32 ns or more, found by polling. A
+#: guess.
 CLOCK_READING = 0.05
 #: Tuning looks at the first seed alone, tests at the second; whoever changes a rule draws a new second one afterwards.
 TUNING_SEED, HELD_OUT_SEED = 1000, 20261
@@ -124,8 +129,8 @@ class RecordedNoise:
 
     @classmethod
     def of(cls, rows: Sequence[SiliconRow], name: str = "recorded") -> RecordedNoise:
-        """From the raw samples of several rows, with their clocks where they have them; those of fewer than 16 samples say
-        nothing about noise."""
+        """From the raw samples of several rows, with their clocks where they have them; those of fewer than 16 samples
+        say nothing about noise."""
         kept = tuple(
             Drawn(
                 np.asarray(row.samples_us, float) / np.median(row.samples_us),

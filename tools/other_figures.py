@@ -1,14 +1,18 @@
-"""How far off projections are of a GPU whose libraries are taken to be another generation's, and by which of their figures.
+"""How far off projections are of a GPU whose libraries are taken to be another generation's, and by which of their
+figures.
 
     python tools/other_figures.py FOLDER                    learning half: the error, and what it is with each single figure put right
     python tools/other_figures.py FOLDER --final --record   the other half: errors by region, kept as the bands of such GPUs
 
-Mental model: in attention and in products each GPU has what its description says with constants that its rows did not set (gpusim/tile/described.toml, tools/described_figures.py;
-described_attention.toml, tools/described_attention.py), as a GPU is that is only described; --borrowed: in attention A100 and B200 another generation's figures, Hopper's, and H100 Ampere's. A figure carries the error by as much
-as the error falls when that figure alone is the generation's own. So is each GPU of every other kind of operator that was measured on two generations: latent attention and products of fp8 and in batches
-by what is worked out from the description (tools/operators/described_kinds.py), others with the other generation's figures. FOLDER has gemm.csv.gz,
-attention_generation.csv.gz, attention_context.csv.gz and those of the kinds
-(ai-dynamo/aiconfigurator, commit 095f58a), beside it or within it is power/ with those of the power runs of a B200; halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
+Mental model: in attention and in products each GPU has what its description says with constants that its rows did not
+set (gpusim/tile/described.toml, tools/described_figures.py; described_attention.toml, tools/described_attention.py), as
+a GPU is that is only described; --borrowed: in attention A100 and B200 another generation's figures, Hopper's, and H100
+Ampere's. A figure carries the error by as much as the error falls when that figure alone is the generation's own. So is
+each GPU of every other kind of operator that was measured on two generations: latent attention and products of fp8 and
+in batches by what is worked out from the description (tools/operators/described_kinds.py), others with the other
+generation's figures. FOLDER has gemm.csv.gz, attention_generation.csv.gz, attention_context.csv.gz and those of the
+kinds (ai-dynamo/aiconfigurator, commit 095f58a), beside it or within it is power/ with those of the power runs of a
+B200; halves and shapes are those of tools/tile_gemm.py and tools/tile_attention.py.
 """
 
 from __future__ import annotations
@@ -90,7 +94,8 @@ def _row(operator: str, gpu: str, figures: str, off: np.ndarray) -> dict[str, ob
 
 
 def by_figure(operator: str, folder: Path, gpu: str, count: int, borrowed: bool) -> list[dict[str, object]]:
-    """A row for the other generation's figures, one for each figure put right, one for all of them; those that help most come first."""
+    """A row for the other generation's figures, one for each figure put right, one for all of them; those that help
+    most come first."""
     generation = HELD_OUT[gpu][0]
     own = OPERATORS[operator][0](generation)
     other, wrong = other_figures(operator, gpu, borrowed)
@@ -110,7 +115,8 @@ def by_figure(operator: str, folder: Path, gpu: str, count: int, borrowed: bool)
 
 
 def framework_rows(folder: Path, gpu: str, final: bool, count: int) -> list[dict[str, object]]:
-    """Of TensorRT-LLM's two kinds of generation kernels, which follow rules of their source: a row for the other generation's figures of each."""
+    """Of TensorRT-LLM's two kinds of generation kernels, which follow rules of their source: a row for the other
+    generation's figures of each."""
     generation, other = HELD_OUT[gpu]
     file, spec, rows = folder / OPERATORS["generation"][1], load_gpu(gpu), []
     shapes = tile_attention.measured_shapes(file, gpu, "trtllm", final, count)
@@ -128,7 +134,8 @@ def framework_rows(folder: Path, gpu: str, final: bool, count: int) -> list[dict
 def bands(
     operators: tuple[str, ...], folder: Path, final: bool, count: int, borrowed: bool = False
 ) -> tuple[dict[str, dict[str, dict[str, float]]], list[dict[str, object]]]:
-    """Operator -> region -> the widest factor of the GPUs within which LEVEL_PERCENT of the errors lie; and a row an operator and GPU."""
+    """Operator -> region -> the widest factor of the GPUs within which LEVEL_PERCENT of the errors lie; and a row an
+    operator and GPU."""
     kept: dict[str, dict[str, dict[str, float]]] = {}
     printed = []
     for operator in operators:

@@ -2,10 +2,12 @@
 
     python tools/part_times.py [--workload "stream_triad, 50 MB"] [--gpu h200] [--rounds 4]
 
-Mental model: perf notes, some thousand times a second, at which address the process is; each compiled function's machine code lies behind its
-entry, so the nearest entry below an address says whose it is. ``advance_group`` is the SMs, ``l2.handle_until`` the L2, ``hbm.handle_until`` the DRAM,
-``run_windows`` what they send each other (sorted and copied). What lies outside compiled code is Python, NumPy and the kernel, which clears the machine's memory. One
-thread; shares do not add up over machines, and the caches that other processes take move them. Raises SystemExit where there is no perf.
+Mental model: perf notes, some thousand times a second, at which address the process is; each compiled function's
+machine code lies behind its entry, so the nearest entry below an address says whose it is. ``advance_group`` is the
+SMs, ``l2.handle_until`` the L2, ``hbm.handle_until`` the DRAM, ``run_windows`` what they send each other (sorted and
+copied). What lies outside compiled code is Python, NumPy and the kernel, which clears the machine's memory. One thread;
+shares do not add up over machines, and the caches that other processes take move them. Raises SystemExit where there is
+no perf.
 """
 
 from __future__ import annotations

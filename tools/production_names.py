@@ -1,4 +1,5 @@
-"""How much of production's time has a name that says nothing: for each file and each column, the share of the time that is unknown.
+"""How much of production's time has a name that says nothing: for each file and each column, the share of the time that
+is unknown.
 
     .venv/bin/python tools/production_names.py TRACE_OR_PRODUCTION...            # shares, and names a second
     .venv/bin/python tools/production_names.py TRACE_OR_PRODUCTION... --list     # each name and what it says, most time first

@@ -2,11 +2,15 @@
 
     python tools/profiled_launches.py        (half a minute of processor time)
 
-Mental model: of a launch of few blocks Nsight Compute prints cycles of the whole GPU and, as a mean over all SMs, cycles in which an SM has work. Times SMs by blocks that is what one SM was busy; what is left lies
-outside the SMs, whatever the kernel is. The model's is split in the same way: in its SMs it should take what theirs took, and what is missing outside is the profiler's (gpusim/silicon/methods.py). Two
-counts of one launch come from two of its repeats. Nsight Systems prints nothing of the SMs, so only an empty launch tells.
-Sources: notes on an A40 by three tools (2,526 cycles: the mean of ten launches), and reports in notes on CUDA: A100 by a university's cluster (four blocks), a laboratory's (one), and of NVIDIA's
-sample of 50,000 elements (github.com/ForceInjection/AI-fundamentals, 06_nsight_compute_cli.md), RTX 3090 and RTX 3060 by learners, found as stored texts without their addresses; Nsight Systems on an A100: github.com/ayush-os/nsight-systems-deep-dive at 0e3f06f, 1,010 launches.
+Mental model: of a launch of few blocks Nsight Compute prints cycles of the whole GPU and, as a mean over all SMs,
+cycles in which an SM has work. Times SMs by blocks that is what one SM was busy; what is left lies outside the SMs,
+whatever the kernel is. The model's is split in the same way: in its SMs it should take what theirs took, and what is
+missing outside is the profiler's (gpusim/silicon/methods.py). Two counts of one launch come from two of its repeats.
+Nsight Systems prints nothing of the SMs, so only an empty launch tells. Sources: notes on an A40 by three tools (2,526
+cycles: the mean of ten launches), and reports in notes on CUDA: A100 by a university's cluster (four blocks), a
+laboratory's (one), and of NVIDIA's sample of 50,000 elements (github.com/ForceInjection/AI-fundamentals,
+06_nsight_compute_cli.md), RTX 3090 and RTX 3060 by learners, found as stored texts without their addresses; Nsight
+Systems on an A100: github.com/ayush-os/nsight-systems-deep-dive at 0e3f06f, 1,010 launches.
 """
 
 from __future__ import annotations
@@ -34,7 +38,8 @@ from workloads.external.launches import HERE, CudaKernel
 
 @dataclass(frozen=True)
 class Row:
-    """A launch that Nsight Compute counted at ``clock_mhz``: ``cycles`` of the GPU, more than one where it printed more than one; ``busy`` ones of an SM, the mean over all SMs."""
+    """A launch that Nsight Compute counted at ``clock_mhz``: ``cycles`` of the GPU, more than one where it printed more
+    than one; ``busy`` ones of an SM, the mean over all SMs."""
 
     gpu: str
     clock_mhz: float

@@ -1,16 +1,16 @@
 """Say which instruction forms of the PTX ISA's machine code no declaration accepts, architecture by architecture.
 
 Mental model: ``tests/support/ptx_isa.py`` writes the ISA down statement by statement. For each architecture nvJitLink
-assembles all that it takes, each statement a kernel of its own (what it does not take is counted as not there), nvdisasm
-lists the machine code, and every instruction is put to the table::
+assembles all that it takes, each statement a kernel of its own (what it does not take is counted as not there),
+nvdisasm lists the machine code, and every instruction is put to the table::
 
     python tools/ptx_forms.py                                   # every architecture: half a minute of CPU time each
     python tools/ptx_forms.py --arch sm_100 --section float
     python tools/ptx_forms.py --arch sm_80 --option -O0 --option -maxrregcount=32 lib.cubin
 
-Cubins named behind the options are put to the table as well, whatever compiled them (nvcc, NVRTC, Triton). The table goes to
-stdout; on stderr stands each unsupported form with the statement, or kernel, that it was met in. Exit code 0 when every
-form is supported, 5 otherwise (as ``gpusim sass survey``).
+Cubins named behind the options are put to the table as well, whatever compiled them (nvcc, NVRTC, Triton). The table
+goes to stdout; on stderr stands each unsupported form with the statement, or kernel, that it was met in. Exit code 0
+when every form is supported, 5 otherwise (as ``gpusim sass survey``).
 """
 
 from __future__ import annotations

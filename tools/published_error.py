@@ -4,8 +4,10 @@
     python tools/published_error.py --final                 rows of the final half
     python tools/published_error.py --source llm-foundry    of one source
 
-Rows (traces/library/published_runs.csv; where each comes from is in the README beside it) are in halves by a hash of the row. They set no figure and no interval: what they are for is how far projections are where frameworks, versions or GPUs are
-others than those that did. `step_s`: of a training step; `output_tokens_per_s_per_gpu`: tokens that a batch generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token.
+Rows (traces/library/published_runs.csv; where each comes from is in the README beside it) are in halves by a hash of
+the row. They set no figure and no interval: what they are for is how far projections are where frameworks, versions or
+GPUs are others than those that did. `step_s`: of a training step; `output_tokens_per_s_per_gpu`: tokens that a batch
+generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token.
 """
 
 from __future__ import annotations

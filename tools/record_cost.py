@@ -3,12 +3,14 @@
 
 ``tools/record_cost.py`` prints, with the machine's load beside them:
 
-- what a launch through the recorder takes longer than one past it, in alternating rounds of one process: quantiles of both and
-  the difference of the quantiles. Both hold the same two readings of a clock. Quantiles of a machine that is shared hold its
-  other work too: the unrecorded column shows how much. They are as fine as the steps of the machine's clock, often 10 ns. A round
-  begins after a pause of 20 ms, which takes what both touch out of the caches: its first launch is one in a thousand, and told by itself;
+- what a launch through the recorder takes longer than one past it, in alternating rounds of one process: quantiles of
+  both and the difference of the quantiles. Both hold the same two readings of a clock. Quantiles of a machine that is
+  shared hold its other work too: the unrecorded column shows how much. They are as fine as the steps of the machine's
+  clock, often 10 ns. A round begins after a pause of 20 ms, which takes what both touch out of the caches: its first
+  launch is one in a thousand, and told by itself;
 - the same of --repeats processes, of which the added quantiles are told: what a tail is worth;
-- the CPU time that recording adds at 100,000 launches a second, of recorded and unrecorded runs in alternation, as a share of a core;
+- the CPU time that recording adds at 100,000 launches a second, of recorded and unrecorded runs in alternation, as a
+  share of a core;
 - the memory that it adds, and what was dropped.
 """
 

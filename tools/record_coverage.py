@@ -1,13 +1,14 @@
 """Record what the kernel suite covers into traces/coverage: who can fill which hole, for reports and for the search.
 
-    python tools/record_coverage.py [--gpu h200] [--minutes 30] [--kernels saxpy ...] [-o traces/coverage/suite-h200.json]
-    python tools/record_coverage.py --searched FOLDER/coverage.json ... [-o traces/coverage/suite-searched-h200.json]
+    python tools/record_coverage.py [--gpu h200] [--minutes 30] [--kernels saxpy ...] [-o
+    traces/coverage/suite-h200.json] python tools/record_coverage.py --searched FOLDER/coverage.json ... [-o
+    traces/coverage/suite-searched-h200.json]
 
 For each kernel: its small shape, its default shape, and its small shape with each listed value of each axis that is no
-size, on one GPU. A workload whose trace is longer than ``--most-instructions`` is left out, and so is what kernel or GPU
-refuses. The file is written whole after each kernel, so that a run that is stopped has recorded what it got to; it keeps
-``--examples`` workloads a bin, those that hit most bins, and so stays small. ``--searched`` runs nothing: it does the
-same with coverage files that `gpusim explore` wrote.
+size, on one GPU. A workload whose trace is longer than ``--most-instructions`` is left out, and so is what kernel or
+GPU refuses. The file is written whole after each kernel, so that a run that is stopped has recorded what it got to; it
+keeps ``--examples`` workloads a bin, those that hit most bins, and so stays small. ``--searched`` runs nothing: it does
+the same with coverage files that `gpusim explore` wrote.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Many recorded processes on one machine and one collector: ``tools/record_load.py --processes 64 --rate 100000 --seconds 12``.
+"""Many recorded processes on one machine and one collector: ``tools/record_load.py --processes 64 --rate 100000
+--seconds 12``.
 
-The processes launch on a libcuda that does nothing, --rate launches a second together, recorded and unrecorded in alternation. Prints
-what was asked for, what the collector has, what was dropped, and the CPU time that recording adds in all processes together and that
-the collector takes, as shares of one core. What the recorder's own threads take is measured by itself; what is added to the launching
-threads is a difference of runs, which on a busy machine is noise of some percent of a core. Exit code 1 where a launch is missing.
+The processes launch on a libcuda that does nothing, --rate launches a second together, recorded and unrecorded in
+alternation. Prints what was asked for, what the collector has, what was dropped, and the CPU time that recording adds
+in all processes together and that the collector takes, as shares of one core. What the recorder's own threads take is
+measured by itself; what is added to the launching threads is a difference of runs, which on a busy machine is noise of
+some percent of a core. Exit code 1 where a launch is missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Record what the model misses by: simulate the published series and write traces/published/model_error.json.
 
 Run ``python tools/record_model_error.py`` after the GPU descriptions or the model have changed; a few minutes. With
-``--rows FILE`` it takes what ``gpusim compare --against published --format json`` has printed instead of simulating again.
+``--rows FILE`` it takes what ``gpusim compare --against published --format json`` has printed instead of simulating
+again.
 """
 
 from __future__ import annotations

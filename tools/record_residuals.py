@@ -1,4 +1,5 @@
-"""Record validation errors with what limited each launch, in traces/residuals/residuals.csv: what prediction intervals are made of.
+"""Record validation errors with what limited each launch, in traces/residuals/residuals.csv: what prediction intervals
+are made of.
 
     python tools/record_residuals.py                     everything (an hour of processor time; goes on where it was broken off)
     python tools/record_residuals.py published           curves on the descriptions that ship
@@ -6,8 +7,8 @@
     python tools/record_residuals.py small_launches      chains of small launches, on both
     python tools/record_residuals.py liger_forward_a100 --rows 20      rows of an external set, of each half
 
-Mental model: each source's rows take the place of its older ones, of a set those of the same half. Points and rows are kept by the hash of all that they depend on, as
-tools/validate.py keeps its own.
+Mental model: each source's rows take the place of its older ones, of a set those of the same half. Points and rows are
+kept by the hash of all that they depend on, as tools/validate.py keeps its own.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def of_small_launches(kind: str, gpus: list[str] | None = None) -> Iterator[Resi
 def of_set(
     name: str, rows: int | None, halves: Sequence[str], budget: float = BUDGET, jobs: int = 1, only: Only = None, gpu: str = ""
 ) -> Iterator[Residual]:  # fmt: skip
-    """Rows of an external set, of ``gpu`` where it is named, of each half so many (None: all) or, of these, ``only`` some (series, identity)."""
+    """Rows of an external set, of ``gpu`` where it is named, of each half so many (None: all) or, of these, ``only``
+    some (series, identity)."""
     (one,) = load_sets([name])
     if not one.is_predicted:
         raise UsageError(f"{name}: {one.entry['status']}")

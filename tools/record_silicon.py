@@ -1,14 +1,16 @@
 """Record the pinned suites on the GPU of this machine, as rows that go under traces/silicon.
 
-Mental model: one file of rows and a manifest a GPU. The suites' points are measured in groups, cold and warm, by CUPTI's
-records (or else CUDA events) and, where counters are permitted, by Nsight Compute; every row is on disk before the next group begins. Run it again
-and it goes on where it stopped: a point whose rows are there (same machine code, shape, cache state, method) is left
-out. So a machine that is lent for ten minutes at a time is used in calls of ten minutes.
+Mental model: one file of rows and a manifest a GPU. The suites' points are measured in groups, cold and warm, by
+CUPTI's records (or else CUDA events) and, where counters are permitted, by Nsight Compute; every row is on disk before
+the next group begins. Run it again and it goes on where it stopped: a point whose rows are there (same machine code,
+shape, cache state, method) is left out. So a machine that is lent for ten minutes at a time is used in calls of ten
+minutes.
 
     python tools/record_silicon.py --out traces/silicon --budget 500
 
 It runs in the repository's root with gpusim imported from the tree, and needs numba, numba-cuda (with cuda-bindings),
-numpy, msgspec and click; nvidia-ml-py, if it is there, adds throttling reasons. With no GPU it says so and ends with code 3.
+numpy, msgspec and click; nvidia-ml-py, if it is there, adds throttling reasons. With no GPU it says so and ends with
+code 3.
 """
 
 from __future__ import annotations
@@ -108,8 +110,8 @@ def points(suites: Iterable[str], spec: GpuSpec | None) -> list[tuple[MeasureReq
 
 
 def have(rows: Iterable[SiliconRow], current: Callable[[SiliconRow], bool]) -> set[Key]:
-    """What is measured already, or found to compute wrongly. Rows that a budget cut short, and rows of other machine code
-    than ``current`` says a kernel has now, are measured again."""
+    """What is measured already, or found to compute wrongly. Rows that a budget cut short, and rows of other machine
+    code than ``current`` says a kernel has now, are measured again."""
     done = set()
     for row in rows:
         if "wrong_result" in row.flags:
@@ -120,7 +122,8 @@ def have(rows: Iterable[SiliconRow], current: Callable[[SiliconRow], bool]) -> s
 
 
 class MachineCode:
-    """Whether a row's machine code is what its kernel compiles to today; a kernel is built once, when first asked about."""
+    """Whether a row's machine code is what its kernel compiles to today; a kernel is built once, when first asked
+    about."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Records what it costs to simulate the kernels that networks launch: traces/recorded/simulation_cost.json.
 
-Mental model: seconds grow with the warp instructions of a launch, these with powers of its axes. For each kernel the seconds
-at its default shape are measured on this machine, everything compiled; the powers follow from counts of warp
+Mental model: seconds grow with the warp instructions of a launch, these with powers of its axes. For each kernel the
+seconds at its default shape are measured on this machine, everything compiled; the powers follow from counts of warp
 instructions of that shape and of those in which one axis is twice as large, which are the same on any machine.
 
     python tools/record_simulation_cost.py            # all kernels of the networks, some minutes
@@ -53,8 +53,8 @@ def warp_instructions(kernel: str, shape: dict[str, Any]) -> int:
 
 
 def power(kernel: str, shape: dict[str, Any], whole: int, axis: str) -> float:
-    """By which power of ``axis`` the warp instructions, ``whole`` of ``shape``, grow as it doubles, or have grown since half
-    of it where the kernel refuses the double; 1 where it refuses both."""
+    """By which power of ``axis`` the warp instructions, ``whole`` of ``shape``, grow as it doubles, or have grown since
+    half of it where the kernel refuses the double; 1 where it refuses both."""
     for value in (2 * shape[axis], shape[axis] // 2):
         try:
             other = warp_instructions(kernel, {**shape, axis: value}) if value else whole

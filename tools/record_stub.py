@@ -1,4 +1,5 @@
-"""What the tools about the recorder share: the stub libcuda and the launching program, compiled, and its environment."""
+"""What the tools about the recorder share: the stub libcuda and the launching program, compiled, and its
+environment."""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@
     python tools/record_validation.py --run --final        final halves of external sets too: when a change is finished
     python tools/record_validation.py --run convolution_a100 --gpu a100_pcie_40gb          only these sources and GPUs
 
-Mental model: a recording is one source's rows on one description (validation/recordings.py). Recording costs what the last time cost, which the rows
-say (``expected_s``); each is saved as soon as it is made; what does not fit is named and left. Behind it the intervals, the figures of external sets and the pages are written anew. All of it takes
-two to three hours of one core; rows are kept, so a run that was broken off goes on.
+Mental model: a recording is one source's rows on one description (validation/recordings.py). Recording costs what the
+last time cost, which the rows say (``expected_s``); each is saved as soon as it is made; what does not fit is named and
+left. Behind it the intervals, the figures of external sets and the pages are written anew. All of it takes two to three
+hours of one core; rows are kept, so a run that was broken off goes on.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def record(chosen: list[Recording], minutes: float) -> list[Recording]:
 
 
 def most_rows(known: Iterable[Recording], sources: set[str]) -> dict[str, int]:
-    """Of each of the sources the rows of its larger half, of which so many are taken at most: all that are recorded, whether they were made just now or before."""
+    """Of each of the sources the rows of its larger half, of which so many are taken at most: all that are recorded,
+    whether they were made just now or before."""
     of_half: Counter[tuple[str, str]] = Counter()
     for each in known:  # a set's half may be on several GPUs, a recording each
         if each.source in sources and each.state != NEVER:

@@ -2,9 +2,9 @@
 
     python tools/remedies.py [--format table|json|csv|md] [PAIR...]
 
-Mental model: a pair is a kernel and the same work with one thing mended. The estimate is made from the first one's trace
-alone; beside it stands what the second one, compiled and simulated, takes less. ``rank`` is the place of the rule among
-the remedies of the first kernel; an empty estimate means that the rule did not speak, or promised less than 2 %.
+Mental model: a pair is a kernel and the same work with one thing mended. The estimate is made from the first one's
+trace alone; beside it stands what the second one, compiled and simulated, takes less. ``rank`` is the place of the rule
+among the remedies of the first kernel; an empty estimate means that the rule did not speak, or promised less than 2 %.
 """
 
 from __future__ import annotations

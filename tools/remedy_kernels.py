@@ -1,5 +1,5 @@
-"""Kernels in two forms, as a newcomer writes them and mended, for ``tools/remedies.py``: cases of its own file, each a function
-whose parameters choose the form."""
+"""Kernels in two forms, as a newcomer writes them and mended, for ``tools/remedies.py``: cases of its own file, each a
+function whose parameters choose the form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Reported regressions of toolchains and kernel libraries, reproduced in kind by kernels of our own: what `gpusim bisect` says of each.
+"""Reported regressions of toolchains and kernel libraries, reproduced in kind by kernels of our own: what `gpusim
+bisect` says of each.
 
-Mental model: each report is a class (a name that steers the assembler, constants that fill the register file, checks left in, work of the host); a
-small repository, or two assemblers, holds an instance of the class made here, and bisect has to find its step and name the cause. The reports' own
-kernels and figures are not used.
+Mental model: each report is a class (a name that steers the assembler, constants that fill the register file, checks
+left in, work of the host); a small repository, or two assemblers, holds an instance of the class made here, and bisect
+has to find its step and name the cause. The reports' own kernels and figures are not used.
 
     python tools/reported_regressions.py            # all, as the table of docs/validation/reported-regressions.md
     python tools/reported_regressions.py name ndebug
@@ -36,8 +37,9 @@ extern "C" __global__ void __launch_bounds__(1024, 2) NAME(float *x, int n) {
   x[blockIdx.x * blockDim.x + threadIdx.x] = s;
 }
 """
-#: Each tile's descriptor a value of its own that lives through the loop, or made from one base where it is used; the former on sm_90 and later alone.
-#: (ptxas folds what is only a constant of the source into its users, so the values come from memory here.)
+#: Each tile's descriptor a value of its own that lives through the loop, or made from one base where it is used; the
+#: former on sm_90 and later alone. (ptxas folds what is only a constant of the source into its users, so the values
+#: come from memory here.)
 DESCRIPTORS = """
 __device__ __forceinline__ unsigned long long mix(unsigned long long sum, unsigned long long word) {
   return (sum ^ word) + (sum >> 1);
@@ -120,7 +122,8 @@ class Said:
 
 @dataclass(frozen=True)
 class Report:
-    """``report``: where the class was reported; ``ours``: what reproduces it; ``bisected``: makes the material in a folder and bisects it."""
+    """``report``: where the class was reported; ``ours``: what reproduces it; ``bisected``: makes the material in a
+    folder and bisects it."""
 
     report: str
     ours: str

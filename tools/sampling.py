@@ -1,11 +1,13 @@
 """What ``--sample`` gets right: predicted against full simulation, claimed against real error, as a table.
 
-    python tools/sampling.py [--gpu t4] [--sms 8] [--behind] [--few] [--instructions N] [--format table|json|csv|md] [KERNEL:axis=value,... ...]
+    python tools/sampling.py [--gpu t4] [--sms 8] [--behind] [--few] [--instructions N] [--format table|json|csv|md]
+    [KERNEL:axis=value,... ...]
 
 Mental model: a launch is sampled and then simulated in full on the same machine. ``--sms`` cuts the GPU down to so many
 SMs, so that a launch of some thousand blocks has many waves. ``held`` says whether the full result lies within the
-claimed error. Sampling is worth its name where ``simulated_percent`` is small. ``--few``: launches are captured from a few blocks where
-the others follow, and iterations of loops left out where simulating takes more than ``--instructions`` warp instructions.
+claimed error. Sampling is worth its name where ``simulated_percent`` is small. ``--few``: launches are captured from a
+few blocks where the others follow, and iterations of loops left out where simulating takes more than ``--instructions``
+warp instructions.
 """
 
 from __future__ import annotations

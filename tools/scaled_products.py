@@ -1,4 +1,5 @@
-"""Products of E4M3 with block scales beside what an H800 was measured at: microseconds of the suite's `cpp_fp8_gemm` by shape.
+"""Products of E4M3 with block scales beside what an H800 was measured at: microseconds of the suite's `cpp_fp8_gemm` by
+shape.
 
     python tools/scaled_products.py                     the twelve shapes of 64 and 128 rows (three CPU minutes)
     python tools/scaled_products.py --rows 4096         the six large ones, sampled (a quarter of an hour of CPU)
@@ -7,12 +8,15 @@
     python tools/scaled_products.py --rows 4096 --n 2112 --loop        the limit on the whole loop that was measured
     python tools/scaled_products.py --cold              no data in L2
 
-Mental model: each shape with the tile that the measured library's rules choose, captured without data, its machine code in the instruction caches, and
-in L2 what the cast of B from single precision leaves there: the measured program makes new tensors for each repetition, and that cast is the last
-large launch in front of the product (tests/test_core.py of the library, construct() and per_block_cast_to_fp8()). Measured: deepseek-ai/DeepGEMM, commit a6d97a1, README, dense shapes on an H800. At which clock is
-not said: the description's 1,980 MHz is the boost clock, the datasheet's 1,979 TFLOP/s are 1,830 MHz on all SMs. With a power limit each shape is simulated again at the
-clock that it leaves the product if that alone is repeated, with --loop the whole repetition of the measured program (workloads/external/fp8_loop.py) at the board's limit or that one
-(gpusim.report.power; its energies were fitted to times of BF16 products on an H100, that of FP8 is a guess).
+Mental model: each shape with the tile that the measured library's rules choose, captured without data, its machine code
+in the instruction caches, and in L2 what the cast of B from single precision leaves there: the measured program makes
+new tensors for each repetition, and that cast is the last large launch in front of the product (tests/test_core.py of
+the library, construct() and per_block_cast_to_fp8()). Measured: deepseek-ai/DeepGEMM, commit a6d97a1, README, dense
+shapes on an H800. At which clock is not said: the description's 1,980 MHz is the boost clock, the datasheet's 1,979
+TFLOP/s are 1,830 MHz on all SMs. With a power limit each shape is simulated again at the clock that it leaves the
+product if that alone is repeated, with --loop the whole repetition of the measured program
+(workloads/external/fp8_loop.py) at the board's limit or that one (gpusim.report.power; its energies were fitted to
+times of BF16 products on an H100, that of FP8 is a guess).
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""How wide the intervals of requests and servers are, by what published rows of one half say, and how many rows of the other half they hold.
+"""How wide the intervals of requests and servers are, by what published rows of one half say, and how many rows of the
+other half they hold.
 
-Mental model: a cell is a framework, dense networks or networks of experts, and GPUs of measured generations or others. Its factor holds four of five of its learning rows. Of a generation with eight rows or more in it the factor is its own: a new GPU's rows are further off
-than those of GPUs that the figures of hosts were learnt on. A cell with fewer than eight takes the widest of
-its own, of what the rows say that differ from it in one of the three alone, and, without a row of its own, of what all rows say: what is known less is no surer.
+Mental model: a cell is a framework, dense networks or networks of experts, and GPUs of measured generations or others.
+Its factor holds four of five of its learning rows. Of a generation with eight rows or more in it the factor is its own:
+a new GPU's rows are further off than those of GPUs that the figures of hosts were learnt on. A cell with fewer than
+eight takes the widest of its own, of what the rows say that differ from it in one of the three alone, and, without a
+row of its own, of what all rows say: what is known less is no surer.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ _GENERATIONS = {True: "hopper", False: "ada"}
 
 
 def cells(learning: pd.DataFrame, frameworks: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Cell -> ``factor``, its own ``rows``, and the same of ``generations`` with rows enough; ``learning``: rows with ``framework``, ``experts``, the GPU's ``generation``, ``known`` (whether that was measured) and ``error_percent``."""
+    """Cell -> ``factor``, its own ``rows``, and the same of ``generations`` with rows enough; ``learning``: rows with
+    ``framework``, ``experts``, the GPU's ``generation``, ``known`` (whether that was measured) and
+    ``error_percent``."""
     found: dict[str, dict[str, Any]] = {}
     for values in itertools.product(frameworks, (False, True), (True, False)):
         alike = [learning[name] == value for name, value in zip(_BY, values, strict=True)]
@@ -46,7 +51,8 @@ def cells(learning: pd.DataFrame, frameworks: Sequence[str]) -> dict[str, dict[s
 
 
 def calibration(final: pd.DataFrame, factors: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """A record a cell with rows in ``final``, generations with a factor of their own apart: the factor, how many rows set it, and how many of the rows that set nothing lie inside."""
+    """A record a cell with rows in ``final``, generations with a factor of their own apart: the factor, how many rows
+    set it, and how many of the rows that set nothing lie inside."""
     rows, cells_met = [], set()
     for values, of_cell in final.groupby(list(_BY), sort=True):
         cell = cell_of(values[0], values[1], _GENERATIONS[values[2]])

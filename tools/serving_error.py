@@ -6,14 +6,23 @@
     python tools/serving_error.py --before           rows of earlier versions, which set nothing
     python tools/serving_error.py --record           and keep the means for the pages (traces/library/serving_errors.json), and what widens intervals (gpusim/project/errors.json)
 
-Rows (traces/library/served_models.csv) are those of TensorRT-LLM's documentation: docs/source/performance/perf-overview.md of 1.0 (commit 00f37686; dense networks, and Qwen3-30B-A3B) and
-docs/source/developer-guide/perf-overview.md of 1.2 (commit 03e27c7d): trtllm-bench's throughput with all requests queued at once, prompts and answers of one length each, weights quantised by ModelOpt (FP8, NVFP4;
-DeepSeek-R1 on Hopper as published, in NVFP4 what makes its queries, keys and values in 16 bits, as the cards of NVIDIA's checkpoints say, v2 of which has the output in 4 bits; GPT-OSS's experts in MXFP4, on Blackwell beside activations in MXFP8), the cache in FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and values
-("in many cases" 0.95 of it, "0.90 or lower" where memory does not suffice: taken as 0.95, and as 0.80, which TensorRT-LLM's guides give such servers, where experts are shared out over replicas; that the latter are of the second kind was
-seen on the rows of column "sets_interval"). One figure was set by a half of the rows of pipelines (pipeline_sequence_seconds of gpusim/project/frameworks.py; which half
-a hash of the row says, column "learn"), and one, 1.0's host (sequence_seconds), by those rows of experts that set intervals (column "sets_interval"); nothing else was fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on several GPUs, where it is not said how
-experts are shared out. Rows of earlier versions (traces/library/served_before.csv) are those of 0.17 (commit 258c7540: engines of TensorRT under the C++ runtime; one to eight GPUs a layer on H200, H100, GH200, L40S and A100) and 0.20 (its
-documentation of that name: PyTorch, whose host is projected as 1.0's). Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition.
+Rows (traces/library/served_models.csv) are those of TensorRT-LLM's documentation:
+docs/source/performance/perf-overview.md of 1.0 (commit 00f37686; dense networks, and Qwen3-30B-A3B) and
+docs/source/developer-guide/perf-overview.md of 1.2 (commit 03e27c7d): trtllm-bench's throughput with all requests
+queued at once, prompts and answers of one length each, weights quantised by ModelOpt (FP8, NVFP4; DeepSeek-R1 on Hopper
+as published, in NVFP4 what makes its queries, keys and values in 16 bits, as the cards of NVIDIA's checkpoints say, v2
+of which has the output in 4 bits; GPT-OSS's experts in MXFP4, on Blackwell beside activations in MXFP8), the cache in
+FP8 as those settings say (GPT-OSS on Hopper in 16 bits). Its commands give most of the memory that is left to keys and
+values ("in many cases" 0.95 of it, "0.90 or lower" where memory does not suffice: taken as 0.95, and as 0.80, which
+TensorRT-LLM's guides give such servers, where experts are shared out over replicas; that the latter are of the second
+kind was seen on the rows of column "sets_interval"). One figure was set by a half of the rows of pipelines
+(pipeline_sequence_seconds of gpusim/project/frameworks.py; which half a hash of the row says, column "learn"), and one,
+1.0's host (sequence_seconds), by those rows of experts that set intervals (column "sets_interval"); nothing else was
+fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on
+several GPUs, where it is not said how experts are shared out. Rows of earlier versions
+(traces/library/served_before.csv) are those of 0.17 (commit 258c7540: engines of TensorRT under the C++ runtime; one to
+eight GPUs a layer on H200, H100, GH200, L40S and A100) and 0.20 (its documentation of that name: PyTorch, whose host is
+projected as 1.0's). Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition.
 """
 
 from __future__ import annotations
@@ -49,19 +58,22 @@ RECORD = ROWS.parent / "serving_errors.json"
 ENGINES = {"trtllm-0.20": "1.0", "trtllm-1.0": "1.0"}
 #: Descriptions of GPUs that rows call by a product's name.
 DESCRIBED = {"rtx_pro_6000": "rtx_pro_6000_server"}
-#: Of the memory that weights leave free, for keys and values, as the source says; where experts are shared out over replicas, as TensorRT-LLM's own guides give it for such servers
-#: (examples/serve/deepseek_r1_reasoning_parser.sh, kv_cache_config.free_gpu_memory_fraction).
+#: Of the memory that weights leave free, for keys and values, as the source says; where experts are shared out over
+#: replicas, as TensorRT-LLM's own guides give it for such servers (examples/serve/deepseek_r1_reasoning_parser.sh,
+#: kv_cache_config.free_gpu_memory_fraction).
 MEMORY_SHARE, SHARED_OUT_SHARE = 0.95, 0.80
 
 
 def _sets_interval(row: Any) -> bool:
-    """Whether the interval of a kind of network may be set by the row; how many the others' hold is what the pages say."""
+    """Whether the interval of a kind of network may be set by the row; how many the others' hold is what the pages
+    say."""
     key = f"{row.gpu} {row.model} {row.gpus} {row.sequence} {row.output}"
     return hashlib.sha256(key.encode()).digest()[1] % 2 == 0
 
 
 def errors(rows: pd.DataFrame, machines: dict[str, Prices]) -> pd.DataFrame:
-    """``rows`` with what is projected on ``machines``, which are added to; ``error_percent``: of the time, so that positive is too slow."""
+    """``rows`` with what is projected on ``machines``, which are added to; ``error_percent``: of the time, so that
+    positive is too slow."""
     found = []
     with task("projecting", len(rows), "rows") as progress:
         for number, row in enumerate(rows.itertuples(index=False)):

@@ -1,11 +1,14 @@
-"""An SGEMM ladder by ``--sample``: how long the answer takes, what error it claims and, with ``--full``, what the error is.
+"""An SGEMM ladder by ``--sample``: how long the answer takes, what error it claims and, with ``--full``, what the error
+is.
 
-    python tools/sgemm_ladder.py [--gpu NAME ...] [--size 4096] [--depth K] [--sms N] [--full] [--instructions N] [RUNG ...]
+    python tools/sgemm_ladder.py [--gpu NAME ...] [--size 4096] [--depth K] [--sms N] [--full] [--instructions N] [RUNG
+    ...]
 
-Mental model: seven kernels for C = alpha A B + beta C (``tools/ladder/sgemm.cu``), each a step up from the one before, after the public
-description of siboehm's ladder. A launch of 4096^3 is 2 to 10 thousand million warp instructions; captured from a few blocks and simulated
-in part it is to take less than a minute. ``--full`` simulates all of it, too, which wants small sizes and, with ``--sms``, a GPU cut down to
-so many SMs. Seconds are of the processor, over all threads.
+Mental model: seven kernels for C = alpha A B + beta C (``tools/ladder/sgemm.cu``), each a step up from the one before,
+after the public description of siboehm's ladder. A launch of 4096^3 is 2 to 10 thousand million warp instructions;
+captured from a few blocks and simulated in part it is to take less than a minute. ``--full`` simulates all of it, too,
+which wants small sizes and, with ``--sms``, a GPU cut down to so many SMs. Seconds are of the processor, over all
+threads.
 """
 
 from __future__ import annotations

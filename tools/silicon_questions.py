@@ -3,10 +3,10 @@
     python tools/silicon_questions.py [--only WORD] [--format table|json|csv|md]
     tools/silicon_session.sh questions OUT          # on a machine with a GPU: measures all of them
 
-Mental model: a :class:`Question` is a doubt about one mechanism or figure of a GPU's description. Its ``points`` are launches of the
-suite whose times differ in that alone; ``reading`` says how the answer is seen in them, before anybody has measured, so that no
-result can be explained afterwards to fit. Two numbers of rounds are there where what a launch costs must be taken off.
-``decides`` names the keys of the description that the answer sets.
+Mental model: a :class:`Question` is a doubt about one mechanism or figure of a GPU's description. Its ``points`` are
+launches of the suite whose times differ in that alone; ``reading`` says how the answer is seen in them, before anybody
+has measured, so that no result can be explained afterwards to fit. Two numbers of rounds are there where what a launch
+costs must be taken off. ``decides`` names the keys of the description that the answer sets.
 """
 
 from __future__ import annotations

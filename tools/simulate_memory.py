@@ -1,4 +1,5 @@
-"""How much memory simulating takes: peaks of the workloads of ``tools/bench.py`` and of launches that are large in one way.
+"""How much memory simulating takes: peaks of the workloads of ``tools/bench.py`` and of launches that are large in one
+way.
 
 Mental model: each workload runs in a process of its own that captures and simulates; the process then says what it
 peaked at (``ru_maxrss``: the arrays of the kernel, Python and compiled code included) before the launch, after

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What the quantiles of a recorded row are off by: ``tools/sketch_error.py``.
 
-Draws durations of several shapes between 1 us and 1 s, sketches each with as many bins as a process's batch and a collector's row have,
-and prints the relative error of quantiles, beside the number of bins that none would have to be joined for.
+Draws durations of several shapes between 1 us and 1 s, sketches each with as many bins as a process's batch and a
+collector's row have, and prints the relative error of quantiles, beside the number of bins that none would have to be
+joined for.
 """
 
 from __future__ import annotations

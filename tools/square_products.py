@@ -5,12 +5,16 @@
     python tools/square_products.py --format md        the table of docs/validation/projections/products.md (seconds)
     python tools/square_products.py --record           and keep errors in FP32 and TF32 as the bands of projections (gpusim/tile/square_errors.json)
 
-Mental model: torch.mm of two square matrices of random numbers, 30 times in a row after six, timed by the host's clock from a synchronisation to the next one; so both operands lie in L2
-where they fit. Owners ran the same program and published what it printed (zzc0721/torch-performance-test-data, issues 42 to 200; of its database.md, whose rows are the best of the
-sizes, GPUs that no issue has): traces/library/square_products.csv, in 10^12 operations a second. Nobody fixed or recorded a clock: boards of one name are up to 15 % apart, and GeForce boards run
-above the boost clock of their data sheet. Left out, by the column of that name: ``first``, FP32 below 4,096, which the program runs first, on a GPU whose clock is still rising (of GPUs
-without TF32 it runs FP32 a second time, which is taken); ``host``, products of less than 20 us, which are launched no faster; ``unsteady``, a board whose times vary by half.
-Products in FP32 of four GPUs (:data:`SET_BY`) set the rates of the library's kernels on FMA pipes (gpusim/tile/library.toml); nothing else here set anything.
+Mental model: torch.mm of two square matrices of random numbers, 30 times in a row after six, timed by the host's clock
+from a synchronisation to the next one; so both operands lie in L2 where they fit. Owners ran the same program and
+published what it printed (zzc0721/torch-performance-test-data, issues 42 to 200; of its database.md, whose rows are the
+best of the sizes, GPUs that no issue has): traces/library/square_products.csv, in 10^12 operations a second. Nobody
+fixed or recorded a clock: boards of one name are up to 15 % apart, and GeForce boards run above the boost clock of
+their data sheet. Left out, by the column of that name: ``first``, FP32 below 4,096, which the program runs first, on a
+GPU whose clock is still rising (of GPUs without TF32 it runs FP32 a second time, which is taken); ``host``, products of
+less than 20 us, which are launched no faster; ``unsteady``, a board whose times vary by half. Products in FP32 of four
+GPUs (:data:`SET_BY`) set the rates of the library's kernels on FMA pipes (gpusim/tile/library.toml); nothing else here
+set anything.
 """
 
 from __future__ import annotations
@@ -47,7 +51,8 @@ RUN_LAUNCHES = 36
 #: GPUs whose products in FP32 set rates.
 SET_BY = ("v100", "a10g", "h20", "b200")
 RECORD = ROOT / "gpusim" / "tile" / "square_errors.json"
-#: Number formats that no other products were measured in, which have their bands from these; a region of rows has one where so many GPUs have a row in it.
+#: Number formats that no other products were measured in, which have their bands from these; a region of rows has one
+#: where so many GPUs have a row in it.
 RECORDED, LEAST_GPUS = ("fp32", "tf32"), 10
 
 
@@ -111,8 +116,9 @@ def summaries(errors: dict[Row, float]) -> Iterator[dict[str, object]]:
 
 
 def bands(errors: dict[Row, float], dtype: str) -> dict[str, Any]:
-    """Of products in ``dtype``: the generations that have rows, and of each range of rows the factor that holds the next GPU's, with how many shapes of how many GPUs, and the share of them that lie within
-    the factor which the other GPUs alone make. ``errors``: of rows that set nothing; a best of all sizes is no row of a size."""
+    """Of products in ``dtype``: the generations that have rows, and of each range of rows the factor that holds the
+    next GPU's, with how many shapes of how many GPUs, and the share of them that lie within the factor which the other
+    GPUs alone make. ``errors``: of rows that set nothing; a best of all sizes is no row of a size."""
     of_kind = {row: error for row, error in errors.items() if row.dtype == dtype and row.size}
     off = np.array(list(of_kind.values()))
     _, gpus = np.unique([row.gpu for row in of_kind], return_inverse=True)

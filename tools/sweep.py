@@ -3,9 +3,10 @@
     python tools/sweep.py [--gpu h200 ...] [--why] [--format table|json|csv|md] [KERNEL ...]
 
 Mental model: each launch is simulated and its result asked for laws that hold on any machine: no time below a lower
-bound; stall reasons that add up to the resident warp-cycles, by instruction too; counters that agree with each other and
-with the trace; no unit busy for more than all of the time; blocks that lie within the launch. With ``--why`` no unit made
-free may cost much, and the sentence names what saves most. Exit code 1 if a law is broken, 3 if a kernel could not be run.
+bound; stall reasons that add up to the resident warp-cycles, by instruction too; counters that agree with each other
+and with the trace; no unit busy for more than all of the time; blocks that lie within the launch. With ``--why`` no
+unit made free may cost much, and the sentence names what saves most. Exit code 1 if a law is broken, 3 if a kernel
+could not be run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How far projected attention is from what a library's kernels were measured at: with one query token a sequence, or (``--phase context``) with many.
+"""How far projected attention is from what a library's kernels were measured at: with one query token a sequence, or
+(``--phase context``) with many.
 
     python tools/tile_attention.py ROWS                        the learning half: mean errors by bytes of keys and values
     python tools/tile_attention.py ROWS --final                the half that set nothing
@@ -12,10 +13,12 @@
     python tools/tile_attention.py ROWS --figures-of hopper    as a GPU that is only described: with another generation's figures
     python tools/tile_attention.py ROWS --fit hopper           better figures for attention.toml, found on the learning half (a minute)
 
-ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads, num_key_value_heads, head_dim,
-window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit 095f58a), or of its power runs, which are one B200's (no gpu, no suspect). Rows count with bfloat16 keys, no window (unless
---window or --cache fp8), and heads of 64 to 256 (a B200's: to 512). Halves by CRC-32 of the shape's numbers joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in
-the cache, one more is new (isl: as many queries as keys); the same buffers every time, so that keys are found in L2 where they fit.
+ROWS: a CSV file (also gzipped) with columns gpu, framework, kv_cache_dtype, batch_size, step, num_heads,
+num_key_value_heads, head_dim, window_size, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it (commit
+095f58a), or of its power runs, which are one B200's (no gpu, no suspect). Rows count with bfloat16 keys, no window
+(unless --window or --cache fp8), and heads of 64 to 256 (a B200's: to 512). Halves by CRC-32 of the shape's numbers
+joined by commas: even to learn from, odd looked at when a change is finished. ``step`` keys lie in the cache, one more
+is new (isl: as many queries as keys); the same buffers every time, so that keys are found in L2 where they fit.
 """
 
 from __future__ import annotations
@@ -77,11 +80,14 @@ NETWORK = (*HEADS, "window_size")
 #: What --by goes by: columns, and query heads that share keys.
 BY = ("group", "batch_size", "window_size", *HEADS)
 _SHARES = ("share", "rate")
-#: Of a figure that is a share, the most, where it is not the whole: DRAM's described rate is that of reads and writes, of which reads alone reach more.
+#: Of a figure that is a share, the most, where it is not the whole: DRAM's described rate is that of reads and writes,
+#: of which reads alone reach more.
 _MOST_SHARE, _MOST_SHARES = 0.995, {"dram_share": 1.08}
-#: Windows of a framework's contexts that are chunks: 12,288 tokens take what 8,192 and 4,096 do apart, where vLLM and TensorRT-LLM take each token's own window (Llama 4's heads).
+#: Windows of a framework's contexts that are chunks: 12,288 tokens take what 8,192 and 4,096 do apart, where vLLM and
+#: TensorRT-LLM take each token's own window (Llama 4's heads).
 CHUNKED = (("sglang", 8192),)
-#: Of the rows whose keys take more than twice L2, those faster than DRAM: 0 but for TensorRT-LLM's on an A100 (0.23) and a B200 (0.39, up to 13.4 TB/s).
+#: Of the rows whose keys take more than twice L2, those faster than DRAM: 0 but for TensorRT-LLM's on an A100 (0.23)
+#: and a B200 (0.39, up to 13.4 TB/s).
 _MOST_SHARED = 0.1
 
 
@@ -97,8 +103,9 @@ def measured_shapes(
     head_dims: tuple[int, ...] = HEAD_DIMS,
     queries: str = "bf16",
 ) -> pd.DataFrame:
-    """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash; ``window``: of shapes whose window leaves keys out, with
-    window_size; ``cache``, ``queries``: of keys and values, and of a context's queries, a key of CACHES."""
+    """Columns of SHAPE, us and size (what the regions of the phase go by), in an order by hash; ``window``: of shapes
+    whose window leaves keys out, with window_size; ``cache``, ``queries``: of keys and values, and of a context's
+    queries, a key of CACHES."""
     shape = [*SHAPE[phase], *(["window_size"] if window else [])]
     table = read_rows(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
@@ -119,7 +126,8 @@ def measured_shapes(
         found["size"] = (
             (2.0 if cache == "fp8" else 4.0) * found.batch_size * found.num_key_value_heads * keys * found.head_dim
         )
-        # Faster than DRAM delivers what L2 cannot hold: the sequences must have shared keys. Where many of a framework's rows are, none of those that L2 cannot hold tells anything.
+        # Faster than DRAM delivers what L2 cannot hold: the sequences must have shared keys. Where many of a
+        # framework's rows are, none of those that L2 cannot hold tells anything.
         spec = load_gpu(gpu)
         fast = found["size"] - spec.l2.total_bytes > 1e3 * found.us * spec.dram.peak_bytes_per_ns
         beyond = found["size"] > spec.l2.total_bytes
@@ -207,7 +215,8 @@ def apart_rows(gpu: str, by: str, shapes: pd.DataFrame, off: np.ndarray) -> list
 
 
 def band_rows(phase: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
-    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks."""
+    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and
+    networks."""
     return shape_bands.band_rows(regions_of(phase, shapes), off, shape_bands.networks_of(shapes, NETWORK))
 
 

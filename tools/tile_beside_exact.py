@@ -1,14 +1,17 @@
-"""The same tile program at both levels: kernels of the suite simulated instruction by instruction, and their tiles projected as a library's would be.
+"""The same tile program at both levels: kernels of the suite simulated instruction by instruction, and their tiles
+projected as a library's would be.
 
     python tools/tile_beside_exact.py                         a row a kernel, GPU and depth
     python tools/tile_beside_exact.py --only cpp_hgemm --format json
     python tools/tile_beside_exact.py --record                and keep them for the pages (traces/library/tile_beside_exact.json)
 
-Mental model: each program is run with a depth (of a product: k; of an attention: keys) and with twice as much, so that what a step takes and what a launch takes beside its
-steps stand apart: a difference in the first grows with the problem, one in the second does not. At the tile level the tile, the stages, the blocks of an SM (those that the
-exact level finds), the format of the result and whether blocks take operands together are the kernel's; all other figures are the generation's library, fitted to what a
-library's kernels took. Both levels have the described clock, no power limit, a cold L2, and no launch: the exact level's cycles to start and to end a launch
-(``launch.start_cycles``, ``launch.end_cycles``) are left out of its time, as a graph node's nanoseconds are out of the tile level's.
+Mental model: each program is run with a depth (of a product: k; of an attention: keys) and with twice as much, so that
+what a step takes and what a launch takes beside its steps stand apart: a difference in the first grows with the
+problem, one in the second does not. At the tile level the tile, the stages, the blocks of an SM (those that the exact
+level finds), the format of the result and whether blocks take operands together are the kernel's; all other figures are
+the generation's library, fitted to what a library's kernels took. Both levels have the described clock, no power limit,
+a cold L2, and no launch: the exact level's cycles to start and to end a launch (``launch.start_cycles``,
+``launch.end_cycles``) are left out of its time, as a graph node's nanoseconds are out of the tile level's.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ Shape = dict[str, Any]
 
 @dataclass(frozen=True)
 class Program:
-    """``kernel`` on ``gpu`` with ``shape``, whose axis ``deep`` is doubled; ``step``: of it that one step takes (0: blocks become more, too, so that steps do not stand apart); ``seconds``: at the tile level, by GPU, shape and blocks of an SM."""
+    """``kernel`` on ``gpu`` with ``shape``, whose axis ``deep`` is doubled; ``step``: of it that one step takes (0:
+    blocks become more, too, so that steps do not stand apart); ``seconds``: at the tile level, by GPU, shape and blocks
+    of an SM."""
 
     kernel: str
     gpu: str
@@ -57,7 +62,8 @@ class Program:
 def product(
     rows: int, columns: int, depth: int, stages: int, dtype: str = "fp16", result_bytes: int = 2, multicast: bool = False
 ) -> Callable[[GpuSpec, Shape, int], float]:  # fmt: skip
-    """Tiles of ``rows`` x ``columns``, ``depth`` a step and ``stages`` of them ahead; ``multicast``: neighbours take operands together, as libraries' do."""
+    """Tiles of ``rows`` x ``columns``, ``depth`` a step and ``stages`` of them ahead; ``multicast``: neighbours take
+    operands together, as libraries' do."""
 
     def seconds(spec: GpuSpec, shape: Shape, blocks: int) -> float:
         library = library_of(spec.generation, dtype)
@@ -76,8 +82,8 @@ def product(
 
 
 def context(query_rows: int, keys: int) -> Callable[[GpuSpec, Shape, int], float]:
-    """Attention over many queries in tiles of ``query_rows`` by ``keys``; nothing is written into a cache or copied, so that no bytes pass DRAM beside the kernel's own loads, which run
-    ahead."""
+    """Attention over many queries in tiles of ``query_rows`` by ``keys``; nothing is written into a cache or copied, so
+    that no bytes pass DRAM beside the kernel's own loads, which run ahead."""
 
     def seconds(spec: GpuSpec, shape: Shape, blocks: int) -> float:
         used = replace(
@@ -96,7 +102,8 @@ def context(query_rows: int, keys: int) -> Callable[[GpuSpec, Shape, int], float
 
 
 def decode(keys: int) -> Callable[[GpuSpec, Shape, int], float]:
-    """Attention of one query, ``keys`` a step; the parts are those that the shape has, which the tile level chooses by places and blocks."""
+    """Attention of one query, ``keys`` a step; the parts are those that the shape has, which the tile level chooses by
+    places and blocks."""
 
     def seconds(spec: GpuSpec, shape: Shape, blocks: int) -> float:
         used = replace(
@@ -130,7 +137,8 @@ PROGRAMS = (
 
 
 def exact(program: Program, shape: Shape) -> tuple[float, int, list[str]]:
-    """Cycles of all launches without their starts and ends, blocks of an SM of the first, and what the warps of the first wait for most."""
+    """Cycles of all launches without their starts and ends, blocks of an SM of the first, and what the warps of the
+    first wait for most."""
     spec = load_gpu(program.gpu)
     ran = run_case(program.kernel, shape, spec, sample=True)
     traces = [launch.trace for launch in ran.launches]
@@ -142,7 +150,8 @@ def exact(program: Program, shape: Shape) -> tuple[float, int, list[str]]:
 
 
 def rows_of(program: Program) -> list[dict[str, object]]:
-    """Of both depths; the second has what a step takes at both levels, and what is left of the first when its steps are taken away."""
+    """Of both depths; the second has what a step takes at both levels, and what is left of the first when its steps are
+    taken away."""
     spec = load_gpu(program.gpu)
     found: list[dict[str, object]] = []
     times = []

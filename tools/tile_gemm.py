@@ -7,10 +7,12 @@
     python tools/tile_gemm.py ROWS --gpu a100_80gb --figures-of hopper --final   as a GPU that is only described: with another generation's figures
     python tools/tile_gemm.py ROWS --fit hopper           better figures for library.toml, found on the learning half (minutes)
 
-ROWS: a CSV file (also gzipped) with columns gpu, framework, gemm_dtype, m, n, k, latency_ms, suspect, as ai-dynamo/aiconfigurator's data make it
-(commit 095f58a; traces/library holds a sample), or of its power runs, which are one B200's (no gpu, no suspect). Bfloat16 rows count; what several frameworks took for one shape is one point, their median, and how far
-they are from it is printed beside the error. Halves by CRC-32 of "m,n,k": even to learn from, odd looked at when a change is finished. A shape
-of these rows is a node of a CUDA graph; what L2 holds of its operands depends on its framework, whose runs go over copies of them (operators/l2_state.py), and is projected so. A B200's rows
+ROWS: a CSV file (also gzipped) with columns gpu, framework, gemm_dtype, m, n, k, latency_ms, suspect, as
+ai-dynamo/aiconfigurator's data make it (commit 095f58a; traces/library holds a sample), or of its power runs, which are
+one B200's (no gpu, no suspect). Bfloat16 rows count; what several frameworks took for one shape is one point, their
+median, and how far they are from it is printed beside the error. Halves by CRC-32 of "m,n,k": even to learn from, odd
+looked at when a change is finished. A shape of these rows is a node of a CUDA graph; what L2 holds of its operands
+depends on its framework, whose runs go over copies of them (operators/l2_state.py), and is projected so. A B200's rows
 are multiples of 2.048 us over a graph of five or six launches: a projection is held against them in such steps.
 """
 
@@ -55,7 +57,8 @@ _SHARES = ("rate", "shared_loads", "l2_share", "l2_rate_share", "dram_share")
 
 
 def measured_shapes(rows: Path, gpu: str, final: bool, count: int | None) -> pd.DataFrame:
-    """Columns m, n, k, us (median over frameworks), apart (mean distance of the frameworks from it), frameworks (of each row), in an order by hash."""
+    """Columns m, n, k, us (median over frameworks), apart (mean distance of the frameworks from it), frameworks (of
+    each row), in an order by hash."""
     table = read_rows(rows)
     names = [name for name, own in GPUS.items() if own == gpu]
     table = table[(table.gemm_dtype == "bfloat16") & (table.suspect == 0) & table.gpu.isin(names)]
@@ -70,7 +73,8 @@ def measured_shapes(rows: Path, gpu: str, final: bool, count: int | None) -> pd.
 
 
 def errors(gpu: str, shapes: pd.DataFrame, library: Library | None = None) -> np.ndarray:
-    """Relative errors of the projected times, each a median over the frameworks as the measured one is: of the same kernel, with what L2 holds of their copies."""
+    """Relative errors of the projected times, each a median over the frameworks as the measured one is: of the same
+    kernel, with what L2 holds of their copies."""
     spec = load_gpu(gpu)
     projected = [
         projected_us(gpu, spec, int(m), int(n), int(k), frameworks, library)
@@ -82,7 +86,8 @@ def errors(gpu: str, shapes: pd.DataFrame, library: Library | None = None) -> np
 def projected_us(
     gpu: str, spec: GpuSpec, m: int, n: int, k: int, frameworks: tuple[str, ...], library: Library | None
 ) -> float:
-    """The median over ``frameworks``, whose runs go over different copies of the operands, of what their rows would show."""
+    """The median over ``frameworks``, whose runs go over different copies of the operands, of what their rows would
+    show."""
     states = [cold_shares(spec, each, *(_BYTES * size for size in (m * k, n * k, m * n))) for each in frameworks]
     us = {
         (a, b): project_gemm(spec, GemmShape(m, n, k, cold_a=a, cold_b=b), library).seconds * 1e6
@@ -116,7 +121,8 @@ def region_rows(gpu: str, shapes: pd.DataFrame, found: np.ndarray) -> list[dict[
 
 
 def band_rows(shapes: pd.DataFrame, found: np.ndarray) -> dict[str, dict[str, float]]:
-    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks."""
+    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and
+    networks."""
     return shape_bands.band_rows(regions_of(shapes), found, shape_bands.networks_of(shapes, NETWORK))
 
 

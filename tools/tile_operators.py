@@ -1,4 +1,5 @@
-"""How far projected operators beside dense 16-bit products and plain attention are from what libraries' kernels were measured at.
+"""How far projected operators beside dense 16-bit products and plain attention are from what libraries' kernels were
+measured at.
 
     python tools/tile_operators.py moe_bf16 ROWS                   the learning half: mean errors by region
     python tools/tile_operators.py moe_bf16 ROWS --final           the half that set nothing
@@ -7,10 +8,13 @@
     python tools/tile_operators.py moe_bf16 ROWS --worst 20        the shapes that are farthest off
     python tools/tile_operators.py moe_bf16 ROWS --bands           how many of the final half's next shapes lie in the recorded bands, which none of them set, and in those that all networks but their own make
 
-Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data (commit 095f58a), one a kind of
-operator, or with its power runs of a B200. One framework's kernels are followed where frameworks differ by more than the aim; how far the others are from it on the same shape is
-printed beside the error. Runs of experts whose tiles may be another run's (tools/operators/tuned_runs.py: by
-what the rows' collector kept) set no figure and no band; errors are told with them, and without. Which of them had the first tile of the list, as nothing was tuned, is told by their runs' rows of the learning half. Halves by CRC-32 of the shape's values joined by commas: even to learn from, odd looked at when a change is finished.
+Kinds: those of tools/operators/kinds.py. ROWS: a folder with the CSV files (gzipped) of ai-dynamo/aiconfigurator's data
+(commit 095f58a), one a kind of operator, or with its power runs of a B200. One framework's kernels are followed where
+frameworks differ by more than the aim; how far the others are from it on the same shape is printed beside the error.
+Runs of experts whose tiles may be another run's (tools/operators/tuned_runs.py: by what the rows' collector kept) set
+no figure and no band; errors are told with them, and without. Which of them had the first tile of the list, as nothing
+was tuned, is told by their runs' rows of the learning half. Halves by CRC-32 of the shape's values joined by commas:
+even to learn from, odd looked at when a change is finished.
 """
 
 from __future__ import annotations
@@ -127,7 +131,8 @@ def region_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> l
 
 
 def band_rows(kind: str, shapes: pd.DataFrame, off: np.ndarray) -> dict[str, dict[str, float]]:
-    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and networks; of regions with enough shapes, of runs with tiles of their own."""
+    """Region -> the factor within which LEVEL_PERCENT of the next network's errors lie, and of how many shapes and
+    networks; of regions with enough shapes, of runs with tiles of their own."""
     tuned = ~shapes.untuned.to_numpy(bool) if "untuned" in shapes else np.ones(len(shapes), bool)
     shapes, off = shapes[tuned].reset_index(drop=True), off[tuned]
     networks = shape_bands.networks_of(shapes, NETWORK[FILES[kind]])
@@ -173,7 +178,8 @@ def fit(kind: str, gpu: str, shapes: pd.DataFrame, rounds: int) -> Any:
 
 
 def held_rows(kind: str, gpu: str, shapes: pd.DataFrame, off: np.ndarray) -> list[dict[str, object]]:
-    """A row a region of the recorded bands: the shares of ``shapes`` that lie within its factor, and within the one that all networks but their own make."""
+    """A row a region of the recorded bands: the shares of ``shapes`` that lie within its factor, and within the one
+    that all networks but their own make."""
     known = json.loads(RECORD.read_text(encoding="utf-8"))[kind]["generations"].get(load_gpu(gpu).generation, {})
     networks, sizes = shape_bands.networks_of(shapes, NETWORK[FILES[kind]]), np.abs(np.log1p(off))
     rows: list[dict[str, object]] = []

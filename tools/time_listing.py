@@ -3,7 +3,8 @@
     python tools/time_listing.py
     python tools/time_listing.py --architecture 90 --times 20
 
-The kernel is an ordinary one of some hundred instructions. Each time is that of one listing; the ratio is of their medians.
+The kernel is an ordinary one of some hundred instructions. Each time is that of one listing; the ratio is of their
+medians.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Which instruction forms Triton's kernels have that are not emulated: kernels of the kinds that its tutorials teach, surveyed and run.
+"""Which instruction forms Triton's kernels have that are not emulated: kernels of the kinds that its tutorials teach,
+surveyed and run.
 
     python tools/triton_forms.py                          all kinds for sm_90, sm_100, sm_103 and sm_120
     python tools/triton_forms.py --arch 100 --kernel scaled_nvfp4
     python tools/triton_forms.py --run                    also run, beside NumPy
 
-Mental model: each kind is compiled by the installed Triton for each architecture, without a GPU, and its cubin surveyed as `gpusim sass survey`
-does. `forms`: different ones; `refused`: those among them that no declaration accepts; `result`: of a small run (`tests/support/triton_cases.py`). The
-kernels are gpusim's own (`tools/triton_kinds.py`).
+Mental model: each kind is compiled by the installed Triton for each architecture, without a GPU, and its cubin surveyed
+as `gpusim sass survey` does. `forms`: different ones; `refused`: those among them that no declaration accepts;
+`result`: of a small run (`tests/support/triton_cases.py`). The kernels are gpusim's own (`tools/triton_kinds.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Triton kernels of the kinds that its tutorials teach, for `tools/triton_forms.py`; they are compiled, not launched.
 
-Mental model: each kind stands for what makes its machine code different: pipelined and persistent products, descriptors (TMA), warp
-specialisation, scaled products of narrow floats, attention forward and backward, locks, random numbers, libdevice.
+Mental model: each kind stands for what makes its machine code different: pipelined and persistent products, descriptors
+(TMA), warp specialisation, scaled products of narrow floats, attention forward and backward, locks, random numbers,
+libdevice.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from triton.language.extra import libdevice
 
 @dataclass(frozen=True)
 class Kind:
-    """A kernel, the types of its parameters as Triton writes them ("constexpr" for constants), their values, and options."""
+    """A kernel, the types of its parameters as Triton writes them ("constexpr" for constants), their values, and
+    options."""
 
     kernel: Any
     signature: Mapping[str, str]

@@ -1,12 +1,13 @@
-"""How far PyTorch's CUDA build goes on the emulated device: a table of operations, each of which works, is refused or is wrong.
+"""How far PyTorch's CUDA build goes on the emulated device: a table of operations, each of which works, is refused or
+is wrong.
 
     pip install torch                                  # the build for CUDA, as PyPI has it for Linux
     gpusim run --gpu a100_80gb tools/try_torch.py      # all operations: about ten minutes the first time
     gpusim run tools/try_torch.py sort 'matmul*'       # those of these names
 
-Mental model: an operation is a function of a device that gives tensors; what it gives on the CPU is its reference. The table goes to
-stdout as CSV: name, outcome (works, refused, wrong), seconds, and of a refusal the sentence that gpusim said. The exit code is 1 if
-anything is wrong.
+Mental model: an operation is a function of a device that gives tensors; what it gives on the CPU is its reference. The
+table goes to stdout as CSV: name, outcome (works, refused, wrong), seconds, and of a refusal the sentence that gpusim
+said. The exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -201,8 +202,8 @@ def difference(found: object, expected: object) -> str:
 
 
 def tried(operation: Operation, known: dict[str, str]) -> tuple[str, str]:
-    """Outcome, and what is to be said of it. ``known``: PyTorch's message of an earlier refusal -> what gpusim said; a library that was
-    refused does not ask again."""
+    """Outcome, and what is to be said of it. ``known``: PyTorch's message of an earlier refusal -> what gpusim said; a
+    library that was refused does not ask again."""
     expected = operation("cpu")
     driver = installed_driver()
     before = [] if driver is None else list(driver.details)

@@ -11,9 +11,9 @@
     python tools/validate.py --final                           the other half too: only when a change is finished
     python tools/validate.py --final --record                  and keep the figures for docs/validation/external.md
 
-Mental model: a set (traces/external) is a table of timed launches; a family (workloads/external) makes a row's launch; the launch is
-captured and simulated on a machine description that nothing of the set has touched. Rows are predicted in --jobs processes, kept by the hash
-of all that they depend on, so that a run that was broken off goes on where it stood.
+Mental model: a set (traces/external) is a table of timed launches; a family (workloads/external) makes a row's launch;
+the launch is captured and simulated on a machine description that nothing of the set has touched. Rows are predicted in
+--jobs processes, kept by the hash of all that they depend on, so that a run that was broken off goes on where it stood.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Annotated change-point series and their score, as the Turing Change Point Dataset scores them.
 
-Source: van den Burg and Williams, "An evaluation of change point detection algorithms", arXiv 2003.06222: a found index within 5 of an annotated one is
-right; precision against the union of the annotators, recall the mean over them; index 0 counts as a change in both sets.
+Source: van den Burg and Williams, "An evaluation of change point detection algorithms", arXiv 2003.06222: a found index
+within 5 of an annotated one is right; precision against the union of the annotators, recall the mean over them; index 0
+counts as a change in both sets.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 MARGIN = 5
-#: Mean F1 of the best published detector on 22 of these 24 series, of those that the paper compares: with default settings, and with each detector's
-#: settings chosen for each series by its annotations ("oracle").
+#: Mean F1 of the best published detector on 22 of these 24 series, of those that the paper compares: with default
+#: settings, and with each detector's settings chosen for each series by its annotations ("oracle").
 PUBLISHED_DEFAULT, PUBLISHED_ORACLE = 0.705, 0.887
 
 

@@ -1,6 +1,8 @@
-"""How well `gpusim watch changes` tells a change of measured times from noise: annotated series, false alarms, power, delay, grouping.
+"""How well `gpusim watch changes` tells a change of measured times from noise: annotated series, false alarms, power,
+delay, grouping.
 
-Run ``python tools/watch_power.py`` (about ten minutes), or one part: ``annotated``, ``false-alarms``, ``chain``, ``power``, ``delay``, ``grouping``.
+Run ``python tools/watch_power.py`` (about ten minutes), or one part: ``annotated``, ``false-alarms``, ``chain``,
+``power``, ``delay``, ``grouping``.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ TUNING_SEED, HELD_OUT_SEED = 7, 20262
 #: Relative noise of a point, and a step of the same size: what is asked for.
 NOISE = STEP = 0.005
 WITHIN = 5
-#: Noise that each measurement has anew, in that of a point: of a level that wanders the rest is the level's. Elsewhere all of it counts as
-#: new, also where neighbours resemble each other.
+#: Noise that each measurement has anew, in that of a point: of a level that wanders the rest is the level's. Elsewhere
+#: all of it counts as new, also where neighbours resemble each other.
 ANEW = {"level that wanders": 0.7}
 
 
@@ -69,7 +71,8 @@ def _steps_of(series: Annotated) -> set[int]:
 
 
 def false_alarms(count: int, seed: int) -> Iterator[dict[str, object]]:
-    """Of ``count`` histories of each kind and length, the percentage in which anything at all is called a change; of drifting ones, a step."""
+    """Of ``count`` histories of each kind and length, the percentage in which anything at all is called a change; of
+    drifting ones, a step."""
     for kinds, counted in ((NULLS, "any change"), (DRIFTING, "steps")):
         for name, draw in kinds.items():
             row: dict[str, object] = {"history": name, "counted": counted}
@@ -82,9 +85,10 @@ def false_alarms(count: int, seed: int) -> Iterator[dict[str, object]]:
 
 
 def chain(count: int, seed: int) -> Iterator[dict[str, object]]:
-    """Of ``count`` histories, the percentage with a step blamed on a commit; the same once the commits around it were measured in turn (pairs
-    of which each value has the noise of a point, here all of it anew: a slow movement is the same for both); and of modes whose clock
-    was read beside each value. Steps of 1.5, 2 and 3 standard deviations: what the pairs take away from what is found."""
+    """Of ``count`` histories, the percentage with a step blamed on a commit; the same once the commits around it were
+    measured in turn (pairs of which each value has the noise of a point, here all of it anew: a slow movement is the
+    same for both); and of modes whose clock was read beside each value. Steps of 1.5, 2 and 3 standard deviations: what
+    the pairs take away from what is found."""
     steps = {f"white, and a step of {size:g}": size for size in (1.5, 2.0, 3.0)}
     for name in (*NULLS, *DRIFTING, *steps):
         row: dict[str, object] = {"history": name}
@@ -132,7 +136,8 @@ def _with_clock(random: np.random.Generator, n: int, dwell: float) -> bool:
 
 
 def daily_false_alarms(count: int, seed: int) -> Iterator[dict[str, object]]:
-    """The same when the history is looked at after each new point: a change at any look counts, though it may be gone at the next."""
+    """The same when the history is looked at after each new point: a change at any look counts, though it may be gone
+    at the next."""
     for name in ("white", "AR(1), 0.6", "outliers"):
         random = np.random.default_rng([seed, 1])
         alarms = looks = 0
@@ -146,8 +151,9 @@ def daily_false_alarms(count: int, seed: int) -> Iterator[dict[str, object]]:
 
 
 def power(count: int, seed: int) -> Iterator[dict[str, object]]:
-    """Of ``count`` steps of 0.5 % in histories of 0.5 % noise a measurement, the percentage that is an alert when five points of the new level are
-    there, and the percentage of such sets without a step that alarm. ``series``: that the same commit moves; ``measurements``: of a point."""
+    """Of ``count`` steps of 0.5 % in histories of 0.5 % noise a measurement, the percentage that is an alert when five
+    points of the new level are there, and the percentage of such sets without a step that alarm. ``series``: that the
+    same commit moves; ``measurements``: of a point."""
     for series, measurements in ((1, 1), (1, 3), (1, 5), (1, 10), (5, 1), (5, 3), (10, 1), (10, 3), (40, 1)):
         random = np.random.default_rng([seed, series, measurements])
         noise = NOISE / np.sqrt(measurements)
@@ -160,7 +166,8 @@ def power(count: int, seed: int) -> Iterator[dict[str, object]]:
 
 
 def delay(count: int, seed: int) -> Iterator[dict[str, object]]:
-    """Points of the new level until a step is first an alert, looking after each; of single histories of one measurement a point."""
+    """Points of the new level until a step is first an alert, looking after each; of single histories of one
+    measurement a point."""
     for size in (1.0, 2.0, 3.0, 5.0, 10.0):
         random = np.random.default_rng([seed, int(10 * size)])
         delays = []
@@ -180,8 +187,9 @@ def _near(found: Iterable, place: int) -> bool:
 
 
 def grouping(count: int, seed: int) -> Iterator[dict[str, object]]:
-    """Sets of 20 histories that a commit (2 %, half of them), another one (0.5 %, all) and a toolchain (1 %, all) move: how many alerts
-    they give, how many of the causes have one with their own commit among its candidates, and how many alerts have no such cause."""
+    """Sets of 20 histories that a commit (2 %, half of them), another one (0.5 %, all) and a toolchain (1 %, all) move:
+    how many alerts they give, how many of the causes have one with their own commit among its candidates, and how many
+    alerts have no such cause."""
     random = np.random.default_rng([seed, 3])
     alerts = named = false = 0
     for _ in range(count):

@@ -5,9 +5,9 @@
     tools/watch_scale.py pages --store URL                        each page: first and again, wall and CPU; queries that read a whole table
     tools/watch_scale.py load --store URL [--readers 50]          readers at once against `gpusim serve`: latencies, CPU a request
 
-A year here is 1,460 commits (four a day) of 137 kernels with two shapes of five launches each on five GPUs: 6,850 series, each with
-three steps, and an alert a step of a kernel. Every point has a launch of its own, which a real year has not (what comes out the same is
-kept once): the worst case. The launches' JSON texts and instructions are short.
+A year here is 1,460 commits (four a day) of 137 kernels with two shapes of five launches each on five GPUs: 6,850
+series, each with three steps, and an alert a step of a kernel. Every point has a launch of its own, which a real year
+has not (what comes out the same is kept once): the worst case. The launches' JSON texts and instructions are short.
 """
 
 from __future__ import annotations
@@ -279,7 +279,8 @@ def _clocked(make: Callable[[], str | None], server: list[int]) -> tuple[float, 
 
 
 def _database_processes(store: Store) -> list[int]:
-    """The processes of a PostgreSQL server of this machine that answer now, this program's own first; none of SQLite."""
+    """The processes of a PostgreSQL server of this machine that answer now, this program's own first; none of
+    SQLite."""
     with store.reading() as c:
         if c is None or c.dialect.name != "postgresql":
             return []
@@ -293,7 +294,8 @@ LARGE = ("points", "launches", "cells", "refusals", "alert_series", "documents")
 
 
 def explain(store: Store) -> None:
-    """Print every statement of the pages that reads a large table by anything else than an index; and how many statements there were."""
+    """Print every statement of the pages that reads a large table by anything else than an index; and how many
+    statements there were."""
     seen: dict[str, object] = {}
 
     def note(connection, cursor, statement, parameters, context, many) -> None:
@@ -356,7 +358,8 @@ async def _keep_runs(store: Store, until: float, every_s: float) -> None:
 def load(
     store: Store, where: str, readers: int, seconds: float, pause_s: float, processes: int, run_every_s: float
 ) -> None:
-    """Print the latencies of ``readers`` at once: half of what they open are the pages of everybody, half any kernel's."""
+    """Print the latencies of ``readers`` at once: half of what they open are the pages of everybody, half any
+    kernel's."""
     rng = random.Random(2)
     with store.reading() as c:
         assert c is not None

@@ -1,12 +1,13 @@
 """Histories to try detectors on: null ones of many kinds of noise, and ones with known changes.
 
-Mental model: a benchmark's history is a level times noise of a few tenths of a percent to several percent, and rarely white. Sizes published:
-nvbench stops a measurement at a relative standard deviation of 0.5 % by default, which many kernels never reach
-(docs/cli_help.md of NVIDIA/nvbench); microbenchmarks in clouds range from 0.03 % to more than 100 % (Laaber, Scheuner and Leitner,
-"Software microbenchmarking in the cloud", Empirical Software Engineering 24, 2019); services at Meta show steps far below the
-noise of one server, seen in the mean of many ("FBDetect", SOSP 2024); MongoDB's tests are correlated, multi-modal and full of outliers
-(Daly et al., "The use of change point detection to identify software performance regressions in a continuous integration system", ICPE 2020). All sizes here
-are in standard deviations of the noise, so that the kind of noise is what is tried.
+Mental model: a benchmark's history is a level times noise of a few tenths of a percent to several percent, and rarely
+white. Sizes published: nvbench stops a measurement at a relative standard deviation of 0.5 % by default, which many
+kernels never reach (docs/cli_help.md of NVIDIA/nvbench); microbenchmarks in clouds range from 0.03 % to more than 100 %
+(Laaber, Scheuner and Leitner, "Software microbenchmarking in the cloud", Empirical Software Engineering 24, 2019);
+services at Meta show steps far below the noise of one server, seen in the mean of many ("FBDetect", SOSP 2024);
+MongoDB's tests are correlated, multi-modal and full of outliers (Daly et al., "The use of change point detection to
+identify software performance regressions in a continuous integration system", ICPE 2020). All sizes here are in
+standard deviations of the noise, so that the kind of noise is what is tried.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def autoregression(random: np.random.Generator, n: int, phi: float) -> np.ndarra
 
 
 def stays(random: np.random.Generator, n: int, dwell: float) -> np.ndarray:
-    """In which of two modes each point lies, bool[n]; a stay in either lasts ``dwell`` points in the mean, 1: each point is drawn anew."""
+    """In which of two modes each point lies, bool[n]; a stay in either lasts ``dwell`` points in the mean, 1: each
+    point is drawn anew."""
     share = random.uniform(0.25, 0.75)
     upper = np.empty(n, bool)
     state = random.random() < share

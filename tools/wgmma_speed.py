@@ -1,7 +1,7 @@
 """How fast products of a warp group (wgmma) are emulated, in GFLOP a CPU second, by format and columns.
 
-Mental model: a block of one or two warp groups repeats one product; CPU seconds of many repetitions, less those of few, over
-the operations of the difference. A multiply-add counts as two.
+Mental model: a block of one or two warp groups repeats one product; CPU seconds of many repetitions, less those of few,
+over the operations of the difference. A multiply-add counts as two.
 
     python tools/wgmma_speed.py               all
     python tools/wgmma_speed.py bf16          those whose name contains bf16

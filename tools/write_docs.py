@@ -6,9 +6,10 @@ Mental model: a page says where a table goes and what it is called::
     (the table)
     <!-- end: NAME -->
 
-and this program fills it from the function of that name in ``docs_tables.py``, ``docs_summaries.py``, ``docs_reference.py`` or ``docs_suite.py``. Tables that
-take minutes to measure stand between ``<!-- measured by COMMAND -->`` and ``<!-- end: measured -->``; they are left as
-they are unless ``--measure WORD`` runs the commands that contain WORD again.
+and this program fills it from the function of that name in ``docs_tables.py``, ``docs_summaries.py``,
+``docs_reference.py`` or ``docs_suite.py``. Tables that take minutes to measure stand between ``<!-- measured by COMMAND
+-->`` and ``<!-- end: measured -->``; they are left as they are unless ``--measure WORD`` runs the commands that contain
+WORD again.
 
     python tools/write_docs.py                     write what has changed
     python tools/write_docs.py --check             exit 1 if something would change (a test runs this)

@@ -1,4 +1,5 @@
-"""Write gpusim/uncertainty/intervals.json, the factors of the prediction intervals, from traces/residuals, and say how often they hold.
+"""Write gpusim/uncertainty/intervals.json, the factors of the prediction intervals, from traces/residuals, and say how
+often they hold.
 
     python tools/write_intervals.py                write the table, print it and the shares of left-out rows inside
     python tools/write_intervals.py --check        exit 1 if the table is not what the residuals make
@@ -59,14 +60,16 @@ def document(residuals: list[Residual]) -> dict:
 
 
 def missed(known: list[Residual], capability_of: Mapping[str, str]) -> list[str]:
-    """Compute capabilities whose rows, each set as one, lie within the intervals that the rows of all others make too seldom: what is known of the others is not known of them."""
+    """Compute capabilities whose rows, each set as one, lie within the intervals that the rows of all others make too
+    seldom: what is known of the others is not known of them."""
     judged = left_out(known, lambda row: capability_of[row.gpu])
     of_each = {name: [each for each in judged if capability_of[each.row.gpu] == name] for name in set(capability_of.values())}  # fmt: skip
     return sorted(name for name, own in of_each.items() if too_seldom(own, set_of))
 
 
 def rules(residuals: list[Residual]) -> list[dict]:
-    """A line a weight of all launches and a thing left out: the share inside, the worst of validated limiters, the median half-width and the interval score."""
+    """A line a weight of all launches and a thing left out: the share inside, the worst of validated limiters, the
+    median half-width and the interval score."""
     known = calibration(residuals)
     lines = []
     for pool_sets in POOLS:

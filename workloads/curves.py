@@ -1,10 +1,10 @@
 """Curves to measure on a GPU: one family of points for each parameter of the machine that its shape shows.
 
-Mental model: a plateau or a slope of a curve is a parameter: the latency of a cache is the time a load in a pointer chase
-that fits into it, the rate of a pipe the slope of time over rounds, a capacity the place of a knee. The points
+Mental model: a plateau or a slope of a curve is a parameter: the latency of a cache is the time a load in a pointer
+chase that fits into it, the rate of a pipe the slope of time over rounds, a capacity the place of a knee. The points
 are denser than the pinned suites', which only stand where behaviours differ; they are for calibration on silicon
-(``tools/record_silicon.py --suite latency``), and may be added to freely. Two lengths of each loop are there so that what
-a launch costs can be taken off by difference.
+(``tools/record_silicon.py --suite latency``), and may be added to freely. Two lengths of each loop are there so that
+what a launch costs can be taken off by difference.
 """
 
 from __future__ import annotations

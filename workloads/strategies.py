@@ -1,10 +1,10 @@
 """Hypothesis strategies over the shapes of a kernel: sizes near boundaries, tails, powers of two, tiny and huge.
 
-Mental model: a kernel's shape is a value for each of its axes. Axes of :data:`SIZES` count work (rows, columns, tokens):
-any whole number will do, and the interesting ones lie beside the boundaries of warps, tiles, lines, waves and
+Mental model: a kernel's shape is a value for each of its axes. Axes of :data:`SIZES` count work (rows, columns,
+tokens): any whole number will do, and the interesting ones lie beside the boundaries of warps, tiles, lines, waves and
 powers of two. All other axes are choices from the values that the kernel lists. The work of a drawn shape, counted as
-the product of its sizes over those of the kernel's small shape, stays under ``growth``, so that a search
-spends its time on many cases and not on one. What a kernel itself refuses, the caller rejects.
+the product of its sizes over those of the kernel's small shape, stays under ``growth``, so that a search spends its
+time on many cases and not on one. What a kernel itself refuses, the caller rejects.
 
 Imports neither gpusim nor a kernel: an entry's axes come as plain values.
 """
@@ -92,9 +92,9 @@ def shapes(
     """A shape: every axis of ``axes`` (values worth trying) with a value; ``small`` is the kernel's small shape.
 
     ``growth``: most work, as a multiple of the small shape's; ``marks``: sizes to draw beside (a wave of blocks times
-    their threads, a production shape); ``fixed``: axes that keep a value; ``bounds``: axes that are any whole number of a
-    range. The order in which sizes take their part
-    of the growth is drawn too, so that wide, tall and square shapes all come up.
+    their threads, a production shape); ``fixed``: axes that keep a value; ``bounds``: axes that are any whole number of
+    a range. The order in which sizes take their part of the growth is drawn too, so that wide, tall and square shapes
+    all come up.
     """
     fixed, bounds = dict(fixed or {}), bounds or {}
     shape = {axis: fixed.get(axis) for axis in axes}
@@ -130,9 +130,9 @@ def beside(
     growth: float = GROWTH,
     fixed: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A shape of ``known`` (what a network launches; axes that it leaves out are choices) or one near it: sizes one more
-    or less, half or twice, or beside a boundary, as the next model, batch or split has them. A neighbour whose work is
-    more than ``growth`` times that of ``small`` is given up for the known shape itself."""
+    """A shape of ``known`` (what a network launches; axes that it leaves out are choices) or one near it: sizes one
+    more or less, half or twice, or beside a boundary, as the next model, batch or split has them. A neighbour whose
+    work is more than ``growth`` times that of ``small`` is given up for the known shape itself."""
     start = {axis: value for axis, value in draw(st.sampled_from(list(known))).items() if axis in axes}
     counted = [axis for axis, value in start.items() if _is_size(axis, value)]
     moved = draw(st.sets(st.sampled_from(counted), max_size=2)) if counted else set()

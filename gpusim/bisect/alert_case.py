@@ -1,7 +1,8 @@
 """The case and the commits of an alert, and the way back: what a bisection found, kept with the alert.
 
-Mental model: an alert is of series; the one that moved most is the case, the commit at which it moved is bad, and the last one before that with a
-value is good. Between the two lie the commits that gave no value on that night, or that no night ran.
+Mental model: an alert is of series; the one that moved most is the case, the commit at which it moved is bad, and the
+last one before that with a value is good. Between the two lie the commits that gave no value on that night, or that no
+night ran.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class AlertCase:
 
 
 def alert_case(store: Store, number: int) -> AlertCase:
-    """The case of an alert. Raises UnknownAlertError, AlertStateError for one of measured series alone, and HistoryError where the store does not know the commit before."""
+    """The case of an alert. Raises UnknownAlertError, AlertStateError for one of measured series alone, and
+    HistoryError where the store does not know the commit before."""
     alert = read_alert(store, number)
     simulated = [each for each in alert_series(store, number) if each.mode == "simulated"]
     if not simulated:

@@ -1,8 +1,9 @@
 """A kernel of CUDA C++ or PTX, compiled by the version of ptxas or NVRTC that is asked for.
 
-Mental model: ptxas gets the same text whatever its version: a kernel of CUDA C++ is made PTX once, by the installed front end, and the text's
-``.version`` is lowered to what the oldest of the versions takes, so that only the assembler differs. NVRTC, which does both, gets the source, in a process of its own
-(:mod:`gpusim.bisect.nvrtc_process`). What is compiled becomes a kernel that any front end's cubin may be.
+Mental model: ptxas gets the same text whatever its version: a kernel of CUDA C++ is made PTX once, by the installed
+front end, and the text's ``.version`` is lowered to what the oldest of the versions takes, so that only the assembler
+differs. NVRTC, which does both, gets the source, in a process of its own (:mod:`gpusim.bisect.nvrtc_process`). What is
+compiled becomes a kernel that any front end's cubin may be.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def is_compiled(kernel: Any) -> bool:
 
 
 def ptx_of(kernel: Any, capability: tuple[int, int]) -> tuple[str, str, str, tuple[str, ...], bool]:
-    """(PTX, kernel's symbol, file, options of the assembler, whether it is launched cooperatively). Raises CompileError, UsageError."""
+    """(PTX, kernel's symbol, file, options of the assembler, whether it is launched cooperatively). Raises
+    CompileError, UsageError."""
     kernel = described(kernel) if describes_cuda_cpp(kernel) else kernel
     if kernel.link:
         raise UsageError(f"{kernel.file}: a kernel that is linked with others is not bisected by its assembler")
@@ -81,7 +83,8 @@ def lowered_to(text: str, newest: tuple[int, int] | None) -> str:
 
 def assemble(ptxas: Path, text: str, entry: str, file: str, options: Iterable[str], capability: tuple[int, int],
              cooperative: bool, tools: str) -> CubinKernel:  # fmt: skip
-    """The kernel of ``text`` as ``ptxas`` assembles it. Raises CompileError with its first complaint, ToolchainError where it does not run."""
+    """The kernel of ``text`` as ``ptxas`` assembles it. Raises CompileError with its first complaint, ToolchainError
+    where it does not run."""
     named = _TARGET.search(text)
     own = named is not None and named[1][-1] in "af"
     target = named[1] if named is not None and own else nearest(capability).name
@@ -97,7 +100,8 @@ def assemble(ptxas: Path, text: str, entry: str, file: str, options: Iterable[st
 
 
 def compile_by_nvrtc(library: Path, kernel: Any, capability: tuple[int, int], tools: str) -> CubinKernel:
-    """The kernel of CUDA C++ as the NVRTC of ``library`` compiles it. Raises CompileError, ToolchainError, and UsageError for one of PTX."""
+    """The kernel of CUDA C++ as the NVRTC of ``library`` compiles it. Raises CompileError, ToolchainError, and
+    UsageError for one of PTX."""
     if isinstance(kernel, PtxKernel):
         raise UsageError(f"{kernel.file}: PTX is assembled, not compiled by NVRTC; bisect ptxas")
     kernel = described(kernel) if describes_cuda_cpp(kernel) else kernel

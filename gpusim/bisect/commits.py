@@ -1,8 +1,9 @@
 """The commits between GOOD and BAD, each read in a checkout of its own by a process that runs that commit's code.
 
-Mental model: the row is the first-parent line from the older to the newer of the two, as :mod:`gpusim.watch.repository` has it; a reading
-is a checkout, the user's build command, and one question to a worker (:mod:`gpusim.watch.worker_process`). What does not build, and
-what the worker refuses or does not survive, has no value at that commit.
+Mental model: the row is the first-parent line from the older to the newer of the two, as :mod:`gpusim.watch.repository`
+has it; a reading is a checkout, the user's build command, and one question to a worker
+(:mod:`gpusim.watch.worker_process`). What does not build, and what the worker refuses or does not survive, has no value
+at that commit.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _LAST_LETTERS = 300
 
 @dataclass(frozen=True)
 class CommitRun:
-    """How a commit is read: ``request`` and ``gpu`` as the command line has them; ``build``: a shell command to run in the checkout first;
-    ``python`` and ``python_path`` as a plan's toolchain and plan have them."""
+    """How a commit is read: ``request`` and ``gpu`` as the command line has them; ``build``: a shell command to run in
+    the checkout first; ``python`` and ``python_path`` as a plan's toolchain and plan have them."""
 
     request: str
     gpu: str = "h200"
@@ -53,8 +54,9 @@ class CommitRun:
 
 
 class Commits:
-    """The first-parent line from one of ``good`` and ``bad`` to the other, older first. ``turned``: BAD is the older one, so that what is looked
-    for is the commit that mended it. Raises HistoryError where neither is on the line of the other."""
+    """The first-parent line from one of ``good`` and ``bad`` to the other, older first. ``turned``: BAD is the older
+    one, so that what is looked for is the commit that mended it. Raises HistoryError where neither is on the line of
+    the other."""
 
     what = COMMIT
 

@@ -1,8 +1,10 @@
-"""What a kernel's machine code says without being run: registers, stack, local memory that its instructions move, instructions.
+"""What a kernel's machine code says without being run: registers, stack, local memory that its instructions move,
+instructions.
 
-Mental model: a compiler that runs out of registers keeps values in local memory, and its STL and LDL stand in the code; bytes are counted
-once an instruction and thread, as ptxas counts its spills, whatever the loop in which they stand. ``code`` is a number that is equal for equal machine code and for no other (48 bits of a
-hash of the instructions), so that a search can look for the first version that makes any other.
+Mental model: a compiler that runs out of registers keeps values in local memory, and its STL and LDL stand in the code;
+bytes are counted once an instruction and thread, as ptxas counts its spills, whatever the loop in which they stand.
+``code`` is a number that is equal for equal machine code and for no other (48 bits of a hash of the instructions), so
+that a search can look for the first version that makes any other.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def code_number(texts: Sequence[str]) -> float:
 
 
 def moved_bytes(modifiers: Sequence[str]) -> int:
-    """Bytes a thread that a load or store with these modifiers moves: ``64`` and ``128`` are bits, ``U8`` ... ``S16`` less than a word."""
+    """Bytes a thread that a load or store with these modifiers moves: ``64`` and ``128`` are bits, ``U8`` ... ``S16``
+    less than a word."""
     for modifier in modifiers:
         if modifier in ("64", "128"):
             return int(modifier) // 8
@@ -66,7 +69,8 @@ def moved_bytes(modifiers: Sequence[str]) -> int:
 
 
 def opcode_changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int, int]]:
-    """(opcode with its modifiers, times in ``old``, times in ``new``) of those that occur another number of times, by falling difference."""
+    """(opcode with its modifiers, times in ``old``, times in ``new``) of those that occur another number of times, by
+    falling difference."""
     counts = [_counts(texts) for texts in (old, new)]
     names = [name for name in {**counts[0], **counts[1]} if counts[0].get(name, 0) != counts[1].get(name, 0)]
     found = [(name, counts[0].get(name, 0), counts[1].get(name, 0)) for name in names]

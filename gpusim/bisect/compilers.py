@@ -1,6 +1,8 @@
-"""The versions of ptxas or NVRTC as an order: each compiles the case's kernels, which are then simulated, or looked at alone.
+"""The versions of ptxas or NVRTC as an order: each compiles the case's kernels, which are then simulated, or looked at
+alone.
 
-Mental model: the compiler runs wherever it lies and everything else here, so that nothing but the compiler differs between two points.
+Mental model: the compiler runs wherever it lies and everything else here, so that nothing but the compiler differs
+between two points.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class VersionPlace:
 
 
 class Compilers:
-    """``places`` of versions of ``tool`` in order, for the case of ``request`` on ``spec``; ``compile_only``: nothing is run. Raises UsageError for a
-    case without a kernel that the tool compiles."""
+    """``places`` of versions of ``tool`` in order, for the case of ``request`` on ``spec``; ``compile_only``: nothing
+    is run. Raises UsageError for a case without a kernel that the tool compiles."""
 
     def __init__(
         self, tool: str, places: list[VersionPlace], request: str, spec: GpuSpec, store: Store, *, small: bool = False,
@@ -107,8 +109,9 @@ class Compilers:
         return reading
 
     def measure_commands(self, points: Sequence[Point], folder: Path) -> tuple[str, ...]:
-        """The commands that measure a case in a file of CUDA C++ or PTX as the versions at ``points`` compile it; writes their machine code into ``folder``. Empty for
-        other cases: their arrays are made by Python, which takes the compiler that it finds."""
+        """The commands that measure a case in a file of CUDA C++ or PTX as the versions at ``points`` compile it;
+        writes their machine code into ``folder``. Empty for other cases: their arrays are made by Python, which takes
+        the compiler that it finds."""
         native = split_native(self._name)
         if native is None:
             return ()

@@ -1,8 +1,8 @@
 """What to measure to confirm a step on silicon, and what was measured already, beside what was simulated.
 
-Mental model: a step has a point before and one after; each is measured on a machine with the GPU by the commands that are printed, whose rows are kept under names
-that the next bisection looks for. The measured verdict is that of :mod:`gpusim.regress.measured`, with its intervals: a simulation is exact, a
-measurement is not.
+Mental model: a step has a point before and one after; each is measured on a machine with the GPU by the commands that
+are printed, whose rows are kept under names that the next bisection looks for. The measured verdict is that of
+:mod:`gpusim.regress.measured`, with its intervals: a simulation is exact, a measurement is not.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def named_rows(store: Store, where: str) -> list[SiliconRow]:
 def judged(
     request: str, before: Sequence[SiliconRow], after: Sequence[SiliconRow], grown: float
 ) -> tuple[str, tuple[Outcome, ...]]:
-    """Whether measurements before and after confirm a step by ``grown``; (state, outcomes). A kernel that only its file's name tells from the
-    other's is the same."""
+    """Whether measurements before and after confirm a step by ``grown``; (state, outcomes). A kernel that only its
+    file's name tells from the other's is the same."""
     name, _ = parse_request(request)
     sides = [_of_case(rows, name) for rows in (before, after)]
     outcomes = tuple(judge_rows(sides[0], sides[1], Thresholds()))

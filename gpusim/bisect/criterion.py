@@ -1,8 +1,8 @@
 """When a value counts as BAD's rather than as GOOD's.
 
-Mental model: between the two ends lies a limit; a value on BAD's side of it is bad. Without a word of the user's it lies half way, so that
-what is found is a step that takes the value across the middle; a threshold puts it so many percent beyond GOOD, a value where it says, and
-``exact`` calls bad whatever is not GOOD's very value.
+Mental model: between the two ends lies a limit; a value on BAD's side of it is bad. Without a word of the user's it
+lies half way, so that what is found is a step that takes the value across the middle; a threshold puts it so many
+percent beyond GOOD, a value where it says, and ``exact`` calls bad whatever is not GOOD's very value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Wish:
-    """How the user wants values told apart: at most one of ``threshold_percent`` (beyond GOOD), ``limit`` and ``exact``."""
+    """How the user wants values told apart: at most one of ``threshold_percent`` (beyond GOOD), ``limit`` and
+    ``exact``."""
 
     threshold_percent: float | None = None
     limit: float | None = None
@@ -31,7 +32,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Criterion:
-    """``good`` and ``bad``: the values at both ends; ``limit``: from which on a value is bad (``beyond``: only past it)."""
+    """``good`` and ``bad``: the values at both ends; ``limit``: from which on a value is bad (``beyond``: only past
+    it)."""
 
     good: float
     bad: float
@@ -53,7 +55,8 @@ class Criterion:
 
 
 def criterion_of(good: float, bad: float, wish: Wish, share: float = HALF) -> Criterion:
-    """The criterion for values from ``good`` to ``bad``; ``share`` of their difference is the limit where ``wish`` says none."""
+    """The criterion for values from ``good`` to ``bad``; ``share`` of their difference is the limit where ``wish`` says
+    none."""
     if wish.exact:
         return Criterion(good, bad, good, True, exact=True)
     if wish.limit is not None:

@@ -1,7 +1,8 @@
 """Versions of a package, or whole environments, as an order: each answers for the case in a process of its own.
 
-Mental model: what compiles a Numba or Triton kernel is a package that gpusim imports, so a version of it takes a Python in which that version is
-the one that is found: another environment's interpreter, or this one with the version's folder before all others.
+Mental model: what compiles a Numba or Triton kernel is a package that gpusim imports, so a version of it takes a Python
+in which that version is the one that is found: another environment's interpreter, or this one with the version's folder
+before all others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The search over an order of points: what was read, which steps were found, and what is left open.
 
-Mental model: both ends are read first: without a difference there is nothing to find, and that, too, is an answer. Then a step is found by
-halves; what else differs among the points that were read is told, since a search by halves finds a step, not all of them.
+Mental model: both ends are read first: without a difference there is nothing to find, and that, too, is an answer. Then
+a step is found by halves; what else differs among the points that were read is told, since a search by halves finds a
+step, not all of them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ COMMIT = "commit"
 
 @dataclass(frozen=True)
 class Found:
-    """What a search over ``points`` gave, all in ``metric``. ``steps``: those that were found, the one that crosses the limit first; empty where
-    the ends do not differ. ``further``: pairs of points that differ beside them, within which more steps lie. ``readings`` by place.
+    """What a search over ``points`` gave, all in ``metric``. ``steps``: those that were found, the one that crosses the
+    limit first; empty where the ends do not differ. ``further``: pairs of points that differ beside them, within which
+    more steps lie. ``readings`` by place.
     ``turned``: the first point is BAD's."""
 
     what: str
@@ -53,8 +55,9 @@ def find_steps(
     order: Order, wish: Wish, metric: str | None, *, all_steps: bool = False, every: bool = False,
     most_runs: int | None = None, turned: bool = False, preferred: Sequence[str] = (),
 ) -> Found:  # fmt: skip
-    """Find where ``order`` steps. ``metric``: None takes the first of ``preferred`` in which the ends differ. ``all_steps``: each step that
-    leaves a trace between points that are read; ``every``: read all points. Raises NoDataError where an end has no value."""
+    """Find where ``order`` steps. ``metric``: None takes the first of ``preferred`` in which the ends differ.
+    ``all_steps``: each step that leaves a trace between points that are read; ``every``: read all points. Raises
+    NoDataError where an end has no value."""
     last = len(order.points) - 1
     readings: dict[int, Reading] = {}
     shown = task(f"bisecting {plural_of(order.what)}")

@@ -1,7 +1,7 @@
 """Which figures of two descriptions of a GPU make a case's cost differ: the smallest set of them.
 
-Mental model: the case is captured once; the machine on which it is simulated is GOOD's with some of BAD's figures. A mixture that contradicts
-itself (caches larger than what holds them) is no machine and has no value.
+Mental model: the case is captured once; the machine on which it is simulated is GOOD's with some of BAD's figures. A
+mixture that contradicts itself (caches larger than what holds them) is no machine and has no value.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ SHARE = 0.9
 
 @dataclass(frozen=True)
 class FigureSet:
-    """``changes`` that together make the difference; ``alone``: the value with each of them alone, None where that is no machine; ``is_smallest`` as in
-    :class:`gpusim.bisect.smallest_set.SmallestSet`; ``value`` with all of them; ``reading`` of that."""
+    """``changes`` that together make the difference; ``alone``: the value with each of them alone, None where that is
+    no machine; ``is_smallest`` as in :class:`gpusim.bisect.smallest_set.SmallestSet`; ``value`` with all of them;
+    ``reading`` of that."""
 
     changes: tuple[FigureChange, ...]
     value: float
@@ -45,8 +46,8 @@ class FigureSet:
 
 
 class GpuFigures:
-    """The case of ``request`` on machines between ``good`` and ``bad``. Raises UsageError for descriptions between which there is nothing, or whose
-    machine code differs, and as capturing does."""
+    """The case of ``request`` on machines between ``good`` and ``bad``. Raises UsageError for descriptions between
+    which there is nothing, or whose machine code differs, and as capturing does."""
 
     def __init__(self, request: str, good: GpuSpec, bad: GpuSpec, store: Store, *, small: bool = False) -> None:
         if good.capability != bad.capability:

@@ -1,7 +1,8 @@
 """Versions of a compiler that an index of packages has, installed one by one as they are needed.
 
-Mental model: pip is asked once which versions there are; a version that a bisection comes to is installed into a folder of its own in the
-cache, whole or not at all, and stays there for the next time. Nothing of the running environment changes.
+Mental model: pip is asked once which versions there are; a version that a bisection comes to is installed into a folder
+of its own in the cache, whole or not at all, and stays there for the next time. Nothing of the running environment
+changes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def offered_versions(tool: str) -> dict[str, str]:
 
 
 def install(tool: str, version: str, package: str) -> Path:
-    """What :func:`gpusim.bisect.installed.installed_versions` finds of ``package`` at ``version``, installed if it is not. Raises ToolchainError."""
+    """What :func:`gpusim.bisect.installed.installed_versions` finds of ``package`` at ``version``, installed if it is
+    not. Raises ToolchainError."""
     folder = toolchain_folder() / f"{package}-{version}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)

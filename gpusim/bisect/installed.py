@@ -1,7 +1,8 @@
 """Which versions of a compiler lie in the folders that the user names, and where.
 
-Mental model: a folder holds one installation (a CUDA toolkit, what ``pip install --target`` made, an environment) or several beside each other.
-A program is asked for its version; a library's stands in the description of the package that it came in, or in the name of a file beside it.
+Mental model: a folder holds one installation (a CUDA toolkit, what ``pip install --target`` made, an environment) or
+several beside each other. A program is asked for its version; a library's stands in the description of the package that
+it came in, or in the name of a file beside it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ ANSWER_SECONDS = 60
 
 @dataclass(frozen=True)
 class Tool:
-    """``file``: the pattern of what is run or loaded, within an installation; ``packages`` that bring it, those of older versions
-    first."""
+    """``file``: the pattern of what is run or loaded, within an installation; ``packages`` that bring it, those of
+    older versions first."""
 
     name: str
     file: str

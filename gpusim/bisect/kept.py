@@ -1,7 +1,9 @@
-"""Readings in the store, so that a bisection that was killed goes on where it stood, and the next one finds what this one has read.
+"""Readings in the store, so that a bisection that was killed goes on where it stood, and the next one finds what this
+one has read.
 
-Mental model: a reading is a run of the store, called by a hash of all that decides it; its launches are the run's, so that
-``gpusim regress`` takes two of them as it takes any runs. A run that was not finished does not count: a reading is there whole or not.
+Mental model: a reading is a run of the store, called by a hash of all that decides it; its launches are the run's, so
+that ``gpusim regress`` takes two of them as it takes any runs. A run that was not finished does not count: a reading is
+there whole or not.
 """
 
 from __future__ import annotations

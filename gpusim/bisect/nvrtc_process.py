@@ -1,7 +1,8 @@
 """One compilation by an NVRTC of any version: a question in JSON on stdin, the answer in JSON on stdout.
 
-Mental model: a process holds one version of a library; so each version that is tried has a process of its own, which opens the library by its
-path and needs nothing of the installed one. Source of the calls: NVRTC's documentation, "Basic Usage", unchanged from 12.0 to 13.x.
+Mental model: a process holds one version of a library; so each version that is tried has a process of its own, which
+opens the library by its path and needs nothing of the installed one. Source of the calls: NVRTC's documentation, "Basic
+Usage", unchanged from 12.0 to 13.x.
 """
 
 from __future__ import annotations

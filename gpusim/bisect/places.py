@@ -21,9 +21,9 @@ def version_places(
     install: bool = False,
     ends: tuple[str | None, str | None] = (None, None),
 ) -> list[VersionPlace]:
-    """The wanted versions in order, of ``folders``, of this environment, of what was installed before, and with ``install`` of those
-    that pip offers. ``ends``: a first and last version in place of the order's own. Raises ToolchainError where there are fewer than two, UsageError for an end that
-    is none of them."""
+    """The wanted versions in order, of ``folders``, of this environment, of what was installed before, and with
+    ``install`` of those that pip offers. ``ends``: a first and last version in place of the order's own. Raises
+    ToolchainError where there are fewer than two, UsageError for an end that is none of them."""
     if wanted.tool == PYTHON:
         places = [VersionPlace(each, None) for each in wanted.listed]
     else:

@@ -1,7 +1,7 @@
 """What a case costs at one point of an order: at a commit, by a compiler's version, on a GPU.
 
-Mental model: an order is a row of points, of which the first and the last are known to differ; a reading is what the case cost at one of
-them, or why it has no cost there. Simulated costs repeat to the digit, so a point is read once.
+Mental model: an order is a row of points, of which the first and the last are known to differ; a reading is what the
+case cost at one of them, or why it has no cost there. Simulated costs repeat to the digit, so a point is read once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from gpusim.io.nearest import hint
 from gpusim.regress.comparand import ComparedLaunch
 from gpusim.store.launch import SimulatedLaunch
 
-#: What a simulated case may be judged by: SM cycles and microseconds of all timed launches, the most registers of a thread.
+#: What a simulated case may be judged by: SM cycles and microseconds of all timed launches, the most registers of a
+#: thread.
 SIMULATED = ("cycles", "us", "registers")
 
 
 @dataclass(frozen=True)
 class Point:
-    """``label``: what a person calls it (a short hash, a version); ``name``: what identifies it; ``title``: a word more (a subject)."""
+    """``label``: what a person calls it (a short hash, a version); ``name``: what identifies it; ``title``: a word more
+    (a subject)."""
 
     label: str
     name: str
@@ -30,8 +32,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Reading:
-    """``values``: metric -> what the case costs; ``launches``: where it was simulated; ``sass``: where it was compiled alone; ``refused``: why it has no
-    value there, empty where it has. ``unchecked``: why nobody knows whether the result is right. ``facts``: versions and hashes."""
+    """``values``: metric -> what the case costs; ``launches``: where it was simulated; ``sass``: where it was compiled
+    alone; ``refused``: why it has no value there, empty where it has. ``unchecked``: why nobody knows whether the
+    result is right. ``facts``: versions and hashes."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     launches: tuple[ComparedLaunch, ...] = ()
@@ -41,7 +44,8 @@ class Reading:
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:
-        """The value of ``metric``, None where the case has none here. Raises UsageError for a metric that it does not have anywhere."""
+        """The value of ``metric``, None where the case has none here. Raises UsageError for a metric that it does not
+        have anywhere."""
         if self.refused:
             return None
         if metric not in self.values:
@@ -57,7 +61,8 @@ class Order(Protocol):
     what: str
 
     def read(self, index: int) -> Reading:
-        """What the case costs at ``points[index]``. What is wrong there is the reading's ``refused``; raises what concerns all points."""
+        """What the case costs at ``points[index]``. What is wrong there is the reading's ``refused``; raises what
+        concerns all points."""
         ...
 
 

@@ -1,7 +1,8 @@
-"""Why a step that was found is one: the outcome that ``gpusim regress`` would give for the points on both sides of it, and a sentence.
+"""Why a step that was found is one: the outcome that ``gpusim regress`` would give for the points on both sides of it,
+and a sentence.
 
-Mental model: a step has a reading before and one after, and each simulated reading carries its launches with what every warp waited for; so
-the same attribution explains it that explains two builds.
+Mental model: a step has a reading before and one after, and each simulated reading carries its launches with what every
+warp waited for; so the same attribution explains it that explains two builds.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _NO_THRESHOLD = Thresholds(0.0, 0)
 
 @dataclass(frozen=True)
 class Reason:
-    """``sentence`` for a reader in a hurry; ``outcomes`` of the launches, the one that moved most first, where there are any; ``opcodes``: (opcode, times before, times
-    after) of machine code that was not run."""
+    """``sentence`` for a reader in a hurry; ``outcomes`` of the launches, the one that moved most first, where there
+    are any; ``opcodes``: (opcode, times before, times after) of machine code that was not run."""
 
     sentence: str
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)

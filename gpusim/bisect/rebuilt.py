@@ -1,7 +1,7 @@
 """A case whose kernels were made otherwise: by another compiler, from the same source.
 
-Mental model: a case is launches and a check; the launches stay as they are but for the kernel, and the check says whether what the other
-compiler made still computes the right thing.
+Mental model: a case is launches and a check; the launches stay as they are but for the kernel, and the check says
+whether what the other compiler made still computes the right thing.
 """
 
 from __future__ import annotations

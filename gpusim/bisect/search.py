@@ -1,8 +1,10 @@
-"""Where in a row of points the value steps: by halves, past points that have no value, without taking for granted that it steps once.
+"""Where in a row of points the value steps: by halves, past points that have no value, without taking for granted that
+it steps once.
 
-Mental model: a step lies between two points whose values are on two sides; the point in the middle says in which half one lies. A
-row may step several times: halving still ends at a real step, and whatever neighbouring points it has read on the way and that differ
-beside that one enclose others. What changes and changes back between two points that read alike is seen by reading every point.
+Mental model: a step lies between two points whose values are on two sides; the point in the middle says in which half
+one lies. A row may step several times: halving still ends at a real step, and whatever neighbouring points it has read
+on the way and that differ beside that one enclose others. What changes and changes back between two points that read
+alike is seen by reading every point.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ Read = Callable[[int], float | None]
 
 @dataclass(frozen=True)
 class Step:
-    """The value changes behind point ``before``, at ``after`` or earlier: at one of ``candidates``, of which all but the last have no value (or
-    were not read, where runs were limited)."""
+    """The value changes behind point ``before``, at ``after`` or earlier: at one of ``candidates``, of which all but
+    the last have no value (or were not read, where runs were limited)."""
 
     before: int
     after: int
@@ -39,7 +41,8 @@ class OutOfRuns(Exception):
 
 
 class Search:
-    """A search over ``count`` points, each read at most once, ``most_runs`` of them at the most. ``known``: what was read."""
+    """A search over ``count`` points, each read at most once, ``most_runs`` of them at the most. ``known``: what was
+    read."""
 
     def __init__(self, count: int, read: Read, most_runs: int | None = None) -> None:
         self.count, self._read, self._most = count, read, most_runs
@@ -95,8 +98,8 @@ class Search:
             failures += 1
 
     def _between(self, first: int, last: int, failures: int) -> int | None:
-        """The point to read next: the middle one and, where those have no value, spread over the whole range, for points without a value come
-        in runs."""
+        """The point to read next: the middle one and, where those have no value, spread over the whole range, for
+        points without a value come in runs."""
         free = [index for index in range(first + 1, last) if index not in self.known]
         if not free:
             return None

@@ -1,9 +1,10 @@
 """The smallest set of changes that makes a difference: one alone where one does, else a few that need each other.
 
-Mental model: half of the changes either make the difference, or the other half does, or it takes some of each: then each half is looked through
-with the other applied (Zeller, "Yesterday, my program worked. Today, it does not. Why?", ESEC/FSE 1999, algorithm dd+). That takes a logarithm of
-runs where one change or a few are the cause. What comes out is then held to it: it makes the difference, and without any one of its
-members it does not. Where changes undo each other the halves mislead, and members are taken away one by one instead.
+Mental model: half of the changes either make the difference, or the other half does, or it takes some of each: then
+each half is looked through with the other applied (Zeller, "Yesterday, my program worked. Today, it does not. Why?",
+ESEC/FSE 1999, algorithm dd+). That takes a logarithm of runs where one change or a few are the cause. What comes out is
+then held to it: it makes the difference, and without any one of its members it does not. Where changes undo each other
+the halves mislead, and members are taken away one by one instead.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ MOST_TRIED = 64
 
 @dataclass(frozen=True)
 class SmallestSet(Generic[T]):
-    """``members`` in the order of the changes. ``is_smallest``: no smaller set makes the difference; else only that no member can be
-    left out."""
+    """``members`` in the order of the changes. ``is_smallest``: no smaller set makes the difference; else only that no
+    member can be left out."""
 
     members: tuple[T, ...]
     is_smallest: bool

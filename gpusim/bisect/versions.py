@@ -1,7 +1,8 @@
-"""A tool and which of its versions, as a command line writes them: ``ptxas=12.9..13.1``, ``nvrtc=12.9.86,13.0.88``, ``python=a/bin/python,b/bin/python``.
+"""A tool and which of its versions, as a command line writes them: ``ptxas=12.9..13.1``, ``nvrtc=12.9.86,13.0.88``,
+``python=a/bin/python,b/bin/python``.
 
-Mental model: a range takes every version from the first, with all that begins like it, to the last, with all that begins like it; a list
-takes these, in the order written. Raises UsageError.
+Mental model: a range takes every version from the first, with all that begins like it, to the last, with all that
+begins like it; a list takes these, in the order written. Raises UsageError.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A parameter of a case function, as a command line writes it: text in, the value that its annotation and default call for.
+"""A parameter of a case function, as a command line writes it: text in, the value that its annotation and default call
+for.
 
-Mental model: what a parameter is stands in its signature: a ``Literal`` or an enumeration takes one of its values, a truth
-value ``true`` or ``false``, a whole number whatever :mod:`gpusim.cases.numbers` reads, a text itself. A parameter that says
-nothing of its kind takes a Python literal, a number, or else text.
+Mental model: what a parameter is stands in its signature: a ``Literal`` or an enumeration takes one of its values, a
+truth value ``true`` or ``false``, a whole number whatever :mod:`gpusim.cases.numbers` reads, a text itself. A parameter
+that says nothing of its kind takes a Python literal, a number, or else text.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 def parse_argument(reference: str, parameter: inspect.Parameter, value: Any) -> Any:
-    """``value`` as ``parameter`` of the function ``reference`` takes it: a text is read, all else stays. Raises UsageError
-    naming parameter and value."""
+    """``value`` as ``parameter`` of the function ``reference`` takes it: a text is read, all else stays. Raises
+    UsageError naming parameter and value."""
     if not isinstance(value, str):
         return value
     try:

@@ -1,6 +1,7 @@
 """The value that a command line writes for an axis of the suite, as the type of the axis' default.
 
-Mental model: what the default is says how a text is read; that a whole number may also be a fraction, the kernel's ``make`` says.
+Mental model: what the default is says how a text is read; that a whole number may also be a fraction, the kernel's
+``make`` says.
 
 Raises ValueError, with what is wrong with the text.
 """
@@ -14,7 +15,8 @@ from gpusim.cases.numbers import parse_integer, parse_number
 
 
 def parse_value(text: str, like: Any, fractional: bool) -> Any:
-    """``text`` as the type of ``like``; ``fractional``: where ``like`` is whole, a fraction will do, as for a size in KiB."""
+    """``text`` as the type of ``like``; ``fractional``: where ``like`` is whole, a fraction will do, as for a size in
+    KiB."""
     if isinstance(like, str):
         return text
     if isinstance(like, bool):

@@ -1,9 +1,9 @@
 """What a case function may return, made into one form: launches in order, perhaps a check, perhaps what they do.
 
 Mental model: a case is a list of launches and a check. A function of a user's file may write that as a single launch
-``(kernel, grid, block, args)``, with its dynamic shared bytes and its check behind; as a list of such, or ``(list, check)``;
-as a generator, which goes on once its launch has run; or as an object with ``launches`` and ``check`` as the suite's
-entries have. :func:`as_case` takes them all, so that whoever runs cases knows one form.
+``(kernel, grid, block, args)``, with its dynamic shared bytes and its check behind; as a list of such, or ``(list,
+check)``; as a generator, which goes on once its launch has run; or as an object with ``launches`` and ``check`` as the
+suite's entries have. :func:`as_case` takes them all, so that whoever runs cases knows one form.
 
 Raises NotACaseError for anything else, naming who returned it and what it was.
 """
@@ -41,7 +41,8 @@ def _bare(_label: str, call: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class CaseLaunch:
-    """A launch as a case writes it, ``kernel[grid, block, 0, shared_bytes](*args)``: not compiled, and for no GPU yet."""
+    """A launch as a case writes it, ``kernel[grid, block, 0, shared_bytes](*args)``: not compiled, and for no GPU
+    yet."""
 
     kernel: Any
     grid: Any
@@ -54,8 +55,8 @@ class CaseLaunch:
 
 class GeneratedLaunches(Sequence[CaseLaunch]):
     """The launches that a generator yields: it goes on when the next one is asked for, so that what stands behind a
-    ``yield`` sees what the launch has written, provided that whoever runs them takes them one by one. ``returned``: what
-    the generator gave back at its end. Raises what the generator raises, through ``guard``."""
+    ``yield`` sees what the launch has written, provided that whoever runs them takes them one by one. ``returned``:
+    what the generator gave back at its end. Raises what the generator raises, through ``guard``."""
 
     def __init__(self, label: str, generator: Iterator[Any], guard: Guard) -> None:
         self._label, self._generator, self._guard = label, generator, guard
@@ -83,7 +84,8 @@ class GeneratedLaunches(Sequence[CaseLaunch]):
         return True
 
     def _refuse_odd_end(self) -> None:
-        """A verdict that is returned in place of a check counts as one; what is neither would pass for a case without a check."""
+        """A verdict that is returned in place of a check counts as one; what is neither would pass for a case without a
+        check."""
         said = self.returned
         if said is None or callable(said):
             return
@@ -129,16 +131,16 @@ class UserCase:
 
     @property
     def check(self) -> Callable[[], None] | None:
-        """Raises AssertionError for a wrong result; None where the case has none. That of a generator is known once all its
-        launches have run."""
+        """Raises AssertionError for a wrong result; None where the case has none. That of a generator is known once all
+        its launches have run."""
         if not isinstance(self.launches, GeneratedLaunches) or not callable(self.launches.returned):
             return self.written_check
         return _one_check("the case", [self.launches.returned], self.guard)
 
 
 def as_case(label: str, made: Any, guard: Guard = _bare) -> UserCase:
-    """The case that a function called ``label`` wrote as ``made``, in any of the forms above. ``guard``: runs what is the
-    user's code later on, the check or a generator. Raises UsageError."""
+    """The case that a function called ``label`` wrote as ``made``, in any of the forms above. ``guard``: runs what is
+    the user's code later on, the check or a generator. Raises UsageError."""
     if isinstance(made, Iterator):
         launches = GeneratedLaunches(label, made, guard)
         if next(iter(launches), None) is None:
@@ -169,8 +171,8 @@ def assertion_text(error: AssertionError) -> str:
 
 
 def launches_ahead(case: Any) -> list[Any]:
-    """The launches of ``case`` that are known without running any: of a generator the first, since what follows waits for
-    its result."""
+    """The launches of ``case`` that are known without running any: of a generator the first, since what follows waits
+    for its result."""
     return list(islice(case.launches, 1 if isinstance(case.launches, GeneratedLaunches) else None))
 
 
@@ -224,7 +226,8 @@ def _launch(label: str, one: Any) -> tuple[CaseLaunch, list[Callable[[], Any]]]:
 
 
 def _one_check(label: str, checks: Sequence[Callable[[], Any]], guard: Guard) -> Callable[[], None]:
-    """All of ``checks`` as one; a check that gives False, and not only one that raises, says that the result is wrong."""
+    """All of ``checks`` as one; a check that gives False, and not only one that raises, says that the result is
+    wrong."""
 
     def check() -> None:
         for each in checks:

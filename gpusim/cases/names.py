@@ -56,8 +56,8 @@ def is_path(name: str) -> bool:
 
 
 def refuse_unknown(texts: Iterable[str], *, sweep: bool = False) -> None:
-    """Raise for the first of ``texts`` that names neither a trace file that is here nor a launch. Of a ``sweep`` a point that a kernel
-    does not take is a row of its result."""
+    """Raise for the first of ``texts`` that names neither a trace file that is here nor a launch. Of a ``sweep`` a
+    point that a kernel does not take is a row of its result."""
     for text in texts:
         path = Path(text)
         if path.is_file():
@@ -83,7 +83,8 @@ def refuse_no_trace(path: Path) -> None:
 
 
 def refuse_unknown_kernel(name: str) -> None:
-    """Raise if ``name`` is neither an entry of the suite nor written as a function or a kernel of a file that is there."""
+    """Raise if ``name`` is neither an entry of the suite nor written as a function or a kernel of a file that is
+    there."""
     native = split_native(name)
     if native is not None:
         if not Path(native[0]).is_file():
@@ -99,8 +100,8 @@ def refuse_unknown_kernel(name: str) -> None:
 
 
 def refuse_unknown_request(text: str, *, sweep: bool = False) -> None:
-    """Raise if ``text`` names no kernel, as :func:`refuse_unknown_kernel` says, or a shape that an entry of the suite or a function, by
-    its source, does not take."""
+    """Raise if ``text`` names no kernel, as :func:`refuse_unknown_kernel` says, or a shape that an entry of the suite
+    or a function, by its source, does not take."""
     name, shape = parse_request(text)
     refuse_unknown_kernel(name)
     reference = REFERENCE.match(name)
@@ -135,7 +136,8 @@ def refuse_unknown_launch(text: str) -> None:
 
 
 def value_of(name: str, axis: str, value: Any, like: Any, fractional: bool) -> Any:
-    """``value`` of entry ``name``'s axis, read as :func:`gpusim.cases.axis_values.parse_value` does where it is a text."""
+    """``value`` of entry ``name``'s axis, read as :func:`gpusim.cases.axis_values.parse_value` does where it is a
+    text."""
     if not isinstance(value, str):
         return value
     try:

@@ -1,8 +1,9 @@
 """An argument of a kernel that is no Python function, as a command line writes it.
 
-Mental model: an argument says its type, since machine code does not: ``int:1024``, ``float:2``; an array what it begins with:
-``float[1024]`` (zeros), ``float[32,32]=1``, ``int[64]=arange``, ``float[1024]=random:7``; an array of pointers to such, ``float*[8,1024]``; a file that
-NumPy has written, ``x.npy``; a structure by value, ``{int:3,float:2}``; ``null``. Numbers may be formulas of the launch's other axes: ``float[n*m]``.
+Mental model: an argument says its type, since machine code does not: ``int:1024``, ``float:2``; an array what it begins
+with: ``float[1024]`` (zeros), ``float[32,32]=1``, ``int[64]=arange``, ``float[1024]=random:7``; an array of pointers to
+such, ``float*[8,1024]``; a file that NumPy has written, ``x.npy``; a structure by value, ``{int:3,float:2}``; ``null``.
+Numbers may be formulas of the launch's other axes: ``float[n*m]``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ FORMS = (
 
 @dataclass(frozen=True)
 class _Parts:
-    """What an argument's text says: ``lengths`` and ``fill`` of an array (None for what it lacks), ``value`` of a number."""
+    """What an argument's text says: ``lengths`` and ``fill`` of an array (None for what it lacks), ``value`` of a
+    number."""
 
     kind: np.dtype
     width: int
@@ -79,8 +81,9 @@ def check_kernel_argument(text: str) -> None:
 
 
 def parse_kernel_argument(text: str, names: Mapping[str, int] | None = None) -> Any:
-    """The value of an argument as written, a NumPy scalar or array, a list of arrays (pointers to them), bytes or None, with ``names``
-    for those that stand in its numbers. Raises ValueError for what is none, MemoryError for an array that is too large."""
+    """The value of an argument as written, a NumPy scalar or array, a list of arrays (pointers to them), bytes or None,
+    with ``names`` for those that stand in its numbers. Raises ValueError for what is none, MemoryError for an array
+    that is too large."""
     text, names = text.strip(), names or {}
     if text in ("null", "nullptr"):
         return None

@@ -1,4 +1,5 @@
-"""The case of a launch that a command line describes (:mod:`gpusim.cases.native_shapes`): its arrays made, its kernel named.
+"""The case of a launch that a command line describes (:mod:`gpusim.cases.native_shapes`): its arrays made, its kernel
+named.
 
 Mental model: there is no check of the result, for nobody has said what is right.
 """

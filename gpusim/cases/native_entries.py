@@ -1,8 +1,10 @@
-"""A kernel of CUDA C++, PTX or machine code as an entry that can be searched: its axes are those of its request with several values.
+"""A kernel of CUDA C++, PTX or machine code as an entry that can be searched: its axes are those of its request with
+several values.
 
-Mental model: ``my.cu:saxpy:n=1..1Mi,block=128,256,grid=cdiv(n,block),arg0=int:n,arg1=float[n]`` is a case function that was never
-written: ``n`` and ``block`` are its parameters, a range or several values what they may be, all else is fixed. An axis of the user's own
-that has one value, ``n=1000``, is free as a parameter of that name with that default would be.
+Mental model: ``my.cu:saxpy:n=1..1Mi,block=128,256,grid=cdiv(n,block),arg0=int:n,arg1=float[n]`` is a case function that
+was never written: ``n`` and ``block`` are its parameters, a range or several values what they may be, all else is
+fixed. An axis of the user's own that has one value, ``n=1000``, is free as a parameter of that name with that default
+would be.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _ANY = inspect.Parameter.KEYWORD_ONLY
 
 
 def native_entry(name: str) -> UserEntry:
-    """The entry of ``FILE:KERNEL`` with a launch behind it. Raises UsageError for one without a launch, or with nothing to vary."""
+    """The entry of ``FILE:KERNEL`` with a launch behind it. Raises UsageError for one without a launch, or with nothing
+    to vary."""
     found = split_native(name)
     if found is None or not found[2]:
         raise UsageError(

@@ -1,7 +1,8 @@
 """What a user may write next: an example of a launch of a CUDA C++ kernel, made from its declaration.
 
-Mental model: the source is read as pieces, without a compiler (:mod:`gpusim.frontend.native.cpp_pieces`), so that a command line
-that lacks its launch is answered at once. A type that the text does not explain stands in the example as it is written.
+Mental model: the source is read as pieces, without a compiler (:mod:`gpusim.frontend.native.cpp_pieces`), so that a
+command line that lacks its launch is answered at once. A type that the text does not explain stands in the example as
+it is written.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _LENGTH = 1024
 
 
 def launch_hint(source: str, file: str, entry: str) -> tuple[str, list[str]]:
-    """The declaration of kernel ``entry`` and an example of each argument, ``float:2``, ``float[1024]``; of a template without
-    arguments, or a kernel that the text has not, what there is instead, and no example."""
+    """The declaration of kernel ``entry`` and an example of each argument, ``float:2``, ``float[1024]``; of a template
+    without arguments, or a kernel that the text has not, what there is instead, and no example."""
     plain = entry.partition("<")[0].rpartition("::")[2].strip()
     found = [piece for piece in pieces(source) if piece.kernel.rpartition("::")[2] == plain]
     if not found:

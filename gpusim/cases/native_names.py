@@ -1,8 +1,8 @@
-"""A kernel of a file that is no Python, as a command line names it: ``my.cu:saxpy``, ``libfoo.so:ns::scale<double>``, and its launch
-behind it, ``my.cu:saxpy:grid=4,block=256,arg0=int:1024``.
+"""A kernel of a file that is no Python, as a command line names it: ``my.cu:saxpy``, ``libfoo.so:ns::scale<double>``,
+and its launch behind it, ``my.cu:saxpy:grid=4,block=256,arg0=int:1024``.
 
-Mental model: what stands behind the file is the kernel, colons and commas and all, up to the first axis of a launch. A file without a
-known ending, such as an executable, must be there to be taken for one.
+Mental model: what stands behind the file is the kernel, colons and commas and all, up to the first axis of a launch. A
+file without a known ending, such as an executable, must be there to be taken for one.
 """
 
 from __future__ import annotations

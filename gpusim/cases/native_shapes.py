@@ -1,10 +1,12 @@
-"""A launch of a kernel of CUDA C++, PTX or machine code that a command line describes: grid, block, shared memory, arguments.
+"""A launch of a kernel of CUDA C++, PTX or machine code that a command line describes: grid, block, shared memory,
+arguments.
 
-Mental model: the launch is the shape: ``grid`` and ``block`` (``4`` or ``4x2x1``), ``shared_bytes``, ``arg0``, ``arg1`` ...
-(:mod:`gpusim.cases.native_arguments`), how the file is compiled (``options``, ``include``, ``link``, ``compiler``, ``cooperative``), and axes of the user's own,
-which the others may be formulas of: ``n=1Ki,grid=cdiv(n,block),arg0=int:n,arg2=float[n]``; in braces such an axis stands as it is written, in
-the kernel's name too: ``my.cu:scale<{T}>:T=float,double``. What is wrong with such
-a shape is told here, where nothing is compiled or made yet.
+Mental model: the launch is the shape: ``grid`` and ``block`` (``4`` or ``4x2x1``), ``shared_bytes``, ``arg0``, ``arg1``
+... (:mod:`gpusim.cases.native_arguments`), how the file is compiled (``options``, ``include``, ``link``, ``compiler``,
+``cooperative``), and axes of the user's own, which the others may be formulas of:
+``n=1Ki,grid=cdiv(n,block),arg0=int:n,arg2=float[n]``; in braces such an axis stands as it is written, in the kernel's
+name too: ``my.cu:scale<{T}>:T=float,double``. What is wrong with such a shape is told here, where nothing is compiled
+or made yet.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ _RANGE = re.compile(r"^(.+)\.\.(.+)$")
 
 
 def load_native(name: str, shape: Mapping[str, Any] | None = None) -> Any:
-    """The kernel that ``path:kernel`` names, for a front end to compile as the axes of ``shape`` and of the name itself say. Raises
-    UnknownKernelError for a file that is not there."""
+    """The kernel that ``path:kernel`` names, for a front end to compile as the axes of ``shape`` and of the name itself
+    say. Raises UnknownKernelError for a file that is not there."""
     found = split_native(name)
     if found is None:
         raise UnknownKernelError(f"{name!r} does not name a kernel of a file: write FILE:KERNEL")
@@ -71,8 +73,8 @@ def load_native(name: str, shape: Mapping[str, Any] | None = None) -> Any:
 
 
 def complete_native_shape(name: str, shape: Mapping[str, Any]) -> dict[str, Any]:
-    """``shape``, a launch of ``name`` as texts, in order and with what may be left out: axes of the user's own, the launch's, and how
-    it is compiled, if said. Raises UsageError for what is missing, unknown or cannot be read."""
+    """``shape``, a launch of ``name`` as texts, in order and with what may be left out: axes of the user's own, the
+    launch's, and how it is compiled, if said. Raises UsageError for what is missing, unknown or cannot be read."""
     given = _own_axes(name) | {axis: str(value) for axis, value in shape.items()}
     kernel = load_native(name, shape)
     missing = [axis for axis in ("grid", "block") if axis not in given]

@@ -20,7 +20,8 @@ from gpusim.io.sibling import load_sibling
 
 @dataclass(frozen=True)
 class Network:
-    """``kind``: decoder, encoder, residual, or "decoder, projected only" (with layers that no kernel of the suite is of); ``source``: where its sizes were published."""
+    """``kind``: decoder, encoder, residual, or "decoder, projected only" (with layers that no kernel of the suite is
+    of); ``source``: where its sizes were published."""
 
     name: str
     kind: str
@@ -70,7 +71,8 @@ def refuse_unknown_suite(name: str) -> None:
 
 
 def refuse_unknown_workloads(texts: Iterable[str]) -> None:
-    """Raise for the first of ``texts`` that is no suite's name or file, no entry of the suite and no function in a file."""
+    """Raise for the first of ``texts`` that is no suite's name or file, no entry of the suite and no function in a
+    file."""
     for text in texts:
         if not (text.endswith(".json") and Path(text).is_file()) and text not in pinned_suites():
             refuse_unknown_request(text)

@@ -1,8 +1,8 @@
 """Whole numbers as people write sizes: ``1e6``, ``1_000_000``, ``2**20``, ``1Mi``, ``64*1024+1``.
 
 Mental model: a small calculator over Python's own syntax tree, with Ki, Mi, Gi and Ti for powers of 1024; what comes
-out must be whole. K, M and G alone are refused, since some mean 1000 by them and some 1024. A formula may have names in it, as
-``cdiv(n, 256)``.
+out must be whole. K, M and G alone are refused, since some mean 1000 by them and some 1024. A formula may have names in
+it, as ``cdiv(n, 256)``.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def parse_integer(text: str, names: Mapping[str, int] | None = None) -> int:
-    """The whole number that ``text`` writes; ValueError, with what is wrong with it, for anything else. With ``names`` these stand
-    for their numbers, ``/`` divides as C does, and there are ``cdiv(a, b)``, which rounds up, ``min`` and ``max``."""
+    """The whole number that ``text`` writes; ValueError, with what is wrong with it, for anything else. With ``names``
+    these stand for their numbers, ``/`` divides as C does, and there are ``cdiv(a, b)``, which rounds up, ``min`` and
+    ``max``."""
     unclear = _UNCLEAR.search(text)
     if unclear:
         number, letter = unclear.groups()
@@ -49,7 +50,8 @@ def parse_integer(text: str, names: Mapping[str, int] | None = None) -> int:
 
 
 def parse_number(text: str, names: Mapping[str, int] | None = None) -> int | float:
-    """The number that ``text`` writes, whole or not; ValueError for anything else. ``names`` as for :func:`parse_integer`."""
+    """The number that ``text`` writes, whole or not; ValueError for anything else. ``names`` as for
+    :func:`parse_integer`."""
     plain = _SUFFIXED.sub(lambda found: f"({found[1]}*{1 << _BINARY[found[2]]})", text.strip())
     try:
         if len(plain) > (_MOST_LETTERS if names is None else _MOST_LETTERS_OF_FORMULA):

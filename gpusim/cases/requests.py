@@ -1,8 +1,9 @@
-"""What a command line writes for a kernel and its shape, taken apart: ``name:axis=value,axis=value``, and sweeps over several
-values of an axis, ``saxpy:n=1024,4096,block_threads=128,256``.
+"""What a command line writes for a kernel and its shape, taken apart: ``name:axis=value,axis=value``, and sweeps over
+several values of an axis, ``saxpy:n=1024,4096,block_threads=128,256``.
 
-Mental model: what stands behind a comma and has no ``=`` is another value of the axis before it; a bracketed value keeps
-its commas. A sweep is the product of its axes, the last one fastest, and each point of it is a request of its own.
+Mental model: what stands behind a comma and has no ``=`` is another value of the axis before it; a bracketed value
+keeps its commas. A sweep is the product of its axes, the last one fastest, and each point of it is a request of its
+own.
 """
 
 from __future__ import annotations

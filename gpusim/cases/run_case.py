@@ -53,8 +53,9 @@ def run_case(
     instruction_limit: int | None = None,
     sample: bool = False,
 ) -> RanCase:
-    """Make the case of entry ``name`` at ``shape``, capture it and check it; arguments as :func:`gpusim.cases.suite.make_case`
-    and :func:`gpusim.cases.suite.capture_case` have them; a case that was captured by ``sample`` is not checked. Raises what these do, and WrongResultError."""
+    """Make the case of entry ``name`` at ``shape``, capture it and check it; arguments as
+    :func:`gpusim.cases.suite.make_case` and :func:`gpusim.cases.suite.capture_case` have them; a case that was captured
+    by ``sample`` is not checked. Raises what these do, and WrongResultError."""
     case = make_case(name, shape, gpu, small=small)
     return run_made(case, name, gpu, memory=memory, folder=folder, instruction_limit=instruction_limit, sample=sample)
 
@@ -76,8 +77,8 @@ def run_made(
 
 
 def check_result(case: Any, name: str, gpu: GpuSpec) -> bool:
-    """Whether the case, all of whose launches have just been captured, has a check. Raises WrongResultError where that finds
-    the result wrong."""
+    """Whether the case, all of whose launches have just been captured, has a check. Raises WrongResultError where that
+    finds the result wrong."""
     check = getattr(case, "check", None)
     if check is None:
         return False

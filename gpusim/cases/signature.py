@@ -1,13 +1,14 @@
-"""The axes of a case function, read from its signature: values worth trying, bounds, the default and the simplest shape.
+"""The axes of a case function, read from its signature: values worth trying, bounds, the default and the simplest
+shape.
 
 Mental model: a function says by its parameters what an entry of the suite says in tables::
 
     def scale_case(n=1 << 20, stride: Literal[1, 2, 32] = 1, rows: Annotated[int, range(1, 4097)] = 64, block=256): ...
 
-A ``Literal`` or an enumeration lists the values; ``Annotated`` with a range, a pair (least, most) or what has ``ge``, ``gt``,
-``le``, ``lt`` bounds them; a name that counts work (``n``, ``rows``, ``tokens`` ...) is any size, simplest at its default
-or :data:`SMALL_SIZE`, whichever is less; one named after a block takes usual block sizes; another number its default and
-what lies beside; a truth value both; all else keeps its default.
+A ``Literal`` or an enumeration lists the values; ``Annotated`` with a range, a pair (least, most) or what has ``ge``,
+``gt``, ``le``, ``lt`` bounds them; a name that counts work (``n``, ``rows``, ``tokens`` ...) is any size, simplest at
+its default or :data:`SMALL_SIZE`, whichever is less; one named after a block takes usual block sizes; another number
+its default and what lies beside; a truth value both; all else keeps its default.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True)
 class Axis:
-    """``values`` worth trying; ``bounds`` within which whole numbers lie, None where there are none; ``default`` and the
-    ``small`` value, ``inspect.Parameter.empty`` where nothing says one. ``listed``: it takes no others (a ``Literal``, an enumeration)."""
+    """``values`` worth trying; ``bounds`` within which whole numbers lie, None where there are none; ``default`` and
+    the ``small`` value, ``inspect.Parameter.empty`` where nothing says one. ``listed``: it takes no others (a
+    ``Literal``, an enumeration)."""
 
     values: tuple[Any, ...]
     bounds: range | None

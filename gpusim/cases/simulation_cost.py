@@ -1,8 +1,9 @@
 """About how long it takes to simulate a launch of a network, without running anything.
 
-Mental model: seconds at one shape were measured on one machine, and grow with the axes as its warp instructions do, which were
-counted there and at twice each axis (tools/record_simulation_cost.py writes both). Another machine is faster or slower as a whole; caches and occupancy make
-a single shape dearer or cheaper. So a figure is good for the choice between waiting and ``--sample``, to within a small factor.
+Mental model: seconds at one shape were measured on one machine, and grow with the axes as its warp instructions do,
+which were counted there and at twice each axis (tools/record_simulation_cost.py writes both). Another machine is faster
+or slower as a whole; caches and occupancy make a single shape dearer or cheaper. So a figure is good for the choice
+between waiting and ``--sample``, to within a small factor.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ START_SECONDS = 1.5
 
 
 def simulation_seconds(kernel: str, shape: Mapping[str, Any]) -> float | None:
-    """About the seconds of a core that ``gpusim simulate kernel:shape`` takes, with everything compiled; None for a kernel of
-    which nothing is recorded. Axes that ``shape`` leaves out are those of the recorded shape."""
+    """About the seconds of a core that ``gpusim simulate kernel:shape`` takes, with everything compiled; None for a
+    kernel of which nothing is recorded. Axes that ``shape`` leaves out are those of the recorded shape."""
     known = _recorded().get(kernel)
     if known is None:
         return None

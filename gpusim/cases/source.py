@@ -1,5 +1,5 @@
-"""What a command line calls SOURCE: a trace file, a kernel of the suite as NAME[:axis=value,...], or a case in a file of
-the user's own as FILE.py:FUNCTION[:parameter=value,...].
+"""What a command line calls SOURCE: a trace file, a kernel of the suite as NAME[:axis=value,...], or a case in a file
+of the user's own as FILE.py:FUNCTION[:parameter=value,...].
 
 Mental model: a source gives launches to time, each with the name, shape and index by which its result is found again
 (in the store, in another run, among measurements), and launches that only warm the caches before them. A trace file
@@ -37,9 +37,9 @@ class NamedTrace:
 
 @dataclass(frozen=True)
 class Source:
-    """``timed`` launches in order, and the ``warm`` ones that come before them. ``unchecked``: why nobody knows whether the
-    kernel computed the right result, empty where its check has said so. ``work``: what the timed launches do, as the case
-    counts it (``bytes_read``, ``flops`` ...)."""
+    """``timed`` launches in order, and the ``warm`` ones that come before them. ``unchecked``: why nobody knows whether
+    the kernel computed the right result, empty where its check has said so. ``work``: what the timed launches do, as
+    the case counts it (``bytes_read``, ``flops`` ...)."""
 
     timed: tuple[NamedTrace, ...]
     warm: tuple[Trace, ...] = ()
@@ -50,9 +50,9 @@ class Source:
 def open_source(
     text: str, spec: GpuSpec, *, small: bool = False, instruction_limit: int | None = None, sample: bool = False
 ) -> Source:
-    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to, and its
-    check is run; ``instruction_limit`` as in :func:`gpusim.capturing.capture`, for each launch of it, as is ``sample``. Raises WrongResultError
-    where the check finds the result wrong, and as making and capturing do."""
+    """The launches of ``text``; a kernel of the suite is captured for ``spec``, from its ``small`` shape if asked to,
+    and its check is run; ``instruction_limit`` as in :func:`gpusim.capturing.capture`, for each launch of it, as is
+    ``sample``. Raises WrongResultError where the check finds the result wrong, and as making and capturing do."""
     path = Path(text)
     if path.is_file():
         if path.suffix == ".py":

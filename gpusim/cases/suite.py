@@ -116,8 +116,9 @@ def capture_case(
 ) -> list[CaseTrace]:
     """Capture all launches of a case in order, on one device memory (a new one by default). With ``folder``
     each is written there as it runs (``0.trace``, ``1.trace`` ...), in bounded memory, and read from there.
-    ``check`` and ``instruction_limit``, each launch's, as in :func:`gpusim.capturing.capture`; ``sample``: so that, where no
-    later launch may depend on what one computes, only a few of its blocks are run, and the case's result is not computed."""
+    ``check`` and ``instruction_limit``, each launch's, as in :func:`gpusim.capturing.capture`; ``sample``: so that,
+    where no later launch may depend on what one computes, only a few of its blocks are run, and the case's result is
+    not computed."""
     memory = DeviceMemory() if memory is None else memory
     try:
         with limited_memory():
@@ -164,8 +165,8 @@ def _capture_all(
 
 
 def _launches_run_whole(launches: Any, gpu: GpuSpec) -> int:
-    """How many launches of a case have to compute their results: up to the last one whose blocks may depend on memory. A
-    generator looks at results itself."""
+    """How many launches of a case have to compute their results: up to the last one whose blocks may depend on memory.
+    A generator looks at results itself."""
     if isinstance(launches, GeneratedLaunches):
         return _ALL
     every = list(launches)
@@ -180,8 +181,9 @@ def _launches_run_whole(launches: Any, gpu: GpuSpec) -> int:
 
 
 def _naming_what_threads_raise(call: Callable[..., Trace], *args: Any, **options: Any) -> Trace:
-    """``call(...)``, a capture; an exception that a thread of a debug kernel raised becomes an ExecutionError. (In Python
-    a capture raises the class that the kernel's author wrote, as Numba does; a command line wants what, where and a code.)
+    """``call(...)``, a capture; an exception that a thread of a debug kernel raised becomes an ExecutionError. (In
+    Python a capture raises the class that the kernel's author wrote, as Numba does; a command line wants what, where
+    and a code.)
     """
     try:
         return call(*args, **options)
@@ -202,7 +204,8 @@ _NO_CUDA = (
 
 
 def _parse_value(entry: Any, axis: str, value: Any) -> Any:
-    """``value`` as the type of the axis' default; a whole number where ``make`` annotates none that may be a fraction."""
+    """``value`` as the type of the axis' default; a whole number where ``make`` annotates none that may be a
+    fraction."""
     parameter = inspect.signature(entry.make).parameters.get(axis)
     fractional = parameter is not None and parameter.annotation in (float, "float")
     return value_of(entry.name, axis, value, entry.default[axis], fractional)

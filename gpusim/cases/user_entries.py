@@ -21,8 +21,9 @@ _EMPTY = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class UserEntry:
-    """What a search needs of a kernel, as an entry of the suite has it; ``bounds``: the whole numbers that an axis may be,
-    for those whose annotation says so; ``listed``: axes that take none but the values of ``axes``. ``make`` lets errors of the user's code through as they are."""
+    """What a search needs of a kernel, as an entry of the suite has it; ``bounds``: the whole numbers that an axis may
+    be, for those whose annotation says so; ``listed``: axes that take none but the values of ``axes``. ``make`` lets
+    errors of the user's code through as they are."""
 
     name: str
     purpose: str
@@ -51,8 +52,8 @@ def function_entry(
     axes: Mapping[str, Sequence[Any]] | None = None,
     small: Mapping[str, Any] | None = None,
 ) -> UserEntry:
-    """The entry of a case function that is called ``name``. ``axes``: the axes with values worth trying, in place of those
-    that its signature says; ``small``: simplest values, of all axes or of some."""
+    """The entry of a case function that is called ``name``. ``axes``: the axes with values worth trying, in place of
+    those that its signature says; ``small``: simplest values, of all axes or of some."""
     read = {each: axis_of(parameter) for each, parameter in parameters_of(function).items()}
     takes_any = any(each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values())
     for each in {**(axes or {}), **(small or {})}:

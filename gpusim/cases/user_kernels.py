@@ -2,7 +2,8 @@
 
 Mental model: the file is imported as a module (so what stands under ``if __name__ == "__main__"`` does not run), and a
 name in it is either a kernel (a ``@cuda.jit`` function, or what another front end takes), of which only the code can be
-looked at, or a *case*: a plain function whose parameters are the shape, and which makes the arguments and returns the launch::
+looked at, or a *case*: a plain function whose parameters are the shape, and which makes the arguments and returns the
+launch::
 
     def saxpy_case(n=1 << 20, block=256):
         x, y = np.ones(n, np.float32), np.ones(n, np.float32)
@@ -71,8 +72,9 @@ def case_function(reference: str) -> Callable[..., Any]:
 
 
 def complete_user_shape(reference: str, shape: dict[str, Any], *, small: bool = False) -> dict[str, Any]:
-    """Every parameter of ``reference`` with its value, in their order: ``shape`` (parameter -> value or its text), completed
-    from the defaults. With ``small`` a parameter of that name, if it has one, is True; else sizes are the simplest ones."""
+    """Every parameter of ``reference`` with its value, in their order: ``shape`` (parameter -> value or its text),
+    completed from the defaults. With ``small`` a parameter of that name, if it has one, is True; else sizes are the
+    simplest ones."""
     parameters = parameters_of(case_function(reference))
     for axis in shape:
         if axis not in parameters:
@@ -135,7 +137,8 @@ def _import(path: Path) -> ModuleType:
 
 
 def guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception], ...] = (GpusimError,)) -> Any:
-    """What ``call`` returns; an error of the user's code, other than those let ``through``, as one line that says where."""
+    """What ``call`` returns; an error of the user's code, other than those let ``through``, as one line that says
+    where."""
     try:
         return call()
     except through:

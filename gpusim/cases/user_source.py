@@ -1,7 +1,8 @@
 """What the text of a user's file says of a case function in it, read without importing the file and what it imports.
 
-Mental model: a slip in a name or an axis is told from the file's syntax tree, where that leaves no doubt: the name is bound nowhere at
-the top of the file, or once, by a plain function whose parameters are there to read. Whatever else a file may do, only its import tells.
+Mental model: a slip in a name or an axis is told from the file's syntax tree, where that leaves no doubt: the name is
+bound nowhere at the top of the file, or once, by a plain function whose parameters are there to read. Whatever else a
+file may do, only its import tells.
 
 Raises UnknownKernelError for a name, UsageError for an axis or a value.
 """

@@ -1,7 +1,8 @@
 """The arrays of a case as its launches take them: what they are called, of which type, and other contents for them.
 
-Mental model: a kernel's result is a function of what it reads. Other contents of the same kind (numbers of the same range; whole numbers drawn from those that are
-there, since they may be indices) must change the result of one that computes it, and change nothing for one that remembers it.
+Mental model: a kernel's result is a function of what it reads. Other contents of the same kind (numbers of the same
+range; whole numbers drawn from those that are there, since they may be indices) must change the result of one that
+computes it, and change nothing for one that remembers it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import numpy as np
 
 from gpusim.launch.memory import Allocation, extent
 
-#: What an output is filled with before it is written: no number that a kernel computes, and in bytes none of zeros or ones.
+#: What an output is filled with before it is written: no number that a kernel computes, and in bytes none of zeros or
+#: ones.
 POISON = 0xA5
 
 
 @dataclass(frozen=True)
 class NamedArray:
-    """``index`` among the device's arrays; ``name`` as the kernel's source has it, or its place among the arguments; ``dtype`` None where it is not known."""
+    """``index`` among the device's arrays; ``name`` as the kernel's source has it, or its place among the arguments;
+    ``dtype`` None where it is not known."""
 
     index: int
     name: str
@@ -52,7 +55,8 @@ def named_arrays(case: Any, allocations: Sequence[Allocation]) -> list[NamedArra
 
 
 def other_content(array: NamedArray, content: np.ndarray, seed: int) -> np.ndarray | None:
-    """Other bytes of the same kind for an array; None where there are none (all whole numbers alike, an unknown type)."""
+    """Other bytes of the same kind for an array; None where there are none (all whole numbers alike, an unknown
+    type)."""
     random = np.random.default_rng([seed, array.index])
     values = array.view(content)
     kind = values.dtype.kind if array.dtype is not None else ""

@@ -1,8 +1,9 @@
 """A claimed time against the least time that each unit needs, with the arithmetic written out.
 
-Mental model: a lower bound (:mod:`gpusim.theory.bounds`) gives one unit the launch's work and lets nothing else exist; a launch that claims to be
-faster than any of them claims more bytes or operations a second than the GPU has. What a bound divides by what is told, so that who is
-told "impossible" can check it by hand. A launch begins and ends, too; that takes what the GPU's description says of it.
+Mental model: a lower bound (:mod:`gpusim.theory.bounds`) gives one unit the launch's work and lets nothing else exist;
+a launch that claims to be faster than any of them claims more bytes or operations a second than the GPU has. What a
+bound divides by what is told, so that who is told "impossible" can check it by hand. A launch begins and ends, too;
+that takes what the GPU's description says of it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class UnitBound:
 
 
 def unit_bounds(traces: Sequence[Trace], spec: GpuSpec, *, warm: bool) -> list[UnitBound]:
-    """The bounds of ``traces``, timed one after another, by falling time. ``warm``: their data may be in L2 already, so that DRAM bounds
-    nothing. Of several launches only the first must read DRAM."""
+    """The bounds of ``traces``, timed one after another, by falling time. ``warm``: their data may be in L2 already, so
+    that DRAM bounds nothing. Of several launches only the first must read DRAM."""
     sums: dict[str, float] = {}
     for index, trace in enumerate(traces):
         cold = index == 0 and not warm

@@ -1,4 +1,5 @@
-"""A claim about a case: what its launches need at the least, what they are predicted to take, and what its trials and references say."""
+"""A claim about a case: what its launches need at the least, what they are predicted to take, and what its trials and
+references say."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ from gpusim.trace.record import Trace
 
 @dataclass(frozen=True)
 class Claim:
-    """``request`` is claimed to take ``time_us`` on ``spec``; ``warm``: its data may be in L2 when it begins, as in a loop that times it; else L2 was
-    swept. ``reference``: FILE.py:FUNCTION; ``against``: another case; ``tolerance``: relative, None for the result's type's own."""
+    """``request`` is claimed to take ``time_us`` on ``spec``; ``warm``: its data may be in L2 when it begins, as in a
+    loop that times it; else L2 was swept. ``reference``: FILE.py:FUNCTION; ``against``: another case; ``tolerance``:
+    relative, None for the result's type's own."""
 
     request: str
     time_us: float
@@ -41,7 +43,8 @@ class Claim:
 
 
 def check_claim(claim: Claim) -> JudgedClaim:
-    """The verdict on ``claim``. Raises UsageError for a reference that does not fit, and what making and capturing the case raise."""
+    """The verdict on ``claim``. Raises UsageError for a reference that does not fit, and what making and capturing the
+    case raise."""
     name, _ = parse_request(claim.request)
     function = _reference(claim.reference) if claim.reference else None
     trials = try_case(

@@ -1,7 +1,8 @@
 """A device on which a case's launches are made again and again, as a program that times them makes them.
 
-Mental model: arrays keep their addresses and modules their variables from call to call, so that whatever a kernel leaves behind for the next one is
-there: a flag in an array, a counter in a ``__device__`` variable. Each call says what it touched and what its arrays hold.
+Mental model: arrays keep their addresses and modules their variables from call to call, so that whatever a kernel
+leaves behind for the next one is there: a flag in an array, a counter in a ``__device__`` variable. Each call says what
+it touched and what its arrays hold.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from gpusim.trace.record import Trace
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a case: ``timed`` and ``untimed`` launches' traces; what each kind ``touched``, by the device's arrays as they are numbered;
-    ``contents`` of the arrays behind it."""
+    """A call of a case: ``timed`` and ``untimed`` launches' traces; what each kind ``touched``, by the device's arrays
+    as they are numbered; ``contents`` of the arrays behind it."""
 
     timed: tuple[Trace, ...] = field(repr=False)
     untimed: tuple[Trace, ...] = field(repr=False)
@@ -63,7 +64,8 @@ class ClaimDevice:
         return tuple(view_of(allocation).copy() for allocation in self.arrays)
 
     def place(self, case: Any) -> None:
-        """Give the arrays of a case's launches their addresses, without running any. (Of a generator's only those of the first.)"""
+        """Give the arrays of a case's launches their addresses, without running any. (Of a generator's only those of
+        the first.)"""
         for launch in case.launches[:1] if not isinstance(case.launches, (list, tuple)) else case.launches:
             kernel = self._chosen(launch)
             front_end = front_end_of(kernel)

@@ -1,7 +1,7 @@
 """What was found about a claim, and how much it weighs.
 
-Mental model: an *invalid* finding is a fact that no honest measurement has (results that are left from an earlier call, a launch that nothing waits
-for); a *suspect* one is a fact that has honest reasons, too; a *note* only tells.
+Mental model: an *invalid* finding is a fact that no honest measurement has (results that are left from an earlier call,
+a launch that nothing waits for); a *suspect* one is a fact that has honest reasons, too; a *note* only tells.
 """
 
 from __future__ import annotations

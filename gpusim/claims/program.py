@@ -1,7 +1,8 @@
 """A claim about a kernel that a whole program launches and times itself.
 
-Mental model: the program runs on the emulated device; its calls say what its timing waits for, the first launches of the kernel say what they read
-and write, and all of them how much they execute. A kernel that does less from the second launch on remembers, whatever it remembers in.
+Mental model: the program runs on the emulated device; its calls say what its timing waits for, the first launches of
+the kernel say what they read and write, and all of them how much they execute. A kernel that does less from the second
+launch on remembers, whatever it remembers in.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from gpusim.trace.record import Trace
 
 @dataclass(frozen=True)
 class ProgramClaim:
-    """One launch of the kernel whose name ``kernel`` (a regular expression, empty: the only one) matches is claimed to take ``time_us`` in ``program``, called with
-    ``arguments``; ``warm`` as in :class:`gpusim.claims.check.Claim`."""
+    """One launch of the kernel whose name ``kernel`` (a regular expression, empty: the only one) matches is claimed to
+    take ``time_us`` in ``program``, called with ``arguments``; ``warm`` as in :class:`gpusim.claims.check.Claim`."""
 
     program: str
     arguments: Sequence[str]
@@ -45,7 +46,8 @@ class ProgramClaim:
 
 
 def check_program(claim: ProgramClaim) -> JudgedClaim:
-    """The verdict on ``claim``. Raises ExecutionError where the program fails, NoDataError where it launches no such kernel, or several."""
+    """The verdict on ``claim``. Raises ExecutionError where the program fails, NoDataError where it launches no such
+    kernel, or several."""
     device = make_device(claim.gpu, claim.pageable)
     calls = ProgramCalls()
     with tempfile.TemporaryDirectory(prefix="gpusim-claim-") as folder:
@@ -74,8 +76,8 @@ def check_program(claim: ProgramClaim) -> JudgedClaim:
 
 
 def check_traces(paths: Sequence[Path], time_us: float, spec: GpuSpec, *, warm: bool) -> JudgedClaim:
-    """The verdict on a claim that the launches of trace files take ``time_us`` together: bounds, prediction, and what is read and written. What is written
-    is not known, so no result is looked at."""
+    """The verdict on a claim that the launches of trace files take ``time_us`` together: bounds, prediction, and what
+    is read and written. What is written is not known, so no result is looked at."""
     traces = [Trace.load(path) for path in paths]
     return judge_traces(time_us, spec, traces, (), trace_findings(traces), warm=warm)
 

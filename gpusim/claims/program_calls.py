@@ -1,7 +1,8 @@
 """What a program asked of the driver, in order, as far as it concerns what was timed.
 
-Mental model: a row of marks: launches into streams, events recorded and waited for, waits of the host, readings of its clock. Work that the emulated driver is
-given runs at once, so nothing is ever late here; the marks say what would be late on a GPU.
+Mental model: a row of marks: launches into streams, events recorded and waited for, waits of the host, readings of its
+clock. Work that the emulated driver is given runs at once, so nothing is ever late here; the marks say what would be
+late on a GPU.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ LAUNCH, RECORD, STREAM_WAITS, HOST_WAITS, CLOCK, ELAPSED = (
 
 @dataclass(frozen=True)
 class Mark:
-    """``what`` of the six above; ``stream`` of a launch, a record or a waiting stream, of a host's wait None for the whole device; ``event`` that is recorded, waited for or
-    ends a window, ``start`` the one that begins it."""
+    """``what`` of the six above; ``stream`` of a launch, a record or a waiting stream, of a host's wait None for the
+    whole device; ``event`` that is recorded, waited for or ends a window, ``start`` the one that begins it."""
 
     what: str
     stream: int | None = None

@@ -1,8 +1,8 @@
 """Results beside those of a reference: a function of NumPy, or another kernel.
 
-Mental model: the reference gets the very contents that the changed call got, which nobody could know before. A result may differ by rounding; how far is the
-tolerance, stated or the result's type's own, relative to each element and to the array's usual size. A result that is off by what a shorter format would make it is
-called so.
+Mental model: the reference gets the very contents that the changed call got, which nobody could know before. A result
+may differ by rounding; how far is the tolerance, stated or the result's type's own, relative to each element and to the
+array's usual size. A result that is off by what a shorter format would make it is called so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from gpusim.claims.trials import Changed, write
 from gpusim.errors import UsageError
 from gpusim.gpus.spec import GpuSpec
 
-#: Relative error up to which results of a type are right: some thousand roundings' worth for float, which sums over a few thousand terms keep.
+#: Relative error up to which results of a type are right: some thousand roundings' worth for float, which sums over a
+#: few thousand terms keep.
 TOLERANCES = {"float64": 1e-12, "float32": 1e-4, "float16": 5e-3, "complex64": 1e-4, "complex128": 1e-12}
 #: Half a unit in the last place of formats, relative: IEEE 754 and NVIDIA's TF32 and BF16 (10, 10 and 7 fraction bits).
 _FORMATS = (("TF32 or FP16", 2.0**-11), ("BF16", 2.0**-8))
@@ -32,8 +33,8 @@ _SHORT = ("HFMA2", "HADD2", "HMUL2")
 def compare_with_function(
     function: Callable[..., Any], changed: Changed, arrays: Sequence[NamedArray], tolerance: float | None
 ) -> list[ClaimFinding]:
-    """Results of the changed call beside what ``function`` makes of the same arguments: it returns the outputs in the order of the arguments, or writes
-    them in place. Raises UsageError for a function that does neither."""
+    """Results of the changed call beside what ``function`` makes of the same arguments: it returns the outputs in the
+    order of the arguments, or writes them in place. Raises UsageError for a function that does neither."""
     arguments = [each.copy() if isinstance(each, np.ndarray) else each for each in changed.before_args]
     returned = function(*arguments)
     by_argument = {array.argument: array for array in arrays if array.argument is not None}
@@ -71,7 +72,8 @@ def compare_with_function(
 
 def compare_with_case(make: Callable[[], Any], spec: GpuSpec, limit: int, changed: Changed, arrays: Sequence[NamedArray],
                       tolerance: float | None) -> list[ClaimFinding]:  # fmt: skip
-    """Results of the changed call beside those of another case with as many arrays of the same sizes, given the same contents."""
+    """Results of the changed call beside those of another case with as many arrays of the same sizes, given the same
+    contents."""
     case = make()
     device = ClaimDevice(spec, limit)
     device.place(case)
@@ -151,7 +153,8 @@ def _compared(
 
 
 def relative_errors(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """How far each element is off, relative to itself and to the root mean square of all, whichever is larger; 0 where both are NaN or the same."""
+    """How far each element is off, relative to itself and to the root mean square of all, whichever is larger; 0 where
+    both are NaN or the same."""
     wide = np.complex128 if "c" in (got.dtype.kind, wanted.dtype.kind) else np.float64
     a, b = got.astype(wide), wanted.astype(wide)
     finite = np.isfinite(b)

@@ -1,7 +1,8 @@
 """Which bytes of which arrays a launch has read and written, from its own memory accesses.
 
-Mental model: a launch's trace names the address of every lane of every access; laid on the allocations of the device they say of each byte
-whether it was read and whether it was written, whatever value was there before. Bulk copies are followed by sectors of 32 bytes.
+Mental model: a launch's trace names the address of every lane of every access; laid on the allocations of the device
+they say of each byte whether it was read and whether it was written, whatever value was there before. Bulk copies are
+followed by sectors of 32 bytes.
 """
 
 from __future__ import annotations

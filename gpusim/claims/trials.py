@@ -1,8 +1,9 @@
 """A case called as no honest timing loop would mind: again, with other contents in its inputs, and afresh.
 
-Mental model: the first call is the case as it stands. Called again at once it must do the same work. Its inputs changed and its outputs filled with a pattern,
-the same device must leave what a fresh device leaves, else it remembers; and something of that must differ from the first call's results, else
-the results do not depend on the inputs. Each is a fact of the emulator's memory accesses and of what the arrays hold.
+Mental model: the first call is the case as it stands. Called again at once it must do the same work. Its inputs changed
+and its outputs filled with a pattern, the same device must leave what a fresh device leaves, else it remembers; and
+something of that must differ from the first call's results, else the results do not depend on the inputs. Each is a
+fact of the emulator's memory accesses and of what the arrays hold.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ LEAST_SHARE = 0.95
 
 @dataclass(frozen=True)
 class Changed:
-    """A fresh call with other contents: ``given`` the arrays' contents before it, ``call`` what came of it; ``perturbed``: the arrays whose contents
-    are others than in the first call; ``case`` as it was made for it."""
+    """A fresh call with other contents: ``given`` the arrays' contents before it, ``call`` what came of it;
+    ``perturbed``: the arrays whose contents are others than in the first call; ``case`` as it was made for it."""
 
     given: tuple[np.ndarray, ...] = field(repr=False)
     call: Call
@@ -42,8 +43,9 @@ class Changed:
 
 @dataclass(frozen=True)
 class Trials:
-    """``first``: the case as it stands, after ``before``; ``as_given`` that call in the form of a changed one; ``changed`` None where
-    inputs could not be changed; ``findings`` of both; ``is_checked``: a check of the case's own has looked at the first call's results."""
+    """``first``: the case as it stands, after ``before``; ``as_given`` that call in the form of a changed one;
+    ``changed`` None where inputs could not be changed; ``findings`` of both; ``is_checked``: a check of the case's own
+    has looked at the first call's results."""
 
     arrays: tuple[NamedArray, ...]
     before: tuple[np.ndarray, ...] = field(repr=False)
@@ -62,8 +64,9 @@ class Trials:
 def try_case(
     make: Callable[[], Any], spec: GpuSpec, limit: int, check: Callable[[Any], bool], *, seed: int = 0
 ) -> Trials:
-    """Call the case that ``make`` makes, as above. ``check``: holds a case that has just been called against its own check, raises WrongResultError,
-    and says whether it has one. Raises what making and capturing the case as it stands raise."""
+    """Call the case that ``make`` makes, as above. ``check``: holds a case that has just been called against its own
+    check, raises WrongResultError, and says whether it has one. Raises what making and capturing the case as it stands
+    raise."""
     case = make()
     device = ClaimDevice(spec, limit)
     device.place(case)
@@ -173,7 +176,8 @@ def _of_second_making(
     before: Sequence[np.ndarray],
     first: Call,
 ) -> list[ClaimFinding]:
-    """The same case made once more, on a fresh device and with the same contents: whatever it does less was kept by the host's code."""
+    """The same case made once more, on a fresh device and with the same contents: whatever it does less was kept by the
+    host's code."""
     case = make()
     device = ClaimDevice(spec, limit)
     device.place(case)
@@ -201,8 +205,8 @@ def _changed(
     make: Callable[[], Any], spec: GpuSpec, limit: int, arrays: Sequence[NamedArray], before: Sequence[np.ndarray], first: Call,
     seed: int,
 ) -> tuple[Changed | None, str]:  # fmt: skip
-    """A fresh call with other contents in what is read, or why there is none. Whole numbers may be addresses in disguise: where they make the call fail,
-    only fractions are changed."""
+    """A fresh call with other contents in what is read, or why there is none. Whole numbers may be addresses in
+    disguise: where they make the call fail, only fractions are changed."""
     trouble = "it reads no array whose contents can be others"
     for kinds in ("fciub", "fc"):
         given, perturbed = [], []

@@ -1,7 +1,8 @@
 """A claim judged: impossible, wrong, invalid, implausible or plausible, in this order, with its reasons.
 
-Mental model: what is impossible by the lower bounds needs no trial; of a wrong result the time means nothing; of a measurement that leaves work out neither. What
-is left is held against the prediction's interval, which says how far predictions of such kernels have been off.
+Mental model: what is impossible by the lower bounds needs no trial; of a wrong result the time means nothing; of a
+measurement that leaves work out neither. What is left is held against the prediction's interval, which says how far
+predictions of such kernels have been off.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """``verdict`` of a claim of ``claimed_us``, and ``reason``; ``bounds`` by falling time; ``predicted_us`` with its ``interval``, None where nothing was
-    simulated; ``findings``, the weightiest first. ``checked``: what a result was held against, empty where nothing says what is right."""
+    """``verdict`` of a claim of ``claimed_us``, and ``reason``; ``bounds`` by falling time; ``predicted_us`` with its
+    ``interval``, None where nothing was simulated; ``findings``, the weightiest first. ``checked``: what a result was
+    held against, empty where nothing says what is right."""
 
     verdict: ClaimVerdict
     reason: str

@@ -1,7 +1,8 @@
 """What lies between the two readings of a clock that a program takes for a kernel's time.
 
-Mental model: a window opened and closed by events holds the launches that were submitted between them, as far as the stream of the closing event waits for them. One between two
-readings of the host's clock holds what the host has waited for before the second. Launches that the window does not wait for are not in its time.
+Mental model: a window opened and closed by events holds the launches that were submitted between them, as far as the
+stream of the closing event waits for them. One between two readings of the host's clock holds what the host has waited
+for before the second. Launches that the window does not wait for are not in its time.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def window_findings(calls: ProgramCalls) -> list[ClaimFinding]:
 
 
 def _event_window(calls: ProgramCalls, place: int) -> tuple[int, int] | None:
-    """(launches in a window between two events, those of them that its end does not wait for); None where an event was not recorded."""
+    """(launches in a window between two events, those of them that its end does not wait for); None where an event was
+    not recorded."""
     asked = calls.marks[place]
     first = _last_record(calls.marks, asked.start, place)
     last = _last_record(calls.marks, asked.event, place)
@@ -71,7 +73,8 @@ def _last_record(marks: Sequence[Mark], event: int | None, before: int) -> int |
 
 
 def _is_joined(calls: ProgramCalls, launch: int, end: int, stream: int) -> bool:
-    """Whether ``stream`` at mark ``end`` waits for a launch: by its order, by an event, or because the host has waited."""
+    """Whether ``stream`` at mark ``end`` waits for a launch: by its order, by an event, or because the host has
+    waited."""
     behind = {calls.marks[launch].stream or 0}  # streams whose later work comes behind the launch
     events: set[int] = set()
     for mark in calls.marks[launch + 1 : end]:

@@ -1,7 +1,7 @@
 """Retention and roll-up: minutes become hours, hours become days, and the small ones of a full minute become "other".
 
-Mental model: the older, the coarser. Each step is one transaction that takes totals out and puts their sum back under a coarser
-key, so that launches and time stay what they were. Ages are settings, not findings.
+Mental model: the older, the coarser. Each step is one transaction that takes totals out and puts their sum back under a
+coarser key, so that launches and time stay what they were. Ages are settings, not findings.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ SLACK = 8
 
 @dataclass(frozen=True)
 class Ages:
-    """Minutes after which a total is rolled up or forgotten, and how many keys one span of time may have. All are guesses at what
-    a fleet wants to look back at."""
+    """Minutes after which a total is rolled up or forgotten, and how many keys one span of time may have. All are
+    guesses at what a fleet wants to look back at."""
 
     to_hours: int = 2 * DAY
     to_days: int = 35 * DAY
@@ -51,7 +51,8 @@ def age(ledger: Ledger, now_minute: int, ages: Ages = Ages()) -> int:
 
 
 def _small(totals: list[Total], most: int) -> list[Total]:
-    """All but the ``most`` that took most time (without times: that were launched most); "other" rows are never small."""
+    """All but the ``most`` that took most time (without times: that were launched most); "other" rows are never
+    small."""
     kept = [t for t in totals if t.what.kernel != OTHER]
     kept.sort(key=lambda t: (t.weighted_ns, t.weighted_launches, t.what.digest()), reverse=True)
     return kept[most:]

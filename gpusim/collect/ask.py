@@ -12,7 +12,8 @@ _PATIENCE_S = 10.0
 
 
 def asked_to_capture(path: Path, seconds: int) -> int:
-    """How many processes were told to send every launch for that many seconds. Raises CollectError: no daemon, or not this user's."""
+    """How many processes were told to send every launch for that many seconds. Raises CollectError: no daemon, or not
+    this user's."""
     answer = b""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_PATIENCE_S)

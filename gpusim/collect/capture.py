@@ -1,9 +1,10 @@
-"""Full captures as files: single launches of a process, as a Chrome trace that trace viewers and ``gpusim production import`` read.
+"""Full captures as files: single launches of a process, as a Chrome trace that trace viewers and ``gpusim production
+import`` read.
 
-Mental model: a process whose events arrive writes one gzip file in the form of PyTorch's profiler (categories ``kernel`` and
-``cuda_driver``, joined by ``correlation``). A kernel without CUPTI has no duration. The file is named ``.part`` until it is complete: after
-FILE_BYTES, when its process goes, or after QUIET_S without events. The folder is bounded: the oldest go when all together are
-more than FOLDER_BYTES. Files have mode 0600.
+Mental model: a process whose events arrive writes one gzip file in the form of PyTorch's profiler (categories
+``kernel`` and ``cuda_driver``, joined by ``correlation``). A kernel without CUPTI has no duration. The file is named
+``.part`` until it is complete: after FILE_BYTES, when its process goes, or after QUIET_S without events. The folder is
+bounded: the oldest go when all together are more than FOLDER_BYTES. Files have mode 0600.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import msgspec
 from gpusim.record.wire import Event, Hello
 
 FOLDER = "captures"
-#: Of one file before it is compressed, and of all as they lie on the disk. Both are guesses at what is handy and never in the way.
+#: Of one file before it is compressed, and of all as they lie on the disk. Both are guesses at what is handy and never
+#: in the way.
 FILE_BYTES, FOLDER_BYTES = 64 << 20, 256 << 20
 #: Processes that are captured at once; the events of more are not kept.
 MOST_FILES = 256

@@ -1,4 +1,5 @@
-"""A meter for monitoring systems, through their own libraries: Prometheus asks for it, OpenTelemetry is sent it. Both are off unless told.
+"""A meter for monitoring systems, through their own libraries: Prometheus asks for it, OpenTelemetry is sent it. Both
+are off unless told.
 
 Needs ``gpusim[collect]``; raises ToolchainError without, CollectError where a place cannot be listened at.
 """
@@ -48,7 +49,8 @@ def serve_prometheus(meter: Meter, place: str) -> Callable[[], None]:
 
 
 def send_opentelemetry(meter: Meter, url: str, every_s: float = EXPORT_EVERY_S) -> Callable[[], None]:
-    """Send OTLP over HTTP to ``url`` (".../v1/metrics") every ``every_s``; what ends it, after a last message, is returned."""
+    """Send OTLP over HTTP to ``url`` (".../v1/metrics") every ``every_s``; what ends it, after a last message, is
+    returned."""
     metrics, export = _library("opentelemetry.sdk.metrics"), _library("opentelemetry.sdk.metrics.export")
     api = _library("opentelemetry.metrics")
     resources = _library("opentelemetry.sdk.resources")

@@ -1,8 +1,9 @@
 """To the next collector: numbered messages, one at a time, until each is acknowledged.
 
-Mental model: what is to go lies in the ledger, not here. A connection that ends, for whatever reason, is made again after a while,
-and the oldest message that nobody has acknowledged is sent again; the next collector knows by source and number whether it has it.
-While it does not answer, messages wait, at most MOST_WAITING; then totals add up in the ledger without becoming messages.
+Mental model: what is to go lies in the ledger, not here. A connection that ends, for whatever reason, is made again
+after a while, and the oldest message that nobody has acknowledged is sent again; the next collector knows by source and
+number whether it has it. While it does not answer, messages wait, at most MOST_WAITING; then totals add up in the
+ledger without becoming messages.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a collector has, in one SQLite file: totals, which batches are in them, and what waits to be forwarded.
 
-Mental model: everything that a batch changes is one transaction, synchronous with the disk: its rows are added, its number is noted
-under its source, and the rows are added once more to what is to be forwarded. So a batch is in all three or in none, a batch that
-comes again is known by its number, and what is acknowledged after the commit is on the disk. Forwarded batches have numbers of
-their own and stay until the next collector has acknowledged them.
+Mental model: everything that a batch changes is one transaction, synchronous with the disk: its rows are added, its
+number is noted under its source, and the rows are added once more to what is to be forwarded. So a batch is in all
+three or in none, a batch that comes again is known by its number, and what is acknowledged after the commit is on the
+disk. Forwarded batches have numbers of their own and stay until the next collector has acknowledged them.
 
 Raises CollectError where the file cannot be written (a full disk); nothing of the transaction is then there.
 """
@@ -132,7 +132,8 @@ class Ledger:
             found.append(row[0])
 
     def spans(self, minutes: int, most_minute: int, more_than: int = 0) -> list[int]:
-        """First minutes, until ``most_minute``, of the spans of that length that have more than so many keys: only the index is read."""
+        """First minutes, until ``most_minute``, of the spans of that length that have more than so many keys: only the
+        index is read."""
         with self._reading():
             found = self._db.execute(
                 "select minute from totals where minutes = ? and minute <= ? group by minute having count(*) > ?",

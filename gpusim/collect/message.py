@@ -1,9 +1,10 @@
 """What one collector sends to the next: totals as MessagePack, compressed, under an HMAC.
 
-Mental model: rows repeat names of kernels that are hundreds of bytes long, so that Zstandard makes a ninth of a message of rows like those of
-training (``tools/fleet_plan.py`` measures it). Nothing is unpacked before the HMAC has been checked, and nothing whose own header does not
-say that it unpacks to MOST_BODY_BYTES at most: one buffer of that size is all that a message can make a collector allocate before
-its rows are looked at. Messages that are not compressed, as collectors once sent them, are read as before.
+Mental model: rows repeat names of kernels that are hundreds of bytes long, so that Zstandard makes a ninth of a message
+of rows like those of training (``tools/fleet_plan.py`` measures it). Nothing is unpacked before the HMAC has been
+checked, and nothing whose own header does not say that it unpacks to MOST_BODY_BYTES at most: one buffer of that size
+is all that a message can make a collector allocate before its rows are looked at. Messages that are not compressed, as
+collectors once sent them, are read as before.
 
 Raises WireError for whatever is no such message.
 """
@@ -54,7 +55,8 @@ def read_forwarded(kind: int, payload: bytes, token: bytes | None) -> tuple[byte
 
 
 def mac(kind: int, told: bytes, token: bytes | None) -> bytes:
-    """What a message ends with. The type is signed with what is compressed, so that one cannot be taken for the other."""
+    """What a message ends with. The type is signed with what is compressed, so that one cannot be taken for the
+    other."""
     signed = told if kind == wire.FORWARD else bytes([kind]) + told
     return hmac.digest(token or b"", signed, "sha256")
 

@@ -1,8 +1,8 @@
 """What a collector tells monitoring: counters since it started, few enough for any monitoring system.
 
-Mental model: numbers, and nothing of the libraries that expose them. Launches and time are by GPU and by kernel name, of which the
-first MOST_KERNELS have a name of their own and all later ones are "other": a counter's label must stay what it was. A batch
-that came again counts once, as in the ledger.
+Mental model: numbers, and nothing of the libraries that expose them. Launches and time are by GPU and by kernel name,
+of which the first MOST_KERNELS have a name of their own and all later ones are "other": a counter's label must stay
+what it was. A batch that came again counts once, as in the ledger.
 """
 
 from __future__ import annotations

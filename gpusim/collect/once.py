@@ -21,7 +21,8 @@ REST_S = 0.3
 
 
 class Collecting:
-    """Listens at ``socket`` within a ``with``; afterwards ``totals`` is what was launched, and ``dropped`` what found no room."""
+    """Listens at ``socket`` within a ``with``; afterwards ``totals`` is what was launched, and ``dropped`` what found
+    no room."""
 
     def __init__(self, folder: Path, socket: Path):
         self.totals: list[Total] = []

@@ -1,8 +1,9 @@
 """Where processes and other collectors connect: a Unix socket with peer credentials, and TCP with a shared token.
 
-Mental model: whoever speaks is known before it is believed. On the Unix socket the kernel tells the user, which becomes part of every
-source and every total: a process can neither claim to be another user's nor read anything, since nothing but acknowledgements is ever
-sent back. On TCP each message carries an HMAC-SHA256 under the token that both collectors were given.
+Mental model: whoever speaks is known before it is believed. On the Unix socket the kernel tells the user, which becomes
+part of every source and every total: a process can neither claim to be another user's nor read anything, since nothing
+but acknowledgements is ever sent back. On TCP each message carries an HMAC-SHA256 under the token that both collectors
+were given.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a collector adds up: launches by kernel, shape, GPU and minute, and who launched them.
 
-Mental model: a total is a key and counts that merge by addition, minimum, maximum and sketch, in any order and grouping. Streams of
-a process mean nothing outside of it, so that they are merged here. It travels between collectors, and lies in their database, as
-MessagePack checked against these types.
+Mental model: a total is a key and counts that merge by addition, minimum, maximum and sketch, in any order and
+grouping. Streams of a process mean nothing outside of it, so that they are merged here. It travels between collectors,
+and lies in their database, as MessagePack checked against these types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ OTHER = "other"
 
 
 class What(msgspec.Struct, frozen=True, array_like=True):
-    """A key. ``minute``: of Unix time, the first of ``minutes`` that it stands for. Hashes are hexadecimal, "" where unknown."""
+    """A key. ``minute``: of Unix time, the first of ``minutes`` that it stands for. Hashes are hexadecimal, "" where
+    unknown."""
 
     minute: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
     minutes: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
@@ -53,9 +54,10 @@ class What(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Total(msgspec.Struct, array_like=True):
-    """Counts of a key; times in ns, of the ``timed`` launches. A recorded launch may stand for several: ``weighted_launches`` sums the
-    weights, ``weighted_ns`` weight times time. They are sums of their own, as a mean of weights says nothing of a sum of products.
-    A total without ``weighted_ns`` tells in ``weighted_launches`` the weight of each of its launches instead, as files once did."""
+    """Counts of a key; times in ns, of the ``timed`` launches. A recorded launch may stand for several:
+    ``weighted_launches`` sums the weights, ``weighted_ns`` weight times time. They are sums of their own, as a mean of
+    weights says nothing of a sum of products. A total without ``weighted_ns`` tells in ``weighted_launches`` the weight
+    of each of its launches instead, as files once did."""
 
     what: What
     launches: Count = 0
@@ -91,7 +93,8 @@ class Total(msgspec.Struct, array_like=True):
 
 
 def of_process(row: ProcessRow, user: int, container: str, rank: int, latest_minute: int = 1 << 40) -> Total:
-    """A process's row, as the collector keeps it; ``user`` is the one that the kernel has told of the socket. No minute is later than
+    """A process's row, as the collector keeps it; ``user`` is the one that the kernel has told of the socket. No minute
+    is later than
     ``latest_minute``: what never grows old would never be rolled up."""
     kernel = row.kernel
     what = What(

@@ -1,8 +1,8 @@
 """One task writes: batches of all connections, many in one transaction.
 
-Mental model: connections put batches into a short queue and wait for their commit; a full queue makes them wait before they
-read on, which the sender feels as a full socket, and a recorder as rows that add up where they are. A commit that fails acknowledges
-nothing: its connections end, and their batches come again.
+Mental model: connections put batches into a short queue and wait for their commit; a full queue makes them wait before
+they read on, which the sender feels as a full socket, and a recorder as rows that add up where they are. A commit that
+fails acknowledges nothing: its connections end, and their batches come again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which algorithm and protocol NCCL takes for a message: by its own reckoning, which is not how long they last.
 
-Mental model: NCCL adds a latency and the bytes over a bandwidth for each algorithm (ring, tree) and protocol (LL, LL128, Simple), and takes the least. Its tables are those of
-``src/graph/tuning.cc`` (NCCL 2.19 to 2.28): base latencies, latencies of a step over NVLink, limits of bandwidth by protocol. Within one node.
+Mental model: NCCL adds a latency and the bytes over a bandwidth for each algorithm (ring, tree) and protocol (LL,
+LL128, Simple), and takes the least. Its tables are those of ``src/graph/tuning.cc`` (NCCL 2.19 to 2.28): base
+latencies, latencies of a step over NVLink, limits of bandwidth by protocol. Within one node.
 """
 
 from __future__ import annotations

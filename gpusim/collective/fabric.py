@@ -1,8 +1,10 @@
 """Links as parts of a machine, and messages that share them, as SimPy runs them.
 
-Mental model: a link is a queue that serves the packets of all its messages in turn, at one rate; a message goes over the links of its path at once, packet behind packet.
-With packets that are small beside messages that is a flow: each message gets an equal share of its narrowest link, and what it cannot use there others have (max-min
-fairness). Rates change only where a message begins or ends, so that nothing is simulated in between. A message arrives one latency after its last byte was sent.
+Mental model: a link is a queue that serves the packets of all its messages in turn, at one rate; a message goes over
+the links of its path at once, packet behind packet. With packets that are small beside messages that is a flow: each
+message gets an equal share of its narrowest link, and what it cannot use there others have (max-min fairness). Rates
+change only where a message begins or ends, so that nothing is simulated in between. A message arrives one latency after
+its last byte was sent.
 
 All is in bytes on the wire and seconds. The same messages in the same order give the same times.
 """
@@ -27,9 +29,10 @@ _SOON = 1e-15
 def fair_rates(links, loads, capacity):
     """Rates of messages, in bytes a second: float64[messages].
 
-    ``links``: int64[messages, MOST_LINKS], of each message the links that it passes, -1 where there are no more; ``loads``: float64 of the same shape, bytes on that link for
-    each byte of the message; ``capacity``: float64[links], bytes a second. The rates of all messages are raised alike until a link is full; those of its messages stay,
-    and the others go on (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2)."""
+    ``links``: int64[messages, MOST_LINKS], of each message the links that it passes, -1 where there are no more;
+    ``loads``: float64 of the same shape, bytes on that link for each byte of the message; ``capacity``: float64[links],
+    bytes a second. The rates of all messages are raised alike until a link is full; those of its messages stay, and the
+    others go on (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2)."""
     messages, hops = links.shape
     # Links that carry something, numbered anew: a cluster has many that do not.
     place = np.full(len(capacity), -1, np.int64)
@@ -127,8 +130,8 @@ class Fabric:
     def send(
         self, links: Sequence[int], message_bytes: float, latency_seconds: float = 0.0, loads: Sequence[float] = ()
     ) -> simpy.Event:
-        """The event of the arrival of a message that is sent from now on. ``loads``: bytes on each link for one of the message, 1 where not given.
-        Raises ValueError for a path of no links, or of more than MOST_LINKS."""
+        """The event of the arrival of a message that is sent from now on. ``loads``: bytes on each link for one of the
+        message, 1 where not given. Raises ValueError for a path of no links, or of more than MOST_LINKS."""
         if not 1 <= len(links) <= MOST_LINKS:
             raise ValueError(f"a message over {len(links)} links, not 1 to {MOST_LINKS}")
         arrival = self.environment.event()

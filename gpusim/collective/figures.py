@@ -14,7 +14,8 @@ LIKE = {"ada": "ampere", "turing": "ampere", "volta": "ampere", "blackwell": "ho
 
 @dataclass(frozen=True)
 class Figures:
-    """Microseconds, shares of the links' rate, and bytes moved within the GPU as a share of those of one GPU's part (``copy``)."""
+    """Microseconds, shares of the links' rate, and bytes moved within the GPU as a share of those of one GPU's part
+    (``copy``)."""
 
     base_ll_us: float
     base_ll128_us: float

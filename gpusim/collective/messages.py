@@ -1,9 +1,10 @@
 """A collective as messages on a cluster's links, each GPU a process that sends, waits and sends again.
 
-Mental model: the algorithm's steps as the library makes them. A ring passes a part of the message to the next GPU as soon as that of the GPU before has come; one-shot and two-shot
-kernels read from all others at once; a switch that sums takes and gives each byte once. What a kernel does a second is bounded by its channels (the share of the
-links' rate in ``figures.toml``), what a port carries by its rate: alone, the first bounds, and times are those of :mod:`gpusim.collective.project`; several
-collectives, or a collective and copies, share the ports.
+Mental model: the algorithm's steps as the library makes them. A ring passes a part of the message to the next GPU as
+soon as that of the GPU before has come; one-shot and two-shot kernels read from all others at once; a switch that sums
+takes and gives each byte once. What a kernel does a second is bounded by its channels (the share of the links' rate in
+``figures.toml``), what a port carries by its rate: alone, the first bounds, and times are those of
+:mod:`gpusim.collective.project`; several collectives, or a collective and copies, share the ports.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from gpusim.collective.shape import Collective
 from gpusim.collective.topology import Path, Topology
 from gpusim.errors import SpecError
 
-#: Bytes on the wire for each of the message: LL has a flag of 4 bytes beside 4 of data, LL128 one of 8 beside 120 (NCCL, src/device/prims_ll.h, prims_ll128.h).
+#: Bytes on the wire for each of the message: LL has a flag of 4 bytes beside 4 of data, LL128 one of 8 beside 120
+#: (NCCL, src/device/prims_ll.h, prims_ll128.h).
 _WIRE = {"LL": 2.0, "LL128": 128.0 / 120.0}
 Steps = Generator[simpy.Event, Any, Any]
 
 
 class Exchange:
-    """One collective among ``members`` (GPUs of ``topology``, by rank) that begins now; ``done``: the event of its end. ``timing`` says which algorithm was taken.
-    Raises SpecError for members that the cluster has not."""
+    """One collective among ``members`` (GPUs of ``topology``, by rank) that begins now; ``done``: the event of its end.
+    ``timing`` says which algorithm was taken. Raises SpecError for members that the cluster has not."""
 
     def __init__(
         self, topology: Topology, generation: str, figures: Figures, collective: Collective, members: Sequence[int]
@@ -49,7 +51,8 @@ class Exchange:
         self.done: simpy.Event = self._environment.process(self._whole(steps))
 
     def slow(self, gpu: int, share: float) -> None:
-        """Of the rate of its channels a member has but this share, from now on: DRAM is shared with what runs beside."""
+        """Of the rate of its channels a member has but this share, from now on: DRAM is shared with what runs
+        beside."""
         self._slowed[gpu] = share
         if gpu in self._channels:
             self._fabric.set_rate(self._channels[gpu], self._rate * share)
@@ -144,7 +147,8 @@ class Exchange:
         yield simpy.AllOf(self._environment, flows)
 
     def _in_switch(self, members: Sequence[int]) -> Steps:
-        """Each GPU's part is summed in the switch and given to all: the message passes each port once each way, and the part once more."""
+        """Each GPU's part is summed in the switch and given to all: the message passes each port once each way, and the
+        part once more."""
         figures, message = self._figures, self.collective.message_bytes
         sent, copied = message * (len(members) + 1) / len(members), figures.switch_copy * message / len(members)
         self._open(figures.switch_share)
@@ -167,12 +171,14 @@ class Exchange:
         latency_us = rounds * self._topology.node.link_latency_us
         yield self._wait(base_us + peer_us * (count - 1) - latency_us)
         for _ in range(rounds):
-            # Kernels read: the port of the one that is read from is what a message leaves by, the reader's channels bound it.
+            # Kernels read: the port of the one that is read from is what a message leaves by, the reader's channels
+            # bound it.
             flows = [self._send(self._topology.path(source, reader), part, reader) for source, reader in itertools.permutations(members, 2)]  # fmt: skip
             yield simpy.AllOf(self._environment, flows)
 
     def _between(self, nodes: set[int]) -> Steps:
-        """Within nodes first, then between them, each GPU with those of its place in other nodes; what goes to all at once goes both ways at once."""
+        """Within nodes first, then between them, each GPU with those of its place in other nodes; what goes to all at
+        once goes both ways at once."""
         by_node = [[gpu for gpu in self.members if self._topology.node_of(gpu) == node] for node in sorted(nodes)]
         each = len(by_node[0])
         if any(len(own) != each for own in by_node):

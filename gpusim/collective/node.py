@@ -1,7 +1,8 @@
 """The links of a GPU: within its node, and between nodes.
 
-Mental model: a GPU sends at one rate to all others of its node (a switch in between), and at a lower one through its network card to other nodes. The figures are
-the GPU file's (``[node]``, :class:`gpusim.gpus.spec.NodeSpec`), so a GPU that inherits another has its links.
+Mental model: a GPU sends at one rate to all others of its node (a switch in between), and at a lower one through its
+network card to other nodes. The figures are the GPU file's (``[node]``, :class:`gpusim.gpus.spec.NodeSpec`), so a GPU
+that inherits another has its links.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ MEASURED_ON = ("a100_80gb", "h100")
 
 @dataclass(frozen=True)
 class Node:
-    """``link_bytes_per_second``: one way, of a GPU; ``channels``: rings that NCCL lays; ``ring_gb_per_second``: what its choice reckons with; ``switch_sums``: NVLS;
+    """``link_bytes_per_second``: one way, of a GPU; ``channels``: rings that NCCL lays; ``ring_gb_per_second``: what
+    its choice reckons with; ``switch_sums``: NVLS;
     ``link_latency_us``: of a store, one way; ``packet_overhead_bytes``: on the link beside a packet's data."""
 
     gpus: int
@@ -34,7 +36,8 @@ class Node:
 
 
 def node_of(spec: GpuSpec) -> Node:
-    """The links of ``spec``, in seconds as the collectives are timed; ``measured`` where they are those of a GPU whose collectives were."""
+    """The links of ``spec``, in seconds as the collectives are timed; ``measured`` where they are those of a GPU whose
+    collectives were."""
     own = spec.node
     return Node(
         gpus=own.gpus,

@@ -1,6 +1,7 @@
 """A computation and a collective at once, on the same SMs and the same DRAM.
 
-Mental model: NCCL's channels take an SM each while they run; the computation has the rest, and both share DRAM's rate. When one has ended the other goes on alone.
+Mental model: NCCL's channels take an SM each while they run; the computation has the rest, and both share DRAM's rate.
+When one has ended the other goes on alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Overlap:
 def rates_together(
     computation_bytes_per_second: float, collective_bytes_per_second: float, sms: int, channels: int, dram_bytes_per_second: float
 ) -> tuple[float, float]:  # fmt: skip
-    """Shares of their own speed at which both go while both run; ``*_bytes_per_second``: of DRAM, that each takes alone. Raises ValueError for a collective that takes all SMs."""
+    """Shares of their own speed at which both go while both run; ``*_bytes_per_second``: of DRAM, that each takes
+    alone. Raises ValueError for a collective that takes all SMs."""
     if not 0 <= channels < sms:
         raise ValueError(f"{channels} channels on {sms} SMs leave the computation none")
     wanted = computation_bytes_per_second + collective_bytes_per_second

@@ -1,7 +1,8 @@
 """GPUs of a described node as one machine, each with the others' memory in reach of its loads and stores.
 
-Mental model: what :mod:`gpusim.collective.topology` counts in messages the engine counts in packets: the same link, its rate, latency and what a packet takes beside its data (``[node]`` of the GPU's file). Stores of 128
-bytes so reach four fifths of an NVLink's rate. The latency is shared by the port (a third) and the link.
+Mental model: what :mod:`gpusim.collective.topology` counts in messages the engine counts in packets: the same link, its
+rate, latency and what a packet takes beside its data (``[node]`` of the GPU's file). Stores of 128 bytes so reach four
+fifths of an NVLink's rate. The latency is shared by the port (a third) and the link.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _PORT_SHARE = 1 / 3
 
 
 def peer_machine(specs: Sequence[GpuSpec], windows: Mapping[int, Windows]) -> MachineGraph:
-    """``specs`` GPUs of one node, with the first one's links; ``windows``: by device, addresses (first, behind the last) that are another device's memory. Raises SpecError for
-    more GPUs than a node has."""
+    """``specs`` GPUs of one node, with the first one's links; ``windows``: by device, addresses (first, behind the
+    last) that are another device's memory. Raises SpecError for more GPUs than a node has."""
     links = node_of(specs[0])
     if len(specs) > links.gpus:
         raise SpecError(f"{len(specs)} GPUs in a node of {links.gpus}: only a node's reach each other's memory")

@@ -1,7 +1,10 @@
-"""A collective, projected: the algorithm is chosen as the library chooses, its steps and bytes are timed on the node's links.
+"""A collective, projected: the algorithm is chosen as the library chooses, its steps and bytes are timed on the node's
+links.
 
-Mental model: a ring passes parts of the message from GPU to GPU, a step each; time is what happens once, the steps, and the bytes over the links at the share of their rate that a protocol
-leaves, with what each GPU copies within itself. Sums in the switch send each byte once. Between nodes the slower of links and network cards counts, and each node adds a latency.
+Mental model: a ring passes parts of the message from GPU to GPU, a step each; time is what happens once, the steps, and
+the bytes over the links at the share of their rate that a protocol leaves, with what each GPU copies within itself.
+Sums in the switch send each byte once. Between nodes the slower of links and network cards counts, and each node adds a
+latency.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ from gpusim.collective.shape import CUSTOM_MOST_BYTES, Collective
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.projection import Projection
 
-#: vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): one shot for two GPUs, for four below 512 KiB, for eight below 256 KiB.
+#: vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): one shot for two GPUs, for four below 512 KiB, for eight below
+#: 256 KiB.
 _ONE_SHOT_BYTES = {2: 1 << 62, 4: 512 << 10}
 _ONE_SHOT_ELSE_BYTES = 256 << 10
-#: Links up to 16 lanes of PCIe 5, over which vLLM has no custom all-reduce of more than two GPUs (vllm/distributed/device_communicators/custom_all_reduce.py: "not supported on more than two PCIe-only GPUs"); TensorRT-LLM's choice by itself is NCCL wherever
-#: there is no NVLink (cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation), and of two GPUs vLLM's is taken for both.
+#: Links up to 16 lanes of PCIe 5, over which vLLM has no custom all-reduce of more than two GPUs
+#: (vllm/distributed/device_communicators/custom_all_reduce.py: "not supported on more than two PCIe-only GPUs");
+#: TensorRT-LLM's choice by itself is NCCL wherever there is no NVLink
+#: (cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation), and of two GPUs vLLM's is taken for
+#: both.
 _PCIE_BYTES_PER_SECOND, _PCIE_GPUS = 64e9, 2
 #: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
 _LATE_PART_BYTES = 32 << 10
@@ -71,7 +78,8 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
 
 
 def _reaches_peers(node: Node, collective: Collective) -> bool:
-    """Whether frameworks take kernels of their own, which read other GPUs' memory, or call NCCL: over PCIe they do it between two GPUs at most."""
+    """Whether frameworks take kernels of their own, which read other GPUs' memory, or call NCCL: over PCIe they do it
+    between two GPUs at most."""
     return node.link_bytes_per_second > _PCIE_BYTES_PER_SECOND or collective.gpus <= _PCIE_GPUS
 
 
@@ -104,13 +112,15 @@ def _peers(node: Node, figures: Figures, collective: Collective) -> Timing:
 
 
 def peers_base_us(figures: Figures, part_bytes: float) -> float:
-    """What sends and receives of so many bytes a peer take at their start. Between small and large messages the later start is paid as it is filled."""
+    """What sends and receives of so many bytes a peer take at their start. Between small and large messages the later
+    start is paid as it is filled."""
     late = min(1.0, part_bytes / _LATE_PART_BYTES)
     return figures.peers_base_us + (figures.peers_late_us - figures.peers_base_us) * late
 
 
 def _in_switch(node: Node, figures: Figures, collective: Collective) -> Timing:
-    """NVLS: each GPU reads its part, summed by the switch, and writes it to all through the switch: the message once each way."""
+    """NVLS: each GPU reads its part, summed by the switch, and writes it to all through the switch: the message once
+    each way."""
     message, gpus = collective.message_bytes, collective.gpus
     sent = message * (gpus + 1) / gpus
     copied = figures.switch_copy * message / gpus
@@ -134,7 +144,8 @@ def _custom(node: Node, figures: Figures, collective: Collective) -> Timing:
 
 
 def _between_nodes(node: Node, generation: str, figures: Figures, collective: Collective, nodes: int) -> Timing:
-    """Within nodes first, then between them, each GPU with those of its place in other nodes, through its own network card; for sums and gathers."""
+    """Within nodes first, then between them, each GPU with those of its place in other nodes, through its own network
+    card; for sums and gathers."""
     inside = (
         Collective(collective.kind, node.gpus, collective.message_bytes, collective.dtype) if node.gpus > 1 else None
     )

@@ -15,8 +15,9 @@ _LARGEST_BYTES = 1 << 44
 
 @dataclass(frozen=True)
 class Collective:
-    """``message_bytes`` as nccl-tests counts them: of all_gather and reduce_scatter the whole gathered buffer, of the others the buffer of one GPU. ``library``: "nccl", or "custom"
-    for the one-shot and two-shot all-reduce kernels of serving frameworks."""
+    """``message_bytes`` as nccl-tests counts them: of all_gather and reduce_scatter the whole gathered buffer, of the
+    others the buffer of one GPU. ``library``: "nccl", or "custom" for the one-shot and two-shot all-reduce kernels of
+    serving frameworks."""
 
     kind: str
     gpus: int

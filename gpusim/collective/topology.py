@@ -1,7 +1,8 @@
 """A cluster's graph: the ports of each GPU, its network card, and which of them a message passes.
 
-Mental model: within a node every GPU has a port out and one in, at the switch's far side nothing is narrow (NVSwitch; PCIe switches as coarsely); between nodes every GPU has
-a network card, out and in, and the network is not narrow. What is copied or sent by SMs passes the channels of its kernel too, which belong to one collective alone.
+Mental model: within a node every GPU has a port out and one in, at the switch's far side nothing is narrow (NVSwitch;
+PCIe switches as coarsely); between nodes every GPU has a network card, out and in, and the network is not narrow. What
+is copied or sent by SMs passes the channels of its kernel too, which belong to one collective alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ MOST_GPUS = 1 << 14
 
 @dataclass(frozen=True)
 class Path:
-    """``links`` that a message passes, ``loads``: bytes on each for one of the message, ``latency_seconds`` until its last byte has arrived."""
+    """``links`` that a message passes, ``loads``: bytes on each for one of the message, ``latency_seconds`` until its
+    last byte has arrived."""
 
     links: tuple[int, ...]
     loads: tuple[float, ...]
@@ -30,7 +32,8 @@ class Path:
 
 
 class Topology:
-    """``gpus`` GPUs, ``node.gpus`` a node, on a fabric of their own. GPU 9 is the second of the second node where a node has eight."""
+    """``gpus`` GPUs, ``node.gpus`` a node, on a fabric of their own. GPU 9 is the second of the second node where a
+    node has eight."""
 
     def __init__(self, environment: simpy.Environment, node: Node, gpus: int) -> None:
         if not 1 <= gpus <= MOST_GPUS:

@@ -1,4 +1,5 @@
-"""``gpusim capture``: run a kernel of the suite, or of the user's own, on the CPU and keep its trace; how it is called."""
+"""``gpusim capture``: run a kernel of the suite, or of the user's own, on the CPU and keep its trace; how it is
+called."""
 
 from __future__ import annotations
 

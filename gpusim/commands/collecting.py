@@ -57,7 +57,8 @@ def capture(socket: Path, seconds: int) -> None:
 
 
 def listed(totals: Iterable[Total]) -> list[dict[str, Any]]:
-    """Rows over all minutes, those that took most time first. A launch that stands for several counts as so many, as in production's reports."""
+    """Rows over all minutes, those that took most time first. A launch that stands for several counts as so many, as in
+    production's reports."""
     whole = summed(
         msgspec.structs.replace(t, what=msgspec.structs.replace(t.what, minute=0, minutes=0)) for t in totals
     )

@@ -1,4 +1,5 @@
-"""``gpusim compare``: simulated beside measured, launch by launch or point by point, and a verdict on each; how it is called."""
+"""``gpusim compare``: simulated beside measured, launch by launch or point by point, and a verdict on each; how it is
+called."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ def compare(
 
 
 def refuse_no_measurements(against: str) -> None:
-    """Raise if ``against`` is no file, can only be a file's name or, as far as is known at once, names no stored run."""
+    """Raise if ``against`` is no file, can only be a file's name or, as far as is known at once, names no stored
+    run."""
     path = Path(against)
     if path.is_file():
         return

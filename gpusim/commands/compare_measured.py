@@ -211,7 +211,8 @@ def _write(
 
 def _write_page(chosen: CompareOptions, comparisons: Sequence[MeasuredComparison]) -> None:
     if chosen.page is not None:
-        # Imported by name: drawing needs an extra, and Matplotlib takes half a second, both only of who asks for a page.
+        # Imported by name: drawing needs an extra, and Matplotlib takes half a second, both only of who asks for a
+        # page.
         page = importlib.import_module("gpusim.report.comparison_page")
         documents = [report.comparison_document(c) for c in comparisons]
         with task(f"drawing {chosen.page.name}"):

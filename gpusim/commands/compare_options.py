@@ -48,14 +48,15 @@ class CompareOptions:
 
 
 def lasting_names(machines: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """What a baseline calls each machine, of (name, built-in GPU that it starts from): the built-in GPU, so that a changed
-    description meets the old one's lines; its own name where several start from the same."""
+    """What a baseline calls each machine, of (name, built-in GPU that it starts from): the built-in GPU, so that a
+    changed description meets the old one's lines; its own name where several start from the same."""
     built_in = [name for _, name in machines]
     return {own: name if built_in.count(name) == 1 else own for own, name in machines}
 
 
 def read_baseline(chosen: CompareOptions) -> list[Line] | None:
-    """The lines of ``--baseline``, None without; a store that ``--save`` could not write to fails here too, before the work."""
+    """The lines of ``--baseline``, None without; a store that ``--save`` could not write to fails here too, before the
+    work."""
     if chosen.save:
         checked_name(chosen.save)
         with open_store() as store:
@@ -96,8 +97,8 @@ def write_reports(
     lines: Sequence[Line],
     changes: Sequence[Change] | None,
 ) -> None:
-    """``--junit`` and ``--markdown``, each whole or not at all. The first ``cases`` are those of ``lines``, in their order;
-    with a baseline a case fails only if it is worse than there, as the exit code has it."""
+    """``--junit`` and ``--markdown``, each whole or not at all. The first ``cases`` are those of ``lines``, in their
+    order; with a baseline a case fails only if it is worse than there, as the exit code has it."""
     if changes is not None:
         told = {change.key: change for change in changes}
         of_lines = [_against(case, told[line.key]) for case, line in zip(cases, lines, strict=False)]

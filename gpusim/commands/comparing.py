@@ -1,4 +1,5 @@
-"""``gpusim compare``: simulated beside measured, launch by launch or point by point, and a verdict on each; the work."""
+"""``gpusim compare``: simulated beside measured, launch by launch or point by point, and a verdict on each; the
+work."""
 
 from __future__ import annotations
 

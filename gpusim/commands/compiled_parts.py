@@ -1,4 +1,5 @@
-"""What Numba compiles of gpusim, to be compiled ahead and side by side: by the tests, and for the copies that faults are planted in."""
+"""What Numba compiles of gpusim, to be compiled ahead and side by side: by the tests, and for the copies that faults
+are planted in."""
 
 from __future__ import annotations
 

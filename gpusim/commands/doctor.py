@@ -1,4 +1,5 @@
-"""``gpusim doctor``: what works on this machine, what does not, and the command that would mend it; how it is called."""
+"""``gpusim doctor``: what works on this machine, what does not, and the command that would mend it; how it is
+called."""
 
 from __future__ import annotations
 

@@ -133,7 +133,8 @@ def explore(
             else:
                 refuse_unknown_request(kernel)
     override_gpu(load_gpu(gpu), settings)
-    # A search's matrices are small: a second thread of OpenBLAS spins beside them, a fifth of the processor time of 250 workloads. Read when NumPy is loaded, which is behind this.
+    # A search's matrices are small: a second thread of OpenBLAS spins beside them, a fifth of the processor time of 250
+    # workloads. Read when NumPy is loaded, which is behind this.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

@@ -34,8 +34,8 @@ from gpusim.production.weights import time_inside
 from gpusim.report.tables import format_cards
 
 DIVERGENCE = 1
-#: Kernels that a search without names takes: small ones that compile quickly, and that between them execute every class of
-#: instruction and every kind of access, datatype and unit that the suite's kernels do at their small shapes.
+#: Kernels that a search without names takes: small ones that compile quickly, and that between them execute every class
+#: of instruction and every kind of access, datatype and unit that the suite's kernels do at their small shapes.
 DEFAULT_KERNELS = (
     "saxpy", "transpose", "matmul_tiled", "softmax", "layernorm", "histogram", "spmv_csr", "reduce_sum", "stencil3",
     "coalescing", "bank_conflicts", "shared_atomics", "atomic_contention", "divergence", "compaction", "bfs",
@@ -114,8 +114,8 @@ def explore(
 
 
 def _checkable(prop: Property, kernels: Sequence[str], is_chosen_for_us: bool) -> tuple[str, ...]:
-    """Those of ``kernels`` on which the property can check something. One that was asked for by name and is not among them
-    is a mistake of whoever asked."""
+    """Those of ``kernels`` on which the property can check something. One that was asked for by name and is not among
+    them is a mistake of whoever asked."""
     kept, refusal = [], None
     for kernel in kernels:
         try:

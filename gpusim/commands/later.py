@@ -1,7 +1,7 @@
 """What a command does, apart from how it is called: its options are known at once, its work is imported when it begins.
 
-Mental model: a wrong option, an unknown name or ``--help`` needs nothing of the simulator, whose modules take a second to
-load. So a command that people type is declared in one module and done in another, which this loads.
+Mental model: a wrong option, an unknown name or ``--help`` needs nothing of the simulator, whose modules take a second
+to load. So a command that people type is declared in one module and done in another, which this loads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ RUNS_PROGRAMS = ("running", "running_programs")
 
 def done_by(module: str | Callable[..., str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The decorated function declares a command, whose work the function of the same name in ``gpusim.commands``'
-    ``module`` does (or in the one that ``module`` names for the options given). It runs first, and raises for mistakes that can
-    be seen early."""
+    ``module`` does (or in the one that ``module`` names for the options given). It runs first, and raises for mistakes
+    that can be seen early."""
 
     def decorate(declared: Callable[..., None]) -> Callable[..., None]:
         def run(*context: Any, **options: Any) -> Any:

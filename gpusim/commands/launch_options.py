@@ -1,8 +1,8 @@
-"""``--grid``, ``--block``, ``--shared-bytes``, ``--cluster``, ``--arg``: the launch of a kernel named FILE:KERNEL; ``--option``, ``--include``, ``--link`` ...: how it
-is compiled.
+"""``--grid``, ``--block``, ``--shared-bytes``, ``--cluster``, ``--arg``: the launch of a kernel named FILE:KERNEL;
+``--option``, ``--include``, ``--link`` ...: how it is compiled.
 
-Mental model: the options write the request's axes (``my.cu:saxpy:grid=4,block=256,arg0=int:1024``), so that a launch is kept, swept
-over and run again as any shape is.
+Mental model: the options write the request's axes (``my.cu:saxpy:grid=4,block=256,arg0=int:1024``), so that a launch is
+kept, swept over and run again as any shape is.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _OF_ONE = ("grid", "block", "shared_bytes", "cluster")
 
 
 def launch_options(*parameters: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options of a launch and of its compilation on a command; what they say is written into its ``parameters``, each a
-    request or a tuple of them."""
+    """The options of a launch and of its compilation on a command; what they say is written into its ``parameters``,
+    each a request or a tuple of them."""
     return _options((*_LAUNCH, *_COMPILED), parameters)
 
 

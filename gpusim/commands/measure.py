@@ -1,4 +1,5 @@
-"""``gpusim measure``: launch the suite's kernels on the GPU of this machine and say how long they take; how it is called."""
+"""``gpusim measure``: launch the suite's kernels on the GPU of this machine and say how long they take; how it is
+called."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class Figure(click.FloatRange):
 
 
 class OnceOption(click.Option):
-    """An option whose second value would silently replace the first one: it is refused, with ``instead``, how several are asked for."""
+    """An option whose second value would silently replace the first one: it is refused, with ``instead``, how several
+    are asked for."""
 
     def __init__(self, *declarations: Any, instead: str = "", **settings: Any) -> None:
         super().__init__(*declarations, **settings)
@@ -72,7 +73,8 @@ def instruction_limit_option() -> Callable:
 
 
 def format_option(default: str | None = "table") -> Callable:
-    """``--format``: how records are written to stdout; without a ``default`` the ending of an output file may say so."""
+    """``--format``: how records are written to stdout; without a ``default`` the ending of an output file may say
+    so."""
     return click.option(
         "--format",
         "form",

@@ -38,8 +38,9 @@ def form_of(output: Path | None, form: str | None) -> str:
 
 
 def page_or_data(output: Path | None, form: str | None) -> tuple[Path | None, Path | None, str]:
-    """For a command whose ``-o FILE`` is a page: where the page goes, where the data go in place of stdout (a file whose ending names a form
-    of theirs), and their form. Raises UsageError for a folder that is not there, before any work."""
+    """For a command whose ``-o FILE`` is a page: where the page goes, where the data go in place of stdout (a file
+    whose ending names a form of theirs), and their form. Raises UsageError for a folder that is not there, before any
+    work."""
     refuse_no_place(output)
     if output is not None and output.suffix in ENDINGS:
         return None, output, form_of(output, form)
@@ -48,7 +49,8 @@ def page_or_data(output: Path | None, form: str | None) -> tuple[Path | None, Pa
 
 @contextlib.contextmanager
 def open_output(output: Path | None) -> Iterator[Callable[[str], None]]:
-    """What takes a command's text, piece by piece: stdout, or ``output``, which is written whole at the end or not at all."""
+    """What takes a command's text, piece by piece: stdout, or ``output``, which is written whole at the end or not at
+    all."""
     if output is None:
         yield click.echo
         return

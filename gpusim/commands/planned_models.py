@@ -1,6 +1,7 @@
 """The options of ``gpusim project MODEL`` as a plan, and that plan projected: what one projection and a sweep share.
 
-Mental model: options in, a checked :class:`gpusim.project.plan.Plan` out; which function projects it, and as which record, follows from its phase.
+Mental model: options in, a checked :class:`gpusim.project.plan.Plan` out; which function projects it, and as which
+record, follows from its phase.
 """
 
 from __future__ import annotations

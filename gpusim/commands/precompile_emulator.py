@@ -1,7 +1,8 @@
 """Compile the interpreter ahead of its first use, for instance beside the engine on another core.
 
 Mental model: the interpreter is compiled for types, not for kernels, so one thread that runs anything at all
-makes Numba compile, and cache on disk, all but the bodies with entry points; those are asked for one by one, and take as long::
+makes Numba compile, and cache on disk, all but the bodies with entry points; those are asked for one by one, and take
+as long::
 
     python -m gpusim.commands.precompile_emulator [--interpreter | --bodies]
 """

@@ -24,7 +24,8 @@ FRAMEWORKS_DIFFER = ("fp8", "fp8_block", "nvfp4")
 
 
 class _Operators(click.Group):
-    """A word that is no operator is a model's name: ``gpusim project llama3_8b`` is ``gpusim project model llama3_8b``."""
+    """A word that is no operator is a model's name: ``gpusim project llama3_8b`` is ``gpusim project model
+    llama3_8b``."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

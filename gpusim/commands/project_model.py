@@ -29,8 +29,8 @@ _COUNT = click.IntRange(min=1)
 
 
 class PageOption(click.Option):
-    """``-o FILE``. Until 0.1 ``--output 512`` meant --output-tokens here, and it still does: a file that is called by a whole number is
-    written ``./512``."""
+    """``-o FILE``. Until 0.1 ``--output 512`` meant --output-tokens here, and it still does: a file that is called by a
+    whole number is written ``./512``."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=1)

@@ -1,9 +1,10 @@
-"""The options of single properties on the command line of ``gpusim explore``, as the properties themselves declare them.
+"""The options of single properties on the command line of ``gpusim explore``, as the properties themselves declare
+them.
 
 Mental model: the command has its own options; each property that can be loaded adds those it declares
-(:class:`gpusim.explore.property.Option`), every one marked with the properties that it is for. A property that cannot be
-loaded, or whose option is taken, adds none and is refused when it is asked for, so that no other is disturbed. gpusim's own
-say what they take without being loaded; those of other distributions are loaded to be asked.
+(:class:`gpusim.explore.property.Option`), every one marked with the properties that it is for. A property that cannot
+be loaded, or whose option is taken, adds none and is refused when it is asked for, so that no other is disturbed.
+gpusim's own say what they take without being loaded; those of other distributions are loaded to be asked.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def _described(name: str) -> Any:
 
 @dataclass
 class Collected:
-    """``options``: by their flag, each with the properties that it is for; ``unusable``: why a property cannot be used."""
+    """``options``: by their flag, each with the properties that it is for; ``unusable``: why a property cannot be
+    used."""
 
     options: dict[str, tuple[Option, list[str]]] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)
@@ -135,8 +137,9 @@ class PropertyCommand(click.Command):
 
 
 def options_given(ctx: click.Context, name: str, gpu: str, settings: Sequence[str]) -> dict[str, Any]:
-    """The options of the property called ``name`` as they were given to a :class:`PropertyCommand`, and what the property
-    adds to them. Raises UsageError for a property that cannot be used, and for an option that is another one's."""
+    """The options of the property called ``name`` as they were given to a :class:`PropertyCommand`, and what the
+    property adds to them. Raises UsageError for a property that cannot be used, and for an option that is another
+    one's."""
     command = ctx.command
     assert isinstance(command, PropertyCommand)
     collected = command.collected(ctx)

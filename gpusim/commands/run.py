@@ -161,7 +161,8 @@ def run(**options: Any) -> None:
 
 
 def is_module(name: str) -> bool:
-    """Whether the first part of a module's name is found from the working folder; what is in it, only its import tells."""
+    """Whether the first part of a module's name is found from the working folder; what is in it, only its import
+    tells."""
     before = list(sys.path)
     sys.path[:1] = [os.getcwd()]
     try:

@@ -1,7 +1,7 @@
 """What ``gpusim run`` was asked for: its options as one value, for who declares the command and for who does the work.
 
-Mental model: click hands them over by name; each stands here once, with what it means for the launches and for the processes of the
-program.
+Mental model: click hands them over by name; each stands here once, with what it means for the launches and for the
+processes of the program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from gpusim.sanitizer.checks import checks_of
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The options of ``gpusim run``, under the names of their parameters; ``checks`` as written, separated by commas."""
+    """The options of ``gpusim run``, under the names of their parameters; ``checks`` as written, separated by
+    commas."""
 
     gpu: str
     as_module: bool

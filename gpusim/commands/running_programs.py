@@ -116,7 +116,8 @@ def _write_index(folder: Path, gpu: str, account: Account) -> None:
 
 
 def show(account: Account, options: Options, output: Path | None, form: str, every: bool = False) -> None:
-    """Write what has become of the launches, to ``output`` or stderr; ``every``: rows of single launches too, however many."""
+    """Write what has become of the launches, to ``output`` or stderr; ``every``: rows of single launches too, however
+    many."""
     if account.findings:
         click.echo(f"\n{format_cards(account.findings, 'table')}", err=True)
     for line in account.begun.values():

@@ -143,7 +143,8 @@ def prune(keep: int, dry_run: bool) -> None:
 
 
 def export_form(output: Path | None, form: str | None) -> str:
-    """The form of an export, by ``--format``, else by the file's ending. Raises UsageError for what cannot be written."""
+    """The form of an export, by ``--format``, else by the file's ending. Raises UsageError for what cannot be
+    written."""
     if form is None:
         ending = output.suffix.removeprefix(".") if output is not None else ""
         form = ending if ending in EXPORTS else "csv"

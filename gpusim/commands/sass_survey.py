@@ -1,4 +1,5 @@
-"""``gpusim sass survey``: which instruction forms a kernel has on each architecture, and what is supported; how it is called."""
+"""``gpusim sass survey``: which instruction forms a kernel has on each architecture, and what is supported; how it is
+called."""
 
 from __future__ import annotations
 

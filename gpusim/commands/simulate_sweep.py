@@ -1,8 +1,9 @@
 """``gpusim simulate`` over several values of an axis or several GPUs: a row a point, with rates, and a plot.
 
-Mental model: each point is a run of its own, on a machine of its own, so that no point warms another's caches. A point is
-captured once for all GPUs that take the same machine code and launch. A point that is refused becomes a row that says
-why; the others go on, and its exit code comes at the end. What has run is printed even where somebody ends the sweep.
+Mental model: each point is a run of its own, on a machine of its own, so that no point warms another's caches. A point
+is captured once for all GPUs that take the same machine code and launch. A point that is refused becomes a row that
+says why; the others go on, and its exit code comes at the end. What has run is printed even where somebody ends the
+sweep.
 """
 
 from __future__ import annotations
@@ -139,8 +140,9 @@ class _Sweep:
 
 
 def _rates(result: Result, work: Mapping[str, float]) -> dict[str, Any]:
-    """Time and rates of a point. ``gb_per_s``: the bytes that the kernel's author counts, by time; ``dram_gb_per_s``: what
-    DRAM moved; ``gflop_per_s``: floating-point operations that were executed. Empty where there is no such figure."""
+    """Time and rates of a point. ``gb_per_s``: the bytes that the kernel's author counts, by time; ``dram_gb_per_s``:
+    what DRAM moved; ``gflop_per_s``: floating-point operations that were executed. Empty where there is no such
+    figure."""
     ns = 1e3 * result.time_us
     counted = sum(work.get(name, 0.0) for name in _BYTES)
     done = sum(operations(result.launches, executed=False).values())

@@ -1,4 +1,5 @@
-"""``gpusim sass survey``: which instruction forms a kernel has on each architecture, and what is supported; the work."""
+"""``gpusim sass survey``: which instruction forms a kernel has on each architecture, and what is supported; the
+work."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What ``gpusim project MODEL --sweep`` does.
 
-Mental model: every combination is a plan; its record is kept as it comes, printed with the others, and on request put on a page, for which a few plans are projected again.
+Mental model: every combination is a plan; its record is kept as it comes, printed with the others, and on request put
+on a page, for which a few plans are projected again.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _LIMITS = {"ttft_ms": ("--ttft-ms", ("request",), "prefill"), "tpot_ms": ("--tpo
 
 @dataclass
 class _Swept:
-    """Rows with the plans that they are of: the GPU's name as it was given, and the plan; ``refused``: why others cannot be; ``machines``: GPU's name -> prices, digest of what was described."""
+    """Rows with the plans that they are of: the GPU's name as it was given, and the plan; ``refused``: why others
+    cannot be; ``machines``: GPU's name -> prices, digest of what was described."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     plans: list[tuple[str, Plan]] = field(default_factory=list)
@@ -53,7 +55,8 @@ class _Swept:
 
 
 def sweep_models(network: Decoder, options: Mapping[str, Any], put: Callable[[str], None]) -> None:
-    """All combinations of the options' axes, as text for ``put``. Raises UsageError before any work, NoDataError where no plan can be."""
+    """All combinations of the options' axes, as text for ``put``. Raises UsageError before any work, NoDataError where
+    no plan can be."""
     axes = axes_of(options["sweep"])
     refuse_of_others(options)
     limits = _limits(options)
@@ -86,7 +89,8 @@ def sweep_models(network: Decoder, options: Mapping[str, Any], put: Callable[[st
 
 
 def _elsewhere(swept: _Swept, axes: Mapping[str, Sequence[Any]]) -> list[str]:
-    """A note for each way to share out GPUs whose values stand in no row, as those plans take another number of GPUs than was said."""
+    """A note for each way to share out GPUs whose values stand in no row, as those plans take another number of GPUs
+    than was said."""
     notes = []
     for name in _SHARES:
         missing = [value for value in axes.get(name, ()) if all(row[name] != value for row in swept.rows)]
@@ -117,7 +121,8 @@ def _capped(swept: _Swept) -> list[str]:
 
 
 def _limits(options: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
-    """Option -> the column that it limits, and the most that it may be. Raises UsageError for a phase without such a time."""
+    """Option -> the column that it limits, and the most that it may be. Raises UsageError for a phase without such a
+    time."""
     found = {}
     for option, (name, phases, alone) in _LIMITS.items():
         most = options[option]
@@ -198,7 +203,8 @@ def _machine(name: str, network: Decoder, options: Mapping[str, Any]) -> tuple[P
 def _write_page(
     path: Path, network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], swept: _Swept, front: Sequence[dict[str, Any]],
 ) -> None:  # fmt: skip
-    """The page of ``swept``, for which the fastest plan of the ``front``, the one that gives most and the one between are projected again."""
+    """The page of ``swept``, for which the fastest plan of the ``front``, the one that gives most and the one between
+    are projected again."""
     page, reading = importlib.import_module(_PAGE), importlib.import_module(_POINTS)
     choices = [
         {axis: gpu if axis == "gpu" else getattr(plan, AXES[axis]) for axis in axes} for gpu, plan in swept.plans
@@ -239,9 +245,11 @@ def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _printed(rows: Sequence[dict[str, Any]], form: str) -> str:
-    """A table of what differs between plans below what does not, so that lines stay short; of one plan, and for programs, all in one."""
+    """A table of what differs between plans below what does not, so that lines stay short; of one plan, and for
+    programs, all in one."""
     if form in ("table", "md"):
-        # Plans that come to the same, as servers that hold no more sequences however many may come, are one row to read.
+        # Plans that come to the same, as servers that hold no more sequences however many may come, are one row to
+        # read.
         rows = list({tuple(row.values()): row for row in rows}.values())
     # Rows that were kept by an older version may lack what newer ones say.
     names = list(dict.fromkeys(name for row in rows for name in row))

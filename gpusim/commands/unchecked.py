@@ -1,5 +1,5 @@
-"""Say once, on stderr, which results nobody has checked: a case without a check, a trace, which carries no result; and which
-launches were run whole although a few blocks were asked for."""
+"""Say once, on stderr, which results nobody has checked: a case without a check, a trace, which carries no result; and
+which launches were run whole although a few blocks were asked for."""
 
 from __future__ import annotations
 

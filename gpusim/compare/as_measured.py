@@ -1,7 +1,9 @@
-"""Launches as a measuring method finds them, and what it would report: simulation in the state in which it brings the caches.
+"""Launches as a measuring method finds them, and what it would report: simulation in the state in which it brings the
+caches.
 
-Mental model: a method (:mod:`gpusim.silicon.methods`) repeats the same launches, and brings the caches into the same state before each
-repeat; one repeat in that state is simulated, and what the method's clock reads besides the launches is added.
+Mental model: a method (:mod:`gpusim.silicon.methods`) repeats the same launches, and brings the caches into the same
+state before each repeat; one repeat in that state is simulated, and what the method's clock reads besides the launches
+is added.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from gpusim.trace.record import Trace
 
 @dataclass(frozen=True)
 class Reported:
-    """``time_us``: what ``method`` would report of the launches of ``result``, of which ``besides_us`` are not theirs."""
+    """``time_us``: what ``method`` would report of the launches of ``result``, of which ``besides_us`` are not
+    theirs."""
 
     method: MeasuringMethod
     result: Result
@@ -56,8 +59,9 @@ def simulate_as(
     sample: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Reported:
-    """What ``method`` would report of ``launches``, which it times together. ``before``: launches that prepare their data, once; what they
-    leave in L2 is seen only by a method that sweeps nothing. ``sample`` and ``say``, and what is raised, as in :func:`gpusim.simulate`."""
+    """What ``method`` would report of ``launches``, which it times together. ``before``: launches that prepare their
+    data, once; what they leave in L2 is seen only by a method that sweeps nothing. ``sample`` and ``say``, and what is
+    raised, as in :func:`gpusim.simulate`."""
     timed = list(launches)
     if method.state == ALONE:
         results = [simulate(trace, spec, sample=sample, say=say) for trace in timed]

@@ -1,8 +1,9 @@
 """Today's comparison against an earlier one: which verdicts are new, which errors grew.
 
-Mental model: a comparison is a list of lines, each with a key that stays the same from day to day (GPU and launch, or GPU and
-published series), an error and a verdict. Divergences that the earlier run had already are known and accepted; what is *worse* now is what
-a release manager must look at. Lines that only one side has are listed, since a comparison that lost half its launches must not look clean.
+Mental model: a comparison is a list of lines, each with a key that stays the same from day to day (GPU and launch, or
+GPU and published series), an error and a verdict. Divergences that the earlier run had already are known and accepted;
+what is *worse* now is what a release manager must look at. Lines that only one side has are listed, since a comparison
+that lost half its launches must not look clean.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ DIVERGING = (Verdict.FASTER, Verdict.SLOWER)
 
 @dataclass(frozen=True)
 class Line:
-    """One compared thing. ``error_percent``: signed for a launch, mean absolute for a series; ``simulated``: cycles, NaN
-    for a series."""
+    """One compared thing. ``error_percent``: signed for a launch, mean absolute for a series; ``simulated``: cycles,
+    NaN for a series."""
 
     key: str
     verdict: Verdict
@@ -95,7 +96,8 @@ def lines_document(lines: Sequence[Line]) -> list[dict[str, Any]]:
 
 
 def kept_lines(document: Any, where: str) -> list[Line]:
-    """The lines in the document that a comparison keeps in the store. Raises UsageError naming ``where`` for anything else."""
+    """The lines in the document that a comparison keeps in the store. Raises UsageError naming ``where`` for anything
+    else."""
     return read_lines(document.get("lines") if isinstance(document, dict) else document, where)
 
 

@@ -1,16 +1,17 @@
 """Suite cases captured once, and simulated as often as a comparison needs: other clocks, cache states and costs.
 
-Mental model: the simulator keeps the traces of each case in files of a folder, so that a whole suite takes bounded memory, and
-answers one question: what does this launch cost, with the caches in this state, at this clock, on a machine whose units cost so
-much. Equal questions are simulated once.
+Mental model: the simulator keeps the traces of each case in files of a folder, so that a whole suite takes bounded
+memory, and answers one question: what does this launch cost, with the caches in this state, at this clock, on a machine
+whose units cost so much. Equal questions are simulated once.
 
 States, as measurements leave them: ``alone``: empty caches before this very launch (a profiler that flushes before each
-kernel). ``cold``: the case's preparation, then its timed launches in order, once; their code is in the instruction caches, as a
-repeat finds it. ``warm``: the timed launches run
-twice, and the second time counts, so that L2 holds what the case leaves in it. ``overwritten``: repeats of the timed launches alone, with as many bytes as L2
-holds written before each (NVBench's cold measurement).
+kernel). ``cold``: the case's preparation, then its timed launches in order, once; their code is in the instruction
+caches, as a repeat finds it. ``warm``: the timed launches run twice, and the second time counts, so that L2 holds what
+the case leaves in it. ``overwritten``: repeats of the timed launches alone, with as many bytes as L2 holds written
+before each (NVBench's cold measurement).
 
-What a method reports besides the launch (:mod:`gpusim.silicon.methods`) is added to the cycles of a row that it measured.
+What a method reports besides the launch (:mod:`gpusim.silicon.methods`) is added to the cycles of a row that it
+measured.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ class CaseSimulator:
         return list(result.launches[-len(timed) :])
 
     def cycles(self, row: SiliconRow, launch: LaunchFacts, clock_hz: float, costs: Costs = ()) -> float:
-        """Simulated cycles as ``row`` counts them: without the launch overhead where an empty launch was taken off, with what the method reports besides."""
+        """Simulated cycles as ``row`` counts them: without the launch overhead where an empty launch was taken off,
+        with what the method reports besides."""
         cycles = self._simulated_cycles(launch, cache_state(row)[0], clock_hz, costs)
         if EMPTY_LAUNCH not in row.counters:
             method = method_of(row)

@@ -1,10 +1,11 @@
 """Two samples of timings as if the clock had stood still, when it was read beside each sample.
 
-Mental model: a kernel's time goes as ``clock ** -sensitivity``: 1 where the SM clock sets the pace, 0 where memory does, something
-between for most. The sensitivity of *this* kernel is seen within each run, whenever the clock moved there: the slope of the
-logarithms, the runs' own levels taken off first. So a hopping or drifting clock is divided out to the power of the
-sensitivity, and no further. Where the clock hardly moved within the runs the slope is not known, and anything from 0 to 1 is
-possible; the verdict must then hold for both ends, which it does if the two runs had the same clock.
+Mental model: a kernel's time goes as ``clock ** -sensitivity``: 1 where the SM clock sets the pace, 0 where memory
+does, something between for most. The sensitivity of *this* kernel is seen within each run, whenever the clock moved
+there: the slope of the logarithms, the runs' own levels taken off first. So a hopping or drifting clock is divided out
+to the power of the sensitivity, and no further. Where the clock hardly moved within the runs the slope is not known,
+and anything from 0 to 1 is possible; the verdict must then hold for both ends, which it does if the two runs had the
+same clock.
 
 Errors in reading the clock are as large before as after (analysis of covariance: Cochran, Biometrics 13, 1957, 261).
 """
@@ -19,8 +20,9 @@ import numpy as np
 WINSOR = 2.5
 #: Half-width of the slope's interval, in standard errors.
 REACH = 2.0
-#: A clock that moves less than this (standard deviation of its logarithm) within the runs shows no slope: readings themselves
-#: scatter by some hundredths of a percent (gpusim/measure/helpers.py: 200 us between steps of a timer of 32 ns).
+#: A clock that moves less than this (standard deviation of its logarithm) within the runs shows no slope: readings
+#: themselves scatter by some hundredths of a percent (gpusim/measure/helpers.py: 200 us between steps of a timer of 32
+#: ns).
 LEAST_MOVEMENT = 0.0008
 #: An uncertainty of the slope that can move the result by less than this (in logarithms) is none.
 NEGLIGIBLE = 0.0004
@@ -52,7 +54,8 @@ def clock_sensitivity(log_times: list[np.ndarray], log_clocks: list[np.ndarray])
     if float(np.std(x)) < LEAST_MOVEMENT:
         return 0.0, 1.0
     power = float(x @ x)
-    # The slope is sought where residuals are tight, so that neither interruptions nor the other clock state count as outliers.
+    # The slope is sought where residuals are tight, so that neither interruptions nor the other clock state count as
+    # outliers.
     guess = min(
         _GUESSES, key=lambda slope: sum(_spread(t + slope * c) for t, c in zip(log_times, log_clocks, strict=True))
     )

@@ -1,9 +1,9 @@
 """Counters beside cycles: whether a launch takes its time for the reason that the model says.
 
-Mental model: counters that follow from the machine code and the addresses alone (instructions, requests, sectors asked for) must
-agree almost exactly; counters that follow from caching and timing may scatter. Names are Nsight Compute's on both sides. Cycles that
-agree while a counter does not are *right for the wrong reason*, and that is a finding: the next change of either side will
-show it.
+Mental model: counters that follow from the machine code and the addresses alone (instructions, requests, sectors asked
+for) must agree almost exactly; counters that follow from caching and timing may scatter. Names are Nsight Compute's on
+both sides. Cycles that agree while a counter does not are *right for the wrong reason*, and that is a finding: the next
+change of either side will show it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ ALLOWED_PERCENT = {
 }
 #: Warps an issue that wait for a reason: differences up to this are sampling noise. A guess.
 NEGLIGIBLE_WARPS = 0.2
-#: Differences up to so many counts (of bytes: times 32) mean nothing: the profiler and the driver touch memory too. A guess.
+#: Differences up to so many counts (of bytes: times 32) mean nothing: the profiler and the driver touch memory too. A
+#: guess.
 NEGLIGIBLE_COUNTS = 512
 _BYTES_PER_COUNT = 32
 

@@ -35,8 +35,8 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class ComparedPoint:
     """One point of one series on one GPU; ``error_percent`` is signed. ``fitted``: the GPU's description was set from
-    this series on this GPU; else the point is held out. ``factor``: the measured value should lie between the simulated one over and
-    times it (:mod:`gpusim.uncertainty`), NaN where it is not known. ``seconds`` it took to simulate."""
+    this series on this GPU; else the point is held out. ``factor``: the measured value should lie between the simulated
+    one over and times it (:mod:`gpusim.uncertainty`), NaN where it is not known. ``seconds`` it took to simulate."""
 
     gpu: str
     series: str
@@ -94,8 +94,9 @@ class Summary:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All rows that GPU descriptions were set from (``fitted``), or all others: how many, of how many series, and the mean
-    of their absolute errors in percent; which share lay within its prediction interval, NaN where there was none. Only the error of what was held out says how well the model predicts."""
+    """All rows that GPU descriptions were set from (``fitted``), or all others: how many, of how many series, and the
+    mean of their absolute errors in percent; which share lay within its prediction interval, NaN where there was none.
+    Only the error of what was held out says how well the model predicts."""
 
     fitted: bool
     series: int

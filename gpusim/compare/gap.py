@@ -1,18 +1,19 @@
 """Where the gap between simulated and measured cycles comes from: named terms that add up to it, and a residual.
 
-Mental model: if silicon's costs differ from the description's (an L2 twice as slow), then all launches are off, each by as
-much as it uses that unit. So: raise each unit's cost a little and simulate again (how many cycles does this launch pay
-for that unit?), then look for the *few* cost changes, common to all launches, that explain all gaps together.
+Mental model: if silicon's costs differ from the description's (an L2 twice as slow), then all launches are off, each by
+as much as it uses that unit. So: raise each unit's cost a little and simulate again (how many cycles does this launch
+pay for that unit?), then look for the *few* cost changes, common to all launches, that explain all gaps together.
 
 What is known, and what is attribution:
 
-- *Known*: each ``cost`` term is a difference of two simulations, one with the unit's cost as described and one with the cost found;
-  they are taken one after another (the units in the machine's order), so nothing is counted twice.
-- *Attribution*: that the costs found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton steps on the
-  units that it names); ``alternatives`` lists units that would explain the gaps nearly as well. No more units are named than the
-  launches can tell apart, one for each :data:`ROWS_A_UNIT`; with fewer launches than that the sentence says so. Rows that pay for every unit
-  alike, as repeats of one launch do, count as one.
-- ``traffic`` terms are attribution too: where a counter was measured, its relative difference, at what the simulation says the unit costs.
+- *Known*: each ``cost`` term is a difference of two simulations, one with the unit's cost as described and one with the
+  cost found; they are taken one after another (the units in the machine's order), so nothing is counted twice.
+- *Attribution*: that the costs found are silicon's. They are the sparsest explanation (a lasso, then two Gauss-Newton
+  steps on the units that it names); ``alternatives`` lists units that would explain the gaps nearly as well. No more
+  units are named than the launches can tell apart, one for each :data:`ROWS_A_UNIT`; with fewer launches than that the
+  sentence says so. Rows that pay for every unit alike, as repeats of one launch do, count as one.
+- ``traffic`` terms are attribution too: where a counter was measured, its relative difference, at what the simulation
+  says the unit costs.
 - ``residual`` is the gap less all terms: what no cost explains. Terms and residual add up to the gap exactly.
 """
 
@@ -38,7 +39,8 @@ NAMED_PERCENT = 3.0
 MOST_UNITS = 4
 #: Launches that it takes to name one unit: with fewer, some other unit explains them as well. A guess.
 ROWS_A_UNIT = 3
-#: A unit can stand in for a named one if, with it, the mean error left grows by no more than this many percent of the cycles.
+#: A unit can stand in for a named one if, with it, the mean error left grows by no more than this many percent of the
+#: cycles.
 ALTERNATIVE_PERCENT = 1.0
 #: Differences of traffic below this are not given a cost.
 TRAFFIC_PERCENT = 2.0
@@ -75,8 +77,8 @@ class UnitFinding:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """``terms`` of each case in order, the residual last; mean absolute errors of the cycles in percent, as described and
-    with the costs found; ``launches``: how many of the cases differ in what they pay for."""
+    """``terms`` of each case in order, the residual last; mean absolute errors of the cycles in percent, as described
+    and with the costs found; ``launches``: how many of the cases differ in what they pay for."""
 
     findings: tuple[UnitFinding, ...]
     terms: tuple[tuple[Term, ...], ...]
@@ -191,8 +193,8 @@ def lasso(slopes: np.ndarray, target: np.ndarray, penalty: float) -> np.ndarray:
     """The sparse ``x`` with ``slopes @ x`` near ``target``, each ``1 + x`` within the allowed factors.
 
     ``slopes`` float64[cases, units] and ``target`` float64[cases], both relative to the measured cycles. Minimises
-    half the mean square of what is left plus ``penalty`` x the mean absolute contribution of each unit, so that a unit pays
-    for the cycles that it explains and not for the step of its cost (cyclic coordinate descent).
+    half the mean square of what is left plus ``penalty`` x the mean absolute contribution of each unit, so that a unit
+    pays for the cycles that it explains and not for the step of its cost (cyclic coordinate descent).
     """
     rows, units = slopes.shape
     x = np.zeros(units)

@@ -1,9 +1,10 @@
 """Which measured row belongs to which launch: by machine code where it can, by name and shape otherwise.
 
-Mental model: a launch is identified by its machine code (cubin hash), its grid and block, and its place in the case. A row
-that names a cubin hash that some launch has is joined by it. Another row is joined by kernel, shape and index; if both sides name a
-hash, the pair then carries the note that the machine code differs. A profiler's row that knows no kernel of the suite is joined by function
-name, grid and block. What cannot be joined is listed with the reason, on either side: nothing is dropped in silence.
+Mental model: a launch is identified by its machine code (cubin hash), its grid and block, and its place in the case. A
+row that names a cubin hash that some launch has is joined by it. Another row is joined by kernel, shape and index; if
+both sides name a hash, the pair then carries the note that the machine code differs. A profiler's row that knows no
+kernel of the suite is joined by function name, grid and block. What cannot be joined is listed with the reason, on
+either side: nothing is dropped in silence.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """One measured row against one simulated launch: how far apart, and whether that says anything.
 
-Mental model: the simulated cycles are exact, the measured ones lie in an interval, and the model has a known error. The two
-agree (SAME) if the *whole* interval lies within the allowed factor of the simulated cycles, or within an absolute number of
-cycles; they differ (FASTER, SLOWER: the simulated GPU is ... than silicon) if *no* part of it does; between the two lies
-AMBIGUOUS. The allowed factor is the tolerance asked for or the model's known error on this GPU, whichever is larger:
-what the calibration is known to miss is no news. The rule is symmetric: swapping the sides swaps FASTER and SLOWER.
+Mental model: the simulated cycles are exact, the measured ones lie in an interval, and the model has a known error. The
+two agree (SAME) if the *whole* interval lies within the allowed factor of the simulated cycles, or within an absolute
+number of cycles; they differ (FASTER, SLOWER: the simulated GPU is ... than silicon) if *no* part of it does; between
+the two lies AMBIGUOUS. The allowed factor is the tolerance asked for or the model's known error on this GPU, whichever
+is larger: what the calibration is known to miss is no news. The rule is symmetric: swapping the sides swaps FASTER and
+SLOWER.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from gpusim.compare.statistics import median_interval
 from gpusim.io.percent import signed_percent
 from gpusim.silicon.row import Estimate, SiliconRow
 
-#: Half-width taken for a row that states no interval: nvbench, by default, is content with 0.5 % of deviation, single runs under
-#: a profiler scatter by 1 to 3 % (NVIDIA/nvbench pull request 206 and issue 231). A guess between them.
+#: Half-width taken for a row that states no interval: nvbench, by default, is content with 0.5 % of deviation, single
+#: runs under a profiler scatter by 1 to 3 % (NVIDIA/nvbench pull request 206 and issue 231). A guess between them.
 ASSUMED_INTERVAL_PERCENT = 2.0
 #: Flags of a row that spoil its clock, and with it the cycles that were made from a time.
 CLOCK_FLAGS = ("throttled", "clock_drift")

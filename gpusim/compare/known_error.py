@@ -1,9 +1,9 @@
 """What the model is known to miss by on a GPU: its errors against published measurements, as last recorded.
 
 Mental model: a divergence from silicon is news only beyond what the calibration is known to miss. The errors of each
-published series and GPU lie in ``traces/published/model_error.json``, written by ``tools/record_model_error.py``; a kernel that
-is itself a series has that series' error, any other one the largest of its GPU. A GPU with no published series has no known error: then the
-tolerance alone decides.
+published series and GPU lie in ``traces/published/model_error.json``, written by ``tools/record_model_error.py``; a
+kernel that is itself a series has that series' error, any other one the largest of its GPU. A GPU with no published
+series has no known error: then the tolerance alone decides.
 
 Raises UsageError for a damaged file.
 """

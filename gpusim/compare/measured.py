@@ -1,9 +1,10 @@
 """Comparing the simulator with rows of measurements: capture, join, simulate, judge, explain.
 
-Mental model: requests name launches, rows name measurements; the two are joined (:mod:`gpusim.compare.join`), each joined launch is
-simulated at the row's clock and cache state (:mod:`gpusim.compare.case_simulator`) and judged (:mod:`gpusim.compare.judge`); counters are
-laid side by side; with ``why`` the gaps are decomposed (:mod:`gpusim.compare.gap`). What has no counterpart, on either side, and
-what could not be run stays in the result with its reason.
+Mental model: requests name launches, rows name measurements; the two are joined (:mod:`gpusim.compare.join`), each
+joined launch is simulated at the row's clock and cache state (:mod:`gpusim.compare.case_simulator`) and judged
+(:mod:`gpusim.compare.judge`); counters are laid side by side; with ``why`` the gaps are decomposed
+(:mod:`gpusim.compare.gap`). What has no counterpart, on either side, and what could not be run stays in the result with
+its reason.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Entry:
 
     @property
     def interval_cycles(self) -> tuple[float, float]:
-        """Between which cycles the measurement should lie (:mod:`gpusim.uncertainty`); NaN where the result has no description."""
+        """Between which cycles the measurement should lie (:mod:`gpusim.uncertainty`); NaN where the result has no
+        description."""
         interval = self.result.interval
         if interval is None:
             return math.nan, math.nan
@@ -124,7 +126,8 @@ class MeasuredComparison:
 
 
 def parse_requests(texts: Sequence[str], suites: Mapping[str, Sequence[Request]]) -> list[Request]:
-    """Requests of a command line: names of pinned suites, ``KERNEL`` (all measured shapes) or ``KERNEL:axis=value,...``."""
+    """Requests of a command line: names of pinned suites, ``KERNEL`` (all measured shapes) or
+    ``KERNEL:axis=value,...``."""
     requests: list[Request] = []
     for text in texts:
         name, shape = parse_request(text)
@@ -221,8 +224,8 @@ def compare_rows(
 def _completed(
     rows: Sequence[SiliconRow], spec: GpuSpec, requests: Sequence[Request]
 ) -> tuple[list[SiliconRow], list[Uncompared]]:
-    """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses. A case
-    of the user's is asked for its axes where a request names it: a row alone runs no code."""
+    """The rows with every axis in their shapes, as the suite writes them, and those whose shapes the suite refuses. A
+    case of the user's is asked for its axes where a request names it: a row alone runs no code."""
     known = {*kernel_names(), *(kernel for kernel, _ in requests if is_reference(kernel) or is_native(kernel))}
     completed, refused = [], []
     for row in rows:

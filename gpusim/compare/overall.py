@@ -1,8 +1,8 @@
 """Many compared launches in a few figures: mean errors, geometric mean, rank correlation, the worst.
 
-Mental model: MAPE says how far off a prediction is typically; the geometric mean of simulated over measured says which way the
-model leans; Spearman's rank correlation says whether the model puts launches in the right order, which is what choosing
-between variants needs. Figures that a handful of points cannot carry are NaN.
+Mental model: MAPE says how far off a prediction is typically; the geometric mean of simulated over measured says which
+way the model leans; Spearman's rank correlation says whether the model puts launches in the right order, which is what
+choosing between variants needs. Figures that a handful of points cannot carry are NaN.
 """
 
 from __future__ import annotations

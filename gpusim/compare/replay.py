@@ -33,9 +33,10 @@ from gpusim.trace.record import Trace
 #: Waves of blocks of a stream, of which the first ones find the memory side idle and do not count; few-warp launches
 #: are cheap, and take more.
 STREAM_WAVES, STREAM_WAVES_FEW_WARPS, FEW_WARPS, STREAM_FIRST_WAVES = 18, 40, 8, 5
-#: Where so few waves keep DRAM busy to this share of its pin rate, as many more are run as move L2's size times this, and
-#: they alone count: written lines come back in runs, about once a turn of the cache, as they were written. (With a
-#: quarter of it, triad of 448 threads on GH200 was read 6 % above the mean of its waves, which swing from 3,050 to 4,690 GB/s.)
+#: Where so few waves keep DRAM busy to this share of its pin rate, as many more are run as move L2's size times this,
+#: and they alone count: written lines come back in runs, about once a turn of the cache, as they were written. (With a
+#: quarter of it, triad of 448 threads on GH200 was read 6 % above the mean of its waves, which swing from 3,050 to
+#: 4,690 GB/s.)
 STREAM_BUSY, STREAM_L2_SHARE = 0.75, 1.0
 #: A streaming predecessor leaves L2 full of its own lines; it touches this many times L2's size.
 WARM_FOOTPRINT = 1.5

@@ -240,15 +240,16 @@ def _replay_reporting(index: int, group: Group) -> None:
 
 
 def as_measured(spec: GpuSpec, point: PublishedPoint) -> GpuSpec:
-    """``spec`` as the point's board was, where it is the built-in description of the point's GPU: another one is so on purpose."""
+    """``spec`` as the point's board was, where it is the built-in description of the point's GPU: another one is so on
+    purpose."""
     return override_gpu(spec, point.board) if point.board and spec == load_gpu(point.gpu) else spec
 
 
 def replay_group(compared_gpu: ComparedGpu, points: Iterable[PublishedPoint]) -> Iterator[ComparedPoint | Failure]:
     """Replay the points of one series on one GPU; the first failure is the last thing yielded.
 
-    The GPU runs at the clock of the measurement, unless its description has another clock on purpose, and as the measured board was, unless it is another
-    description on purpose.
+    The GPU runs at the clock of the measurement, unless its description has another clock on purpose, and as the
+    measured board was, unless it is another description on purpose.
     """
     spec = compared_gpu.spec
     keeps_clock = spec.clock_hz == load_gpu(compared_gpu.measured_as).clock_hz

@@ -1,12 +1,13 @@
-"""The gap by what warps wait for, where a profiler has measured it: exact, with no residual, but of symptoms and not of causes.
+"""The gap by what warps wait for, where a profiler has measured it: exact, with no residual, but of symptoms and not of
+causes.
 
-Mental model: every resident warp-cycle has one stall reason, in the model and, by sampling, under Nsight Compute. A launch's cycles
-split in the proportion of its warp-cycles; the difference of the two splits, reason by reason, adds up to the difference of the
-cycles. It says *where* simulated and measured warps spend their time differently (waiting for global memory, at barriers), while
-:mod:`gpusim.compare.gap` asks *which cost* makes them do so.
+Mental model: every resident warp-cycle has one stall reason, in the model and, by sampling, under Nsight Compute. A
+launch's cycles split in the proportion of its warp-cycles; the difference of the two splits, reason by reason, adds up
+to the difference of the cycles. It says *where* simulated and measured warps spend their time differently (waiting for
+global memory, at barriers), while :mod:`gpusim.compare.gap` asks *which cost* makes them do so.
 
-Nsight Compute's ``smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio`` is warp-cycles with that reason over cycles with an
-issue; the model's counterpart is its warp-cycles with that reason over its issues.
+Nsight Compute's ``smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio`` is warp-cycles with that reason
+over cycles with an issue; the model's counterpart is its warp-cycles with that reason over its issues.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def stall_metrics(stalls: Mapping[str, int]) -> dict[str, float]:
 
 
 def measured_stalls(counters: Mapping[str, float]) -> dict[str, float]:
-    """Reason -> warp-cycles an issue, of a profile's counters; an issuing warp counts once even where it was not asked for."""
+    """Reason -> warp-cycles an issue, of a profile's counters; an issuing warp counts once even where it was not asked
+    for."""
     found = {}
     for name, value in counters.items():
         match = _METRIC.fullmatch(name)
@@ -44,8 +46,8 @@ def measured_stalls(counters: Mapping[str, float]) -> dict[str, float]:
 def stall_split(
     simulated_cycles: float, stalls: Mapping[str, int], measured_cycles: float, counters: Mapping[str, float]
 ) -> dict[str, float]:
-    """Reason -> cycles of ``simulated_cycles - measured_cycles``; they add up to it. Empty where a reason that matters to
-    the simulated launch was not measured."""
+    """Reason -> cycles of ``simulated_cycles - measured_cycles``; they add up to it. Empty where a reason that matters
+    to the simulated launch was not measured."""
     measured, issued = measured_stalls(counters), sum(stalls.values())
     if not measured or not issued:
         return {}

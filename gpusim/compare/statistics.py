@@ -35,8 +35,8 @@ MEDIAN = QUANTILES.index(0.50)
 LEAST_SAMPLES = 8
 #: Correlation of neighbours from which on a sample counts as slowly wandering (drift, clock states).
 LEAST_AUTOCORRELATION = 0.25
-#: Two states of the machine are looked for in the median of so many neighbours, in samples at least so long; they are clock
-#: states if at most so far apart. A split must leave no more than this share of the variance to be one.
+#: Two states of the machine are looked for in the median of so many neighbours, in samples at least so long; they are
+#: clock states if at most so far apart. A split must leave no more than this share of the variance to be one.
 STATE_WINDOW, LEAST_OF_STATES, STATES_PERCENT = 7, 24, 5.0
 STATES_LEAVE, MODES_LEAVE = 0.2, 0.1
 RESAMPLES = 400
@@ -83,9 +83,9 @@ def compare_samples(
 ) -> SampleComparison:
     """Compare timings (microseconds, in order of measurement) of two builds of a kernel.
 
-    ``interleaved``: the two were measured in turns, so that what the machine did meets both alike. ``clocks_mhz``: of base
-    and head, the SM clock read beside each sample. Raises NoDataError for an empty sample, one with values that are no
-    times, or clocks that are none.
+    ``interleaved``: the two were measured in turns, so that what the machine did meets both alike. ``clocks_mhz``: of
+    base and head, the SM clock read beside each sample. Raises NoDataError for an empty sample, one with values that
+    are no times, or clocks that are none.
     """
     rules = thresholds or SampleThresholds()
     a, b = (_checked(name, sample) for name, sample in (("base", base), ("head", head)))
@@ -197,10 +197,11 @@ def enough(sample: Sequence[float], target_percent: float, confidence: float = 0
 
 
 def _resampled(sample: np.ndarray, autocorrelated: bool) -> np.ndarray:
-    """log of the QUANTILES of RESAMPLES samples drawn from this one in blocks of neighbours, float64[RESAMPLES, quantiles].
+    """log of the QUANTILES of RESAMPLES samples drawn from this one in blocks of neighbours, float64[RESAMPLES,
+    quantiles].
 
-    Blocks grow as the root of n; where neighbours are alike they are a quarter of the sample, for then so long a stretch is
-    hardly more than one observation. Ranks are drawn instead of values: they sort several times as fast.
+    Blocks grow as the root of n; where neighbours are alike they are a quarter of the sample, for then so long a
+    stretch is hardly more than one observation. Ranks are drawn instead of values: they sort several times as fast.
     """
     n = len(sample)
     order = np.argsort(sample, kind="stable")
@@ -216,8 +217,9 @@ def _resampled(sample: np.ndarray, autocorrelated: bool) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def _indices(n: int, length: int) -> np.ndarray:
-    """int32[RESAMPLES, n]: random blocks of ``length`` neighbours. The seed depends on n alone: samples of equal length get
-    the same indices, so that what happened to both at the same time stays together, and swapping them changes no figure."""
+    """int32[RESAMPLES, n]: random blocks of ``length`` neighbours. The seed depends on n alone: samples of equal length
+    get the same indices, so that what happened to both at the same time stays together, and swapping them changes no
+    figure."""
     starts = np.random.default_rng(n).integers(0, n, (RESAMPLES, -(-n // length)))
     indices = (starts[:, :, None] + np.arange(length)) % n
     return indices.reshape(RESAMPLES, -1)[:, :n].astype(np.int32)
@@ -243,7 +245,8 @@ def _percent(log_ratio: float) -> str:
 
 
 def _without_states(sample: np.ndarray) -> tuple[np.ndarray, float | None]:
-    """The sample as if the machine had stayed in the faster of two states, and how far apart they are (None: one state).
+    """The sample as if the machine had stayed in the faster of two states, and how far apart they are (None: one
+    state).
 
     Two states are looked for only where neighbours are alike, in the running median, and no further apart than clock
     states are. Verdicts do without it: a run that shows but one state does not say which.

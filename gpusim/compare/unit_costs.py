@@ -1,10 +1,10 @@
 """The costs of each unit of the machine, times a factor.
 
-Mental model: a GPU description lists costs (latencies, intervals, rates); one entry here is the group of those that belong to one unit, and
-:func:`with_costs` is the machine on which some of them are ``factor`` times as high (a latency longer, a bandwidth lower). All
-else stays. :mod:`gpusim.compare.gap` scales them to see which of them explain a measured gap. Unlike
-:mod:`gpusim.why.counterfactuals`, which makes a unit free, a factor changes a cost a little, up or down. Costs that are whole cycles are
-rounded and stay at least 1, so they change in steps.
+Mental model: a GPU description lists costs (latencies, intervals, rates); one entry here is the group of those that
+belong to one unit, and :func:`with_costs` is the machine on which some of them are ``factor`` times as high (a latency
+longer, a bandwidth lower). All else stays. :mod:`gpusim.compare.gap` scales them to see which of them explain a
+measured gap. Unlike :mod:`gpusim.why.counterfactuals`, which makes a unit free, a factor changes a cost a little, up or
+down. Costs that are whole cycles are rounded and stay at least 1, so they change in steps.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MOST_STALL_CYCLES = 15  # the control field has four bits
 
 @dataclass(frozen=True)
 class UnitCost:
-    """The costs of one unit. ``step``: by how much more to probe them (0.25: a quarter more). ``traffic``: counters of the work that
-    costs; ``gpu`` and ``program`` apply a factor; ``applies``: whether a launch uses the unit at all."""
+    """The costs of one unit. ``step``: by how much more to probe them (0.25: a quarter more). ``traffic``: counters of
+    the work that costs; ``gpu`` and ``program`` apply a factor; ``applies``: whether a launch uses the unit at all."""
 
     unit: str
     step: float

@@ -1,8 +1,8 @@
 """CUDA arrays, textures and surfaces, as the runtime describes them.
 
-Mental model: the runtime's descriptions say in bits of each channel what the driver's say as a format and a number of channels;
-the rest is the driver's (:mod:`gpusim.driver.arrays`, :mod:`gpusim.driver.textures`). Copies from and to arrays:
-:mod:`gpusim.cudart.box_copies`. Structures: driver_types.h, texture_types.h.
+Mental model: the runtime's descriptions say in bits of each channel what the driver's say as a format and a number of
+channels; the rest is the driver's (:mod:`gpusim.driver.arrays`, :mod:`gpusim.driver.textures`). Copies from and to
+arrays: :mod:`gpusim.cudart.box_copies`. Structures: driver_types.h, texture_types.h.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Copies of rows and slices, and from and to CUDA arrays.
 
-Mental model: each is the driver's copy of a box. An end that is memory says by its address where it lies; its side of the
-direction is checked. Offsets and widths of arrays are in bytes in the two-dimensional copies, in elements in cudaMemcpy3D.
+Mental model: each is the driver's copy of a box. An end that is memory says by its address where it lies; its side of
+the direction is checked. Offsets and widths of arrays are in bytes in the two-dimensional copies, in elements in
+cudaMemcpy3D.
 """
 
 from __future__ import annotations

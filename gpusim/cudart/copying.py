@@ -1,7 +1,8 @@
 """Copies and fills of the runtime: one address space, a direction that the program states.
 
-Mental model: with unified addressing an address says itself where it lies, so that the direction is only checked; a side that
-is said to be the device must be memory of the device. Rows, slices and arrays: :mod:`gpusim.cudart.box_copies`.
+Mental model: with unified addressing an address says itself where it lies, so that the direction is only checked; a
+side that is said to be the device must be memory of the device. Rows, slices and arrays:
+:mod:`gpusim.cudart.box_copies`.
 """
 
 from __future__ import annotations

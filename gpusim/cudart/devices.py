@@ -1,7 +1,8 @@
 """Devices, errors, versions and pointers, as the runtime tells them.
 
-Mental model: each thread has a device, number 0 from the start, until it chooses another. Errors are remembered for each thread until they
-are asked for; that of a launch which failed on the device is there for every thread until the device is reset.
+Mental model: each thread has a device, number 0 from the start, until it chooses another. Errors are remembered for
+each thread until they are asked for; that of a launch which failed on the device is there for every thread until the
+device is reset.
 """
 
 from __future__ import annotations
@@ -175,9 +176,10 @@ class Devices:
         self._allocate("cuMemAllocAsync", out, size, stream)
 
     def _allocate(self, name: str, out, size: int, *rest: int) -> None:
-        """Of no bytes the runtime makes a null pointer and no error, where the driver's function fails (seen on GPUs: StanfordLegion/legion
-        issue 1001 for cudaMalloc, alpaka-group/alpaka pull request 1868 for pinned memory and cudaMallocAsync, PyTorch pull request 68532 for pinned memory).
-        Managed memory of no bytes is an error in both (CUDA Runtime API, cudaMallocManaged)."""
+        """Of no bytes the runtime makes a null pointer and no error, where the driver's function fails (seen on GPUs:
+        StanfordLegion/legion issue 1001 for cudaMalloc, alpaka-group/alpaka pull request 1868 for pinned memory and
+        cudaMallocAsync, PyTorch pull request 68532 for pinned memory). Managed memory of no bytes is an error in both
+        (CUDA Runtime API, cudaMallocManaged)."""
         if size:
             self._state.call(name, out, size, *rest)
             return

@@ -1,8 +1,9 @@
 """The device of a program that is not Python: what runs when it first calls a function of a library of gpusim.
 
-Mental model: the library has started Python in the program's process, or found it running, and calls :func:`attach`, which makes
-one driver for the process and puts it behind the library's functions. What becomes of each launch goes to the account of the run
-(:mod:`gpusim.driver.session`); output of kernels goes to C's ``stdout``, in step with the program's own.
+Mental model: the library has started Python in the program's process, or found it running, and calls :func:`attach`,
+which makes one driver for the process and puts it behind the library's functions. What becomes of each launch goes to
+the account of the run (:mod:`gpusim.driver.session`); output of kernels goes to C's ``stdout``, in step with the
+program's own.
 """
 
 from __future__ import annotations
@@ -138,7 +139,8 @@ class Process:
             self._show_leaks()
 
     def _show_leaks(self) -> None:
-        """What is left at the end of the program: of the device heap by kernels, and of the device's memory by the program."""
+        """What is left at the end of the program: of the device heap by kernels, and of the device's memory by the
+        program."""
         self._ledger.find_heap_leaks()
         if not self._options.leak_check:
             return
@@ -155,8 +157,8 @@ class _Joined(Process):
 
 
 def attach(folder: str, soname: str) -> None:
-    """Called by the library ``soname`` of ``folder`` at the first call of one of its functions. What fails is said on stderr, and
-    leaves the library's functions to return CUDA_ERROR_NOT_INITIALIZED."""
+    """Called by the library ``soname`` of ``folder`` at the first call of one of its functions. What fails is said on
+    stderr, and leaves the library's functions to return CUDA_ERROR_NOT_INITIALIZED."""
     global _process
     with _lock:
         try:

@@ -1,7 +1,8 @@
 """Errors of the CUDA runtime: their numbers, names and words.
 
-Mental model: since CUDA 10.1 the runtime has the driver's numbers for what both can meet, so that a CUresult passes through as
-it is; a few numbers below 100 are the runtime's own. Source: cudaGetErrorName and cudaGetErrorString of CUDA 13.
+Mental model: since CUDA 10.1 the runtime has the driver's numbers for what both can meet, so that a CUresult passes
+through as it is; a few numbers below 100 are the runtime's own. Source: cudaGetErrorName and cudaGetErrorString of CUDA
+13.
 """
 
 from __future__ import annotations

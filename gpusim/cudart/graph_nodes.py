@@ -1,7 +1,8 @@
 """Nodes of graphs whose parameters the runtime describes otherwise than the driver.
 
-Mental model: a kernel is named by its host function, a copy by cudaMemcpy3DParms; both become the driver's structures and go to
-the driver's functions. Everything else of graphs is the driver's under another name (:mod:`gpusim.cudart.same`).
+Mental model: a kernel is named by its host function, a copy by cudaMemcpy3DParms; both become the driver's structures
+and go to the driver's functions. Everything else of graphs is the driver's under another name
+(:mod:`gpusim.cudart.same`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _NO_CONTEXT = 0
 
 
 class GraphNodes:
-    """Entry points cudaGraphAdd*Node, cudaGraph*Node*Params and cudaGraphExec*SetParams of kernels, copies and fills."""
+    """Entry points cudaGraphAdd*Node, cudaGraph*Node*Params and cudaGraphExec*SetParams of kernels, copies and
+    fills."""
 
     def __init__(self, state: State, code: Registration, boxes: RuntimeBoxCopies):
         self._state, self._code, self._boxes = state, code, boxes

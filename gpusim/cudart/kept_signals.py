@@ -1,7 +1,7 @@
 """Keeps a program's answers to signals while Python's modules are loaded into it.
 
-Mental model: a Python that is part of another program has no business with its Ctrl-C; some modules set handlers all the same when
-they are imported. What the C library had before is put back as it was.
+Mental model: a Python that is part of another program has no business with its Ctrl-C; some modules set handlers all
+the same when they are imported. What the C library had before is put back as it was.
 """
 
 from __future__ import annotations

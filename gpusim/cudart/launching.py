@@ -1,7 +1,8 @@
 """Launches, and what a program asks or sets of its kernels.
 
-Mental model: ``kernel<<<grid, block, shared, stream>>>(...)`` becomes a push of the configuration and a call of the kernel's host
-function, which pops it and launches. The rest is the driver's, with host functions in the place of handles.
+Mental model: ``kernel<<<grid, block, shared, stream>>>(...)`` becomes a push of the configuration and a call of the
+kernel's host function, which pops it and launches. The rest is the driver's, with host functions in the place of
+handles.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The functions of ``libcudart.so.12`` and ``libcudart.so.13``, by name.
 
-Mental model: a program may ask for any of them, so all are there; those that gpusim has not say so when they are called. Source: the
-symbols of the libraries of CUDA 12.9 and 13.
+Mental model: a program may ask for any of them, so all are there; those that gpusim has not say so when they are
+called. Source: the symbols of the libraries of CUDA 12.9 and 13.
 """
 
 from __future__ import annotations
 
-#: In both libraries, in one, and those that a program compiled for a default stream of each thread calls under another name.
+#: In both libraries, in one, and those that a program compiled for a default stream of each thread calls under another
+#: name.
 _COMMON = """
     __cudaGetKernel __cudaInitModule __cudaLaunchKernel __cudaPopCallConfiguration __cudaPushCallConfiguration
     __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaRegisterFunction __cudaRegisterHostVar __cudaRegisterManagedVar

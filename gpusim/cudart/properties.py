@@ -1,7 +1,7 @@
 """cudaDeviceProp: what the device says of itself, all at once.
 
-Mental model: a structure whose fields are device attributes under other names; CUDA 13 dropped some and added others. Source:
-driver_types.h of CUDA 12.9 and 13.
+Mental model: a structure whose fields are device attributes under other names; CUDA 13 dropped some and added others.
+Source: driver_types.h of CUDA 12.9 and 13.
 """
 
 from __future__ import annotations

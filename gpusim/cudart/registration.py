@@ -1,8 +1,9 @@
-"""Device code that a program brings in itself: what nvcc's host code registers before ``main``, and finds again by host address.
+"""Device code that a program brings in itself: what nvcc's host code registers before ``main``, and finds again by host
+address.
 
-Mental model: each translation unit hands over a fat binary, and for each kernel and variable in it the address of what stands for it
-on the host. A fat binary is loaded when something in it is first used. A kernel is then asked for by the address of its host
-function, a variable by the address of its host copy.
+Mental model: each translation unit hands over a fat binary, and for each kernel and variable in it the address of what
+stands for it on the host. A fat binary is loaded when something in it is first used. A kernel is then asked for by the
+address of its host function, a variable by the address of its host copy.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _CONTAINER = struct.Struct("<IHHQ")
 
 @dataclass(eq=False)
 class FatBinary:
-    """``wrapper``: where it lies; ``module``: the driver's, once something of it is used. ``handle`` is what the program has."""
+    """``wrapper``: where it lies; ``module``: the driver's, once something of it is used. ``handle`` is what the
+    program has."""
 
     wrapper: int
     handle: ctypes.Array
@@ -100,7 +102,8 @@ class Registration:
     # ---- look-up -----------------------------------------------------------------------------
 
     def kernel(self, host: int) -> int:
-        """The driver's handle of the kernel whose host function is at ``host``; a handle is taken as it is. Raises DriverError."""
+        """The driver's handle of the kernel whose host function is at ``host``; a handle is taken as it is. Raises
+        DriverError."""
         handle = self._handles.get(host)
         if handle is None:
             symbol = self._kernels.get(host)
@@ -126,7 +129,8 @@ class Registration:
         return self._state.word("cuModuleGetGlobal", size, module, symbol.name.encode()), size[0]
 
     def inside_variable(self, host: int, offset: int, size: int) -> int:
-        """The device address of ``size`` bytes from byte ``offset`` of a variable; raises DriverError where it is too small."""
+        """The device address of ``size`` bytes from byte ``offset`` of a variable; raises DriverError where it is too
+        small."""
         self._state.ready()
         address, room = self.variable(host)
         if offset + size > room:
@@ -134,8 +138,8 @@ class Registration:
         return address + offset
 
     def reset(self, device: int) -> None:
-        """Forget what is loaded: the device has been reset. Where there are others, code stays loaded for them, unless its managed variables
-        have gone with this one."""
+        """Forget what is loaded: the device has been reset. Where there are others, code stays loaded for them, unless
+        its managed variables have gone with this one."""
         alone, modules = self._state.driver.contexts.count == 1, self._state.driver.modules
         for binary in self._binaries.values():
             if alone or (binary.managed and modules.has_managed(binary.module, device)):

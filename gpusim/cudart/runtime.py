@@ -1,8 +1,8 @@
 """The runtime of one process: its parts joined, and its functions put behind ``libcudart.so``.
 
 Mental model: every function of the library is one of a part's entry points, a driver function under another name
-(:mod:`gpusim.cudart.same`), or one that says that it is not emulated. What an entry point raises becomes the error that the
-caller gets and that the thread remembers.
+(:mod:`gpusim.cudart.same`), or one that says that it is not emulated. What an entry point raises becomes the error that
+the caller gets and that the thread remembers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the runtime keeps for a process and for each of its threads, and how it calls the driver.
 
-Mental model: the runtime is a layer over the driver: it makes the primary context of a thread's device current when the thread first needs
-one, calls driver functions by their names, and remembers the last error of each thread. Errors of a launch that failed on the
-device stay until the device is reset, as on a GPU.
+Mental model: the runtime is a layer over the driver: it makes the primary context of a thread's device current when the
+thread first needs one, calls driver functions by their names, and remembers the last error of each thread. Errors of a
+launch that failed on the device stay until the device is reset, as on a GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class _Thread(ThreadData):
 
 
 class State:
-    """One process' runtime over ``driver``. ``major``: of the CUDA version whose structures the program has, 12 or 13."""
+    """One process' runtime over ``driver``. ``major``: of the CUDA version whose structures the program has, 12 or
+    13."""
 
     def __init__(self, driver: Driver, major: int):
         self.driver, self.major = driver, major
@@ -48,7 +49,8 @@ class State:
         return runtime_version(self.major)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a driver function; raises DriverError for what it returns. A failed launch's error comes before any other."""
+        """Call a driver function; raises DriverError for what it returns. A failed launch's error comes before any
+        other."""
         self.ready()
         failure = self.driver.launches.failure
         if failure is not None:

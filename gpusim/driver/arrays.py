@@ -1,8 +1,8 @@
 """CUDA arrays: blocks of elements that textures and surfaces read.
 
-Mental model: an array has up to three dimensions of elements, each of 1, 2 or 4 channels of one format. On a GPU its layout is
-opaque; here its rows lie one behind the other in device memory of its own, so that a copy and a texture unit find an element by
-its place. Limits and rules: CUDA Driver API, cuArray3DCreate.
+Mental model: an array has up to three dimensions of elements, each of 1, 2 or 4 channels of one format. On a GPU its
+layout is opaque; here its rows lie one behind the other in device memory of its own, so that a copy and a texture unit
+find an element by its place. Limits and rules: CUDA Driver API, cuArray3DCreate.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Array:
         return max(1, d.depth), max(1, d.height), d.width
 
     def bytes_of(self, x: int, y: int, z: int, extent: tuple[int, int, int]) -> np.ndarray:
-        """uint8[depth, height, width] of the box of ``extent`` (width, height, depth) at byte ``x`` of row ``y`` of slice ``z``;
-        raises DriverError where it leaves the array."""
+        """uint8[depth, height, width] of the box of ``extent`` (width, height, depth) at byte ``x`` of row ``y`` of
+        slice ``z``; raises DriverError where it leaves the array."""
         slices, rows, elements = self.shape
         width, height, depth = extent
         row = elements * self.element_bytes

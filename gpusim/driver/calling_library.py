@@ -1,6 +1,8 @@
-"""Which shared library has called a function of the emulated driver: a refusal is understood when it names who was refused.
+"""Which shared library has called a function of the emulated driver: a refusal is understood when it names who was
+refused.
 
-Mental model: the C stack is walked outward from here, past Python, until an address lies in a file that is none of ours.
+Mental model: the C stack is walked outward from here, past Python, until an address lies in a file that is none of
+ours.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class _Place(ctypes.Structure):
 
 
 def calling_library() -> str:
-    """Its file's name, empty where it cannot be told: the C library has no ``backtrace`` (musl), or Python has called."""
+    """Its file's name, empty where it cannot be told: the C library has no ``backtrace`` (musl), or Python has
+    called."""
     libc = ctypes.CDLL(None)
     try:
         walk, place_of = libc.backtrace, libc.dladdr

@@ -1,9 +1,9 @@
 """Stream capture: what would run is written down as a graph.
 
-Mental model: a capture begins at one stream, its origin. Work submitted to it becomes a node behind the stream's last ones. An
-event that is recorded in it is a place in the graph, and another stream that waits for this event joins the capture; all of them
-must have come back to the origin, by events, when it ends. Rules and error codes: CUDA Driver API, "Stream Management", and
-CUDA Programming Guide, "Stream Capture".
+Mental model: a capture begins at one stream, its origin. Work submitted to it becomes a node behind the stream's last
+ones. An event that is recorded in it is a place in the graph, and another stream that waits for this event joins the
+capture; all of them must have come back to the origin, by events, when it ends. Rules and error codes: CUDA Driver API,
+"Stream Management", and CUDA Programming Guide, "Stream Capture".
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class Captures:
             capture.status, capture.reason = INVALIDATED, reason
 
     def forget(self, stream: int) -> None:
-        """A stream is destroyed. The capture that began there is over; one that it took part in goes on, and its work there must
-        have been joined as if it were not."""
+        """A stream is destroyed. The capture that began there is over; one that it took part in goes on, and its work
+        there must have been joined as if it were not."""
         capture = self._of.pop(stream, None)
         if capture is not None and stream == capture.origin:
             self._finish(capture)
@@ -146,7 +146,8 @@ class Captures:
     # ---- work -----------------------------------------------------------------------------------
 
     def take(self, stream: int, work: Work, blocking: bool) -> bool:
-        """Write ``work`` down if ``stream`` is captured; False if it is to run. Raises DriverError where neither may be."""
+        """Write ``work`` down if ``stream`` is captured; False if it is to run. Raises DriverError where neither may
+        be."""
         capture = self._of.get(stream)
         if capture is None:
             if stream in _LEGACY:
@@ -187,7 +188,8 @@ class Captures:
         self.refuse_work(stream, "waiting for a stream that is being captured")
 
     def refuse_unsafe(self, what: str) -> None:
-        """Raise DriverError if ``what``, which waits for the whole device or may, comes from a thread that must not call it."""
+        """Raise DriverError if ``what``, which waits for the whole device or may, comes from a thread that must not
+        call it."""
         if self.thread_mode() == RELAXED:
             return
         for capture in set(self._of.values()):

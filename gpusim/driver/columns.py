@@ -1,6 +1,7 @@
 """The columns of the account of a run.
 
-Mental model: a launch that ran in a chain of programmatic dependent launches has a column more than others; a table has the same for all.
+Mental model: a launch that ran in a chain of programmatic dependent launches has a column more than others; a table has
+the same for all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conditional nodes of graphs: graphs that are run, or run again, as a value says that kernels set.
 
-Mental model: a handle stands for a value, which ``cudaGraphSetConditional`` of a kernel changes and which may begin at a default
-whenever the graph is launched. A conditional node holds one handle and the graphs among which it chooses.
+Mental model: a handle stands for a value, which ``cudaGraphSetConditional`` of a kernel changes and which may begin at
+a default whenever the graph is launched. A conditional node holds one handle and the graphs among which it chooses.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Condition:
 
 @dataclass
 class ConditionalGraph(Work):
-    """A choice among ``bodies`` by the ``condition`` of ``handle``; ``choice``: IF, WHILE or SWITCH. ``told``: the array of their
-    handles that the program was given."""
+    """A choice among ``bodies`` by the ``condition`` of ``handle``; ``choice``: IF, WHILE or SWITCH. ``told``: the
+    array of their handles that the program was given."""
 
     handle: int
     condition: Condition

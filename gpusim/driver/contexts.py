@@ -1,8 +1,8 @@
 """Devices and contexts as the driver API has them.
 
-Mental model: each device has a primary context; each thread has a stack of current contexts, the last of which says on which
-device its calls work. A context that a program makes for itself has flags, limits and peers of its own and is else a name for its
-device's memory and modules, since nothing here could tell two of them apart.
+Mental model: each device has a primary context; each thread has a stack of current contexts, the last of which says on
+which device its calls work. A context that a program makes for itself has flags, limits and peers of its own and is
+else a name for its device's memory and modules, since nothing here could tell two of them apart.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _PERSISTING_ATTRIBUTE = 108
 
 @dataclass(eq=False)
 class Context:
-    """``flags`` of CUctx_flags, ``limits`` by CUlimit, CUfunc_cache and CUsharedconfig that were set last. It is of ``device``, and its kernels
-    reach the memory of the contexts ``peers`` (:mod:`gpusim.driver.peers`)."""
+    """``flags`` of CUctx_flags, ``limits`` by CUlimit, CUfunc_cache and CUsharedconfig that were set last. It is of
+    ``device``, and its kernels reach the memory of the contexts ``peers`` (:mod:`gpusim.driver.peers`)."""
 
     number: int
     device: int = 0
@@ -75,8 +75,8 @@ class _Thread(ThreadData):
 
 
 class Contexts:
-    """Entry points cuInit, cuDevice* and cuCtx*; ``on_reset`` frees what the primary context of a device holds. ``node``: the first of the
-    node's devices."""
+    """Entry points cuInit, cuDevice* and cuCtx*; ``on_reset`` frees what the primary context of a device holds.
+    ``node``: the first of the node's devices."""
 
     def __init__(self, node: Device, on_reset: Callable[[int], None]):
         self._node, self._on_reset = node, on_reset
@@ -92,7 +92,8 @@ class Contexts:
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
-        """Those that this process finds, by the number that it knows them by; read from the environment when the first is asked for."""
+        """Those that this process finds, by the number that it knows them by; read from the environment when the first
+        is asked for."""
         return visible(self._node.all(), self.setting())
 
     @property

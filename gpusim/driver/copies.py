@@ -16,8 +16,8 @@ LEGACY = 0
 
 
 class Copies:
-    """Entry points cuMemcpy* without boxes and arrays; ``submit`` puts work into a stream, ``synchronized`` is told of a device that the
-    program has waited for."""
+    """Entry points cuMemcpy* without boxes and arrays; ``submit`` puts work into a stream, ``synchronized`` is told of
+    a device that the program has waited for."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """What the device says of itself: the driver's device attributes from a GPU's description.
 
 Mental model: a described GPU (:class:`~gpusim.gpus.spec.GpuSpec`) answers the same questions as a real one.
-A bare capability such as ``sm_86`` gives a device with that architecture's limits and no timing. What it says of itself:
-:mod:`gpusim.driver.device_attributes`; limits by capability: :mod:`gpusim.isa.architectures`.
+A bare capability such as ``sm_86`` gives a device with that architecture's limits and no timing. What it says of
+itself: :mod:`gpusim.driver.device_attributes`; limits by capability: :mod:`gpusim.isa.architectures`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FIRST_BUS = 1
 @dataclass(frozen=True)
 class Device:
     """A device of a run: ``spec`` for sizes, ``target`` for launches; ``timed``: the spec describes a
-    GPU whose cycles can be predicted; ``pageable``: kernels reach all memory of the host. It is ``number`` of ``count`` alike in one node."""
+    GPU whose cycles can be predicted; ``pageable``: kernels reach all memory of the host. It is ``number`` of ``count``
+    alike in one node."""
 
     spec: GpuSpec
     target: Target
@@ -60,8 +61,8 @@ class Device:
 
     @property
     def reaches_peers(self) -> bool:
-        """Whether kernels can reach other devices' memory. NVIDIA's driver offers no peer access over PCIe between :data:`CONSUMER` cards, as owners report it
-        (a guess: no page of NVIDIA's at hand)."""
+        """Whether kernels can reach other devices' memory. NVIDIA's driver offers no peer access over PCIe between
+        :data:`CONSUMER` cards, as owners report it (a guess: no page of NVIDIA's at hand)."""
         return self.spec.name not in CONSUMER
 
     def all(self) -> tuple[Device, ...]:
@@ -79,9 +80,9 @@ class Device:
 
 
 def make_device(gpu: str | GpuSpec, pageable: bool = False, count: int = 1) -> Device:
-    """The first of ``count`` devices from a GPU's name, TOML file or spec, or a bare capability such as ``sm_86``, which reaches the host's memory if
-    ``pageable`` or if it does so on silicon; raises
-    UnknownGpuError, SpecError, and UsageError for more devices than a node has."""
+    """The first of ``count`` devices from a GPU's name, TOML file or spec, or a bare capability such as ``sm_86``,
+    which reaches the host's memory if ``pageable`` or if it does so on silicon; raises UnknownGpuError, SpecError, and
+    UsageError for more devices than a node has."""
     if not 1 <= count <= MOST_DEVICES:
         raise UsageError(f"{count} devices: a node has 1 to {MOST_DEVICES}")
     return replace(_one_device(gpu, pageable), count=count)

@@ -1,9 +1,9 @@
 """Every CUdevice_attribute of cuda.h 13, by number.
 
-Mental model: sizes of the machine come from the GPU's description. Limits of textures, addressing and such are those of its
-compute capability, which are the same from 7.5 to 12 (CUDA Programming Guide, "Technical Specifications per Compute
-Capability"). A feature counts as there when the emulated driver has it, whatever the GPU could do: a program that asks first
-then takes the way that works.
+Mental model: sizes of the machine come from the GPU's description. Limits of textures, addressing and such are those of
+its compute capability, which are the same from 7.5 to 12 (CUDA Programming Guide, "Technical Specifications per Compute
+Capability"). A feature counts as there when the emulated driver has it, whatever the GPU could do: a program that asks
+first then takes the way that works.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ CONSUMER = frozenset({
 #: GPUs without ECC, or with it switched off as they come.
 _WITHOUT_ECC = CONSUMER | {"titan_v"}
 _HOST_COHERENT = frozenset({"gh200"})
-#: Attributes that are 1: copies and kernels side by side (15, 31), host memory mapped and in one address space (19, 41),
-#: gather (44), stream priorities (78), L1 caches global and local memory (79, 80), managed memory, also while the host uses it
-#: (83, 89), preemption (90), registered memory at the host's address (91), memory operations (92 to 94, 122, 123), cooperative
-#: launches (95), host registration (99), virtual memory management (102), its descriptors (103), memory pools (115) also of host
-#: memory (142, 144), host memory of cuMemCreate (141, 145), events of several processes (125).
+#: Attributes that are 1: copies and kernels side by side (15, 31), host memory mapped and in one address space (19,
+#: 41), gather (44), stream priorities (78), L1 caches global and local memory (79, 80), managed memory, also while the
+#: host uses it (83, 89), preemption (90), registered memory at the host's address (91), memory operations (92 to 94,
+#: 122, 123), cooperative launches (95), host registration (99), virtual memory management (102), its descriptors (103),
+#: memory pools (115) also of host memory (142, 144), host memory of cuMemCreate (141, 145), events of several processes
+#: (125).
 _YES = (
     15,
     19,
@@ -131,7 +132,8 @@ def attributes_of(spec: GpuSpec) -> dict[int, int]:
 
 
 def _bus_bits(spec: GpuSpec) -> int:
-    """Of all channels of its memory, whose standard says how wide one is; memory transfers twice a clock as CUDA counts clocks."""
+    """Of all channels of its memory, whose standard says how wide one is; memory transfers twice a clock as CUDA counts
+    clocks."""
     kind = MEMORY_OF.get(spec.name)
     channel_bits = MEMORY_KINDS[kind].channel_bits if kind else _CHANNEL_BITS
     return _BUS_BITS.get(spec.name, channel_bits * spec.dram.channels)

@@ -1,8 +1,8 @@
 """The emulated driver of one process: its parts joined, and its functions put behind ``libcuda.so.1``.
 
 Mental model: once :func:`install` has run, whatever opens the CUDA driver in this process (Numba, cuda.core,
-cuda.bindings) finds devices with the described GPU's name and limits, one unless more were asked for. Calls arrive in the parts' entry
-points; a failure leaves a sentence in ``details`` beside the CUresult, which alone can pass through C.
+cuda.bindings) finds devices with the described GPU's name and limits, one unless more were asked for. Calls arrive in
+the parts' entry points; a failure leaves a sentence in ``details`` beside the CUresult, which alone can pass through C.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ _ANY_TIME = frozenset(
         "cuLogsRegisterCallback", "cuLogsUnregisterCallback", "cuLogsCurrent", "cuLogsDumpToMemory", "cuLogsDumpToFile",
     }
 )  # fmt: skip
-#: May wait for the whole device, or be waited for: CUDA's rules for captures forbid them (cuThreadExchangeStreamCaptureMode).
+#: May wait for the whole device, or be waited for: CUDA's rules for captures forbid them
+#: (cuThreadExchangeStreamCaptureMode).
 _UNSAFE_WHILE_CAPTURING = frozenset(
     {"cuMemAlloc", "cuMemAllocPitch", "cuMemAllocManaged", "cuMemAllocHost", "cuMemHostAlloc", "cuMemHostRegister"}
 )
@@ -152,7 +153,8 @@ class Driver:
     # ---- the library ------------------------------------------------------------------------
 
     def functions(self) -> dict[str, tuple[Signature, Callable[..., int]]]:
-        """Symbol -> signature and Python function of everything that the library exports; those that are not emulated refuse."""
+        """Symbol -> signature and Python function of everything that the library exports; those that are not emulated
+        refuse."""
         parts = (
             self,
             self.contexts,
@@ -189,8 +191,8 @@ class Driver:
         return found
 
     def open(self, library: SlotLibrary | None = None) -> None:
-        """Put the entry points behind the driver's name in this process; ``library``: the open file of that name, else it is
-        opened now."""
+        """Put the entry points behind the driver's name in this process; ``library``: the open file of that name, else
+        it is opened now."""
         found = self.functions()
         names = list(found)
         self.library = library or open_library(library_file(SONAME, names, links=LINKS), names)
@@ -233,8 +235,8 @@ class Driver:
 
         def call(*arguments: object) -> int:
             code = self._answer(name, method, arguments)
-            # Nothing below gives Python an occasion to run a signal's handler here: either it has run, and the signal is held,
-            # or it will run outside.
+            # Nothing below gives Python an occasion to run a signal's handler here: either it has run, and the signal
+            # is held, or it will run outside.
             held = interrupts.held
             if held is not None:
                 held.now  # noqa: B018
@@ -246,8 +248,8 @@ class Driver:
     def _answer(self, name: str, method: Callable, arguments: tuple) -> int:
         try:
             if self.executor.is_this_thread():
-                # An object of the program is collected in the middle of a launch and frees what it holds. Whoever has the
-                # lock waits for this launch, and its call is as good as made from there.
+                # An object of the program is collected in the middle of a launch and frees what it holds. Whoever has
+                # the lock waits for this launch, and its call is as good as made from there.
                 method(*arguments)
                 return SUCCESS
             if not self._lock.acquire(blocking=False) and not self._lock_patiently():

@@ -1,13 +1,13 @@
 """An ELF shared library whose functions jump through a table of addresses, written without a compiler.
 
-Mental model: whoever speaks to a GPU opens ``libcuda.so.1`` and calls C functions in it. The library made here has those names;
-each function is one jump to the address in its slot of a table, which Python fills: at once where Python opens the library, at
-the first call where another program does (:mod:`gpusim.driver.native_code`). It is a file that linkers and loaders take as any
-other.
+Mental model: whoever speaks to a GPU opens ``libcuda.so.1`` and calls C functions in it. The library made here has
+those names; each function is one jump to the address in its slot of a table, which Python fills: at once where Python
+opens the library, at the first call where another program does (:mod:`gpusim.driver.native_code`). It is a file that
+linkers and loaders take as any other.
 
-The layout follows the System V ABI (gABI chapters 4 and 5), its processor supplements for x86-64 and AArch64, and for symbol
-versions the Linux Standard Base (chapter 10.7). Two segments: headers, symbols, texts and code (read, execute); dynamic
-section, data and tables (read, write).
+The layout follows the System V ABI (gABI chapters 4 and 5), its processor supplements for x86-64 and AArch64, and for
+symbol versions the Linux Standard Base (chapter 10.7). Two segments: headers, symbols, texts and code (read, execute);
+dynamic section, data and tables (read, write).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _SHT_VERDEF, _SHT_VERSYM = 0x6FFFFFFD, 0x6FFFFFFF
 
 @dataclass(frozen=True)
 class Start:
-    """How a library starts Python in a program: the file of Python's ``library``, the ``program_name`` by which that finds its
-    modules, and a line of Python that fills the table."""
+    """How a library starts Python in a program: the file of Python's ``library``, the ``program_name`` by which that
+    finds its modules, and a line of Python that fills the table."""
 
     library: str
     program_name: str
@@ -89,10 +89,11 @@ def library_bytes(
     numbers: Mapping[str, int] | None = None,
     code: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """The file: functions ``names``, under symbol version ``version`` if there is one, then CLOSED and FORKED; tables TABLE and
-    FORKED_TABLE with a slot of 8 bytes for each of ``names``, and DATA. ``texts``: functions that return this text in a forked
-    process; all others return NOT_INITIALIZED there. ``numbers``: functions that write this number, an int, through their first
-    argument, in a forked process too, and do not start Python for it. ``code``: as native_code gives it for ``machine``."""
+    """The file: functions ``names``, under symbol version ``version`` if there is one, then CLOSED and FORKED; tables
+    TABLE and FORKED_TABLE with a slot of 8 bytes for each of ``names``, and DATA. ``texts``: functions that return this
+    text in a forked process; all others return NOT_INITIALIZED there. ``numbers``: functions that write this number, an
+    int, through their first argument, in a forked process too, and do not start Python for it. ``code``: as native_code
+    gives it for ``machine``."""
     native = native_code(machine) if code is None else code
     relative, global_data = _RELOCATIONS[machine]
     symbols = _Symbols()

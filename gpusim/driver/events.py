@@ -1,8 +1,8 @@
 """Events as the driver API has them.
 
-Mental model: work before an event is always done when it is recorded, so every recorded event has happened. What is left is
-the time at which it was recorded: time of the host, or predicted time of the GPU where launches are simulated. An event that
-is recorded in a captured stream stands for the place in that graph instead.
+Mental model: work before an event is always done when it is recorded, so every recorded event has happened. What is
+left is the time at which it was recorded: time of the host, or predicted time of the GPU where launches are simulated.
+An event that is recorded in a captured stream stands for the place in that graph instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL
 
 @dataclass(eq=False)
 class Event:
-    """``shared``: other processes may open it; ``time_ns`` is None until the event is recorded on ``device``; ``place`` in a graph that is being captured."""
+    """``shared``: other processes may open it; ``time_ns`` is None until the event is recorded on ``device``; ``place``
+    in a graph that is being captured."""
 
     timed: bool
     shared: bool = False

@@ -1,9 +1,9 @@
 """The thread that launches run on, as the kernel of a GPU runs beside the program that has launched it.
 
-Mental model: a launch is a job. Whoever launches waits for it, so that memory holds the result when the call returns; but
-when a signal comes the call returns without it (:mod:`gpusim.driver.interrupts`), and the launch goes on. What the program
-then does is its own affair: if it dies of the signal the job is stopped, if it goes on its next driver call waits for the
-job, as a GPU's driver does.
+Mental model: a launch is a job. Whoever launches waits for it, so that memory holds the result when the call returns;
+but when a signal comes the call returns without it (:mod:`gpusim.driver.interrupts`), and the launch goes on. What the
+program then does is its own affair: if it dies of the signal the job is stopped, if it goes on its next driver call
+waits for the job, as a GPU's driver does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Job:
         self.events.put(_DONE)
 
     def ask(self, function: Callable[[], Any]) -> Any:
-        """What ``function`` gives in the thread that waits for the job, whose contexts are the program's; None if nobody does."""
+        """What ``function`` gives in the thread that waits for the job, whose contexts are the program's; None if
+        nobody does."""
         self.events.put(function)
         return self._answers.get()
 
@@ -64,7 +65,8 @@ class Executor:
         self._answering = False
 
     def run(self, function: Callable[[], None]) -> None:
-        """Run ``function`` and wait for it, as :meth:`finish` does; within a job, at once. Raises Stopped when the run is over."""
+        """Run ``function`` and wait for it, as :meth:`finish` does; within a job, at once. Raises Stopped when the run
+        is over."""
         self.check()
         if self.is_this_thread():
             function()
@@ -82,8 +84,8 @@ class Executor:
         return self._thread is not None and threading.current_thread() is self._thread
 
     def finish(self) -> bool:
-        """Wait for the job that is under way and raise what it has raised. False if a signal came before its end. Raises
-        Stopped when the run is over and the job is not."""
+        """Wait for the job that is under way and raise what it has raised. False if a signal came before its end.
+        Raises Stopped when the run is over and the job is not."""
         job = self.current
         if job is None or self._answering:  # what the job has asked for makes driver calls of its own
             return True

@@ -1,8 +1,9 @@
 """The driver's export tables: functions without names that NVIDIA's runtime library calls.
 
-Mental model: cuGetExportTable gives, for a number of 16 bytes, an array of functions. They are not documented; what stands here is
-what a runtime library of CUDA 12 or 13 that is linked into a program needs before it makes its first documented call, as public
-projects that stand in for the driver describe it (github.com/vosen/ZLUDA). Any other table is refused.
+Mental model: cuGetExportTable gives, for a number of 16 bytes, an array of functions. They are not documented; what
+stands here is what a runtime library of CUDA 12 or 13 that is linked into a program needs before it makes its first
+documented call, as public projects that stand in for the driver describe it (github.com/vosen/ZLUDA). Any other table
+is refused.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ _NAMES = {
 
 
 class ExportTables:
-    """Entry point cuGetExportTable. ``guard`` makes a method a function that C can call, as the driver does with its own."""
+    """Entry point cuGetExportTable. ``guard`` makes a method a function that C can call, as the driver does with its
+    own."""
 
     def __init__(self, contexts: Contexts, modules: Modules):
         self._contexts, self._modules = contexts, modules

@@ -1,10 +1,10 @@
 """Under which symbols the driver's functions stand in the file ``libcuda.so.1``.
 
-Mental model: a function has one name, by which cuGetProcAddress knows it, and one or more symbols: cuda.h renames functions whose
-arguments have changed (``cuMemAlloc`` calls ``cuMemAlloc_v2``) and those that are compiled for a default stream of each thread
-(``_ptsz``, ``_ptds``). Here all streams run in the order of their calls, so that the last are the same functions. Unversioned
-symbols of functions that have versions took 32-bit addresses once; no program of today has them, and they stand for the first
-64-bit form. Source: cuda.h of CUDA 13.
+Mental model: a function has one name, by which cuGetProcAddress knows it, and one or more symbols: cuda.h renames
+functions whose arguments have changed (``cuMemAlloc`` calls ``cuMemAlloc_v2``) and those that are compiled for a
+default stream of each thread (``_ptsz``, ``_ptds``). Here all streams run in the order of their calls, so that the last
+are the same functions. Unversioned symbols of functions that have versions took 32-bit addresses once; no program of
+today has them, and they stand for the first 64-bit form. Source: cuda.h of CUDA 13.
 """
 
 from __future__ import annotations
@@ -224,7 +224,8 @@ def base_name(symbol: str) -> str:
 
 
 def exported(forms: Mapping[str, Iterable[int]]) -> dict[str, tuple[str, int]]:
-    """Symbol -> (name, version of its form) of each function of ``forms``, which gives the versions of every name's forms."""
+    """Symbol -> (name, version of its form) of each function of ``forms``, which gives the versions of every name's
+    forms."""
     found = {name: (name, _form(name, versions)) for name, versions in forms.items()}
     symbols = [
         *VERSIONED,

@@ -1,4 +1,5 @@
-"""Graphs and their nodes as the driver API has them; how they are instantiated and launched: :mod:`gpusim.driver.graph_runs`."""
+"""Graphs and their nodes as the driver API has them; how they are instantiated and launched:
+:mod:`gpusim.driver.graph_runs`."""
 
 from __future__ import annotations
 
@@ -277,7 +278,8 @@ def _known(handles: Handles, handle: int):
 
 
 def _edges_at(address: int, count: int) -> list[bytes]:
-    """``count`` CUgraphEdgeData at a host address; plain ones for a null pointer. Raises DriverError for what has no meaning."""
+    """``count`` CUgraphEdgeData at a host address; plain ones for a null pointer. Raises DriverError for what has no
+    meaning."""
     if not address:
         return [PLAIN_EDGE] * count
     data = [ctypes.string_at(address + _EDGE_BYTES * i, _EDGE_BYTES) for i in range(count)]

@@ -1,8 +1,8 @@
 """Memory that a graph allocates and frees.
 
-Mental model: the address is fixed when the node is made, so that later nodes can be told it; the memory is there from the
-allocation's run to its free's, within one launch of the graph or over several. cuMemAllocAsync in a captured stream makes such
-a node.
+Mental model: the address is fixed when the node is made, so that later nodes can be told it; the memory is there from
+the allocation's run to its free's, within one launch of the graph or over several. cuMemAllocAsync in a captured stream
+makes such a node.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpusim.driver.work import ALLOCATE, FREE, Work
 
 @dataclass(eq=False)
 class GraphBlock:
-    """Memory of a graph at a fixed address; ``live`` between its allocation and its free. ``users``: nodes, also of instantiated
-    graphs, that allocate it."""
+    """Memory of a graph at a fixed address; ``live`` between its allocation and its free. ``users``: nodes, also of
+    instantiated graphs, that allocate it."""
 
     memory: Memory
     block: Block

@@ -1,7 +1,7 @@
 """From cuda.h's descriptions of graph nodes to work, and back.
 
-Mental model: each kind of node has a structure of parameters; here it becomes :class:`~gpusim.driver.work.Work`, checked as the
-call would check it that puts the same work into a stream.
+Mental model: each kind of node has a structure of parameters; here it becomes :class:`~gpusim.driver.work.Work`,
+checked as the call would check it that puts the same work into a stream.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _ADDRESS_OFFSET = AllocationNode.address.offset
 
 @dataclass
 class NodeWorks:
-    """Makes work of parameter structures at host addresses; ``graph`` finds a graph by its handle. All raise DriverError."""
+    """Makes work of parameter structures at host addresses; ``graph`` finds a graph by its handle. All raise
+    DriverError."""
 
     launches: Launches
     copies: BoxCopies

@@ -1,7 +1,7 @@
 """Instantiated graphs as the driver API has them: made, changed, launched.
 
-Mental model: an instantiated graph is a copy whose nodes run one after another, as one job, each time it is launched; its kernels
-stand in the account of the run as if they had been launched one by one.
+Mental model: an instantiated graph is a copy whose nodes run one after another, as one job, each time it is launched;
+its kernels stand in the account of the run as if they had been launched one by one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Graphs: work and what it waits for.
 
-Mental model: a graph's nodes hold :class:`~gpusim.driver.work.Work`; an edge says that one waits for another. To launch a graph
-is to run its nodes in an order in which nobody waits, each to its end. What is launched is a copy, made when the graph is
-instantiated.
+Mental model: a graph's nodes hold :class:`~gpusim.driver.work.Work`; an edge says that one waits for another. To launch
+a graph is to run its nodes in an order in which nobody waits, each to its end. What is launched is a copy, made when
+the graph is instantiated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Node:
 
 @dataclass(eq=False)
 class Graph:
-    """``nodes`` in the order in which they were added; ``original``: of which it is a clone, by node; made in a context of ``device``."""
+    """``nodes`` in the order in which they were added; ``original``: of which it is a clone, by node; made in a context
+    of ``device``."""
 
     nodes: list[Node] = field(default_factory=list)
     handle: int = 0
@@ -69,7 +70,8 @@ class Graph:
         return [(before, node, data) for node in self.nodes for before, data in node.waits_for.items()]
 
     def order(self) -> list[Node]:
-        """The nodes, each behind all that it waits for, else in the order they were added; raises DriverError for a circle."""
+        """The nodes, each behind all that it waits for, else in the order they were added; raises DriverError for a
+        circle."""
         missing = {node: len(node.waits_for) for node in self.nodes}
         behind: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for before, node, _ in self.edges():
@@ -145,8 +147,8 @@ class ChildGraph(Work):
 
 
 class Executable:
-    """An instantiated graph. ``node_of``: its own node for each of the graph that it was made from; ``off``: those that are
-    skipped."""
+    """An instantiated graph. ``node_of``: its own node for each of the graph that it was made from; ``off``: those that
+    are skipped."""
 
     def __init__(self, graph: Graph, flags: int):
         graph.order()
@@ -157,7 +159,8 @@ class Executable:
         self.off: set[Node] = set()
 
     def own(self, node: Node) -> Node:
-        """The node that stands for ``node`` of the original graph, or of one that has updated it; raises DriverError."""
+        """The node that stands for ``node`` of the original graph, or of one that has updated it; raises
+        DriverError."""
         found = self.node_of.get(node)
         if found is None:
             raise DriverError(INVALID_VALUE, "the node is not one of the graph that was instantiated")
@@ -188,8 +191,8 @@ class Executable:
 
 
 def difference(old: Graph, new: Graph) -> tuple[int, Node | None, Node | None] | None:
-    """Why ``old``, instantiated, cannot be updated to ``new``: as :meth:`Executable.update` returns; None if it can. Nodes are
-    paired in the order in which they were added, as the CUDA Driver API asks of graphs to be updated."""
+    """Why ``old``, instantiated, cannot be updated to ``new``: as :meth:`Executable.update` returns; None if it can.
+    Nodes are paired in the order in which they were added, as the CUDA Driver API asks of graphs to be updated."""
     if len(old.nodes) != len(new.nodes):
         return TOPOLOGY_CHANGED, None, None
     place = {node: i for i, node in enumerate(old.nodes)} | {node: i for i, node in enumerate(new.nodes)}

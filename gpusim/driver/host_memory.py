@@ -55,7 +55,8 @@ class SharedPages:
 
 
 def reserve_range(size: int, alignment: int, wanted: int = 0) -> int:
-    """The first address of ``size`` bytes that nothing uses, at ``wanted`` if that is free; 0 if the system has none left."""
+    """The first address of ``size`` bytes that nothing uses, at ``wanted`` if that is free; 0 if the system has none
+    left."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     if wanted and wanted % alignment == 0:
         address = _libc.mmap(wanted, size, _NO_PROTECTION, flags | _MAP_FIXED_NOREPLACE, -1, 0)

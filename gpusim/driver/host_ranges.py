@@ -1,8 +1,8 @@
 """The program's own memory, as a kernel reaches it on a GPU with PAGEABLE_MEMORY_ACCESS.
 
-Mental model: there the GPU walks the page tables of the host, so that any address of the program is one of the device. Here a
-launch takes in what the system has mapped for the program at that time, readable and writable; what lies in the device's own
-allocations already stays theirs.
+Mental model: there the GPU walks the page tables of the host, so that any address of the program is one of the device.
+Here a launch takes in what the system has mapped for the program at that time, readable and writable; what lies in the
+device's own allocations already stays theirs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Module images that a program passes by address: how far they reach, and the cubin that the GPU gets of them.
 
-Mental model: an image is a cubin, PTX text, a fat binary, or the small structure by which compiled programs point to their fat
-binary. Of a fat binary the image is taken that suits the GPU, as the driver does.
+Mental model: an image is a cubin, PTX text, a fat binary, or the small structure by which compiled programs point to
+their fat binary. Of a fat binary the image is taken that suits the GPU, as the driver does.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _CUBIN_INPUT = 0
 
 
 def image_bytes(address: int) -> bytes:
-    """The module image at a host address: an ELF file and a fat binary by their own tables, anything else up to its end. Raises
-    DriverError."""
+    """The module image at a host address: an ELF file and a fat binary by their own tables, anything else up to its
+    end. Raises DriverError."""
     if not address:
         raise DriverError(INVALID_VALUE, "the module image is a null pointer")
     start = ctypes.string_at(address, 4)
@@ -48,8 +48,8 @@ def image_bytes(address: int) -> bytes:
 
 
 def cubin_of(data: bytes, capability: tuple[int, int], options: JitOptions) -> bytes:
-    """The machine code of an image for a GPU of ``capability``; raises DriverError, and the linker's log goes where ``options``
-    say."""
+    """The machine code of an image for a GPU of ``capability``; raises DriverError, and the linker's log goes where
+    ``options`` say."""
     target = nearest(capability).target
     if data.startswith(MAGIC):
         return data

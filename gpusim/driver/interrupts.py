@@ -1,9 +1,10 @@
 """SIGINT and SIGTERM of a program under ``gpusim run``.
 
-Mental model: a driver call is C code to the program, and an exception cannot pass through C. So a signal that comes while
-the driver is at work is held back, whatever waits there is woken, and the program's handler is called as soon as the call has
-returned, in the program's own code: as if the signal had come just then. Everywhere else it is called at once. The
-program sees its own handlers, by default Python's KeyboardInterrupt; a SIGTERM that it does not handle ends it.
+Mental model: a driver call is C code to the program, and an exception cannot pass through C. So a signal that comes
+while the driver is at work is held back, whatever waits there is woken, and the program's handler is called as soon as
+the call has returned, in the program's own code: as if the signal had come just then. Everywhere else it is called at
+once. The program sees its own handlers, by default Python's KeyboardInterrupt; a SIGTERM that it does not handle ends
+it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 class Interrupts:
     """``with Interrupts(terminate) as interrupts``: keeps signals out of the frames that run ``guarded`` code.
-    ``terminate`` ends the process after a SIGTERM that the program does not handle. Outside the main thread, where Python
-    cannot set handlers, it does nothing."""
+    ``terminate`` ends the process after a SIGTERM that the program does not handle. Outside the main thread, where
+    Python cannot set handlers, it does nothing."""
 
     def __init__(self, terminate: Callable[[], None]):
         self.guarded: CodeType | None = None

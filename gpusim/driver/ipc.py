@@ -1,8 +1,8 @@
 """Memory, pools and events that other processes may open (IPC), as the driver API has them.
 
-Mental model: memory that is to be shared moves into a file without a name, at its device address; a handle says which descriptor of
-which process that is, and whoever opens it maps the same file at an address of its own. An event that is shared says nothing:
-work has been done when the call that asks for it returns, so who opens one finds it complete.
+Mental model: memory that is to be shared moves into a file without a name, at its device address; a handle says which
+descriptor of which process that is, and whoever opens it maps the same file at an address of its own. An event that is
+shared says nothing: work has been done when the call that asks for it returns, so who opens one finds it complete.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from gpusim.driver.pools import Pools
 
 _HANDLE_BYTES = 64
 _FILE_NAME = "gpusim shared device memory"
-#: What a handle holds: which of these it is, the process, the descriptor or the event, of memory its size, of what came from a pool
-#: the pool.
+#: What a handle holds: which of these it is, the process, the descriptor or the event, of memory its size, of what came
+#: from a pool the pool.
 _MEMORY, _EVENT, _POOL, _FROM_POOL = b"gpusimMH", b"gpusimEH", b"gpusimPH", b"gpusimPM"
 _CONTENT = struct.Struct("<8sIQQQ")
 _BY_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

@@ -1,7 +1,7 @@
 """The driver's assembler and linker: nvJitLink, with the options and log buffers of CUjit_option.
 
-Mental model: a program gives options as two arrays, numbers and 64-bit values; some ask for something, some say where logs are to
-go. What nvJitLink says is written there, whether it succeeds or not.
+Mental model: a program gives options as two arrays, numbers and 64-bit values; some ask for something, some say where
+logs are to go. What nvJitLink says is written there, whether it succeeds or not.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def options_at(count: int, numbers: int, values: int) -> JitOptions:
 
 
 def link(parts: Sequence[tuple[int, str, bytes]], target: str, options: JitOptions) -> bytes:
-    """The cubin of ``parts``, (CUjitInputType, name, content) each, for ``target`` (``sm_90``); raises DriverError, with what the
-    linker says."""
+    """The cubin of ``parts``, (CUjitInputType, name, content) each, for ``target`` (``sm_90``); raises DriverError,
+    with what the linker says."""
     started = time.perf_counter()
     done = run_linker(
         [f"-arch={target}", *options.flags],

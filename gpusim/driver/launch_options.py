@@ -1,8 +1,8 @@
 """The attributes of a launch (CUlaunchAttribute), read and checked.
 
 Mental model: what decides results is heeded: cooperative launches, clusters, events. What only decides when a GPU does
-something (priority, cache policy, scheduling) is checked and kept, since here a launch has ended before the next one begins; programmatic
-serialization is kept for the simulated time, in which the next one may begin before.
+something (priority, cache policy, scheduling) is checked and kept, since here a launch has ended before the next one
+begins; programmatic serialization is kept for the simulated time, in which the next one may begin before.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ NODE_ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """``cluster``: its blocks in x, y, z, None where the launch does not say; ``events``: handles to be recorded with the launch; ``values``: bytes of every attribute
-    that was given, by CUlaunchAttributeID."""
+    """``cluster``: its blocks in x, y, z, None where the launch does not say; ``events``: handles to be recorded with
+    the launch; ``values``: bytes of every attribute that was given, by CUlaunchAttributeID."""
 
     cooperative: bool = False
     cluster: tuple[int, int, int] | None = None

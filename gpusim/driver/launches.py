@@ -101,7 +101,8 @@ class Launches:
         self.set_condition: Callable[[int, int], bool] = lambda handle, value: False
         self.record_event: Callable[[int, int], None] = lambda event, stream: None
         self.failures: dict[int, Failure] = {}
-        #: a launch that fails on the device succeeds as a call, as it does on a GPU that has yet to run it; the next call tells
+        #: a launch that fails on the device succeeds as a call, as it does on a GPU that has yet to run it; the next
+        #: call tells
         self.deferred = False
         self.refusal: Failure | None = None
 
@@ -198,7 +199,8 @@ class Launches:
             self._refuse(error)
 
     def validate(self, work: KernelLaunchWork) -> None:
-        """Raise DriverError for what else a launch would be turned down for when it begins: its grid, block and memory."""
+        """Raise DriverError for what else a launch would be turned down for when it begins: its grid, block and
+        memory."""
         try:
             binary = self._modules.binary(work.kernel, work.options.cooperative)
             self._launch_of(work, binary)
@@ -297,8 +299,8 @@ class Launches:
         raise DriverError(code, str(error)) from None
 
     def _program_with_lines(self, kernel: Kernel, cooperative: bool) -> Program:
-        """The program to explain an error with. Numba compiles it once more, in the thread that has launched: a context is
-        current there."""
+        """The program to explain an error with. Numba compiles it once more, in the thread that has launched: a context
+        is current there."""
         job = self._executor.current
         found = job and job.ask(lambda: self._modules.program_with_lines(kernel, cooperative))
         return found or prepare(self._modules.binary(kernel, cooperative)).program
@@ -348,9 +350,10 @@ class Launches:
 
 @dataclass
 class KernelLaunchWork(Work):
-    """A launch, its parameters packed. ``shown``: what the program was told of it, kept alive. ``before``: what the launch on which it depends
-    programmatically has accessed, ``primary``: what it has itself; None where nobody asked (:mod:`gpusim.sanitizer.dependents`). ``number`` of the launch when it last ran, ``depends_on`` that of the launch on
-    which it depends programmatically. ``context``: in which it was made."""
+    """A launch, its parameters packed. ``shown``: what the program was told of it, kept alive. ``before``: what the
+    launch on which it depends programmatically has accessed, ``primary``: what it has itself; None where nobody asked
+    (:mod:`gpusim.sanitizer.dependents`). ``number`` of the launch when it last ran, ``depends_on`` that of the launch
+    on which it depends programmatically. ``context``: in which it was made."""
 
     launches: Launches
     kernel: Kernel

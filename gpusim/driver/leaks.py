@@ -1,9 +1,9 @@
 """Device memory that a program has allocated and not freed when it ends: what memcheck's ``--leak-check full`` reports.
 
-Mental model: an allocation that is still there once the program has ended is a leak. Libraries that free late are asked to do
-so first: objects that nobody names any more are collected, and Numba frees what it has queued to be freed. What lives on
-for another reason, an array that a module's variable names to the end or one in a pool, is reported: nothing frees it on a
-GPU either before the process ends.
+Mental model: an allocation that is still there once the program has ended is a leak. Libraries that free late are asked
+to do so first: objects that nobody names any more are collected, and Numba frees what it has queued to be freed. What
+lives on for another reason, an array that a module's variable names to the end or one in a pool, is reported: nothing
+frees it on a GPU either before the process ends.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from gpusim.driver.memory import DEVICE, MANAGED, Memory
 
 
 def leaks_of(memory: Memory) -> list[dict[str, Any]]:
-    """A row for each place that allocated what is left in ``memory``: how many allocations and bytes, the first of their
-    addresses, and where the program asked for them."""
+    """A row for each place that allocated what is left in ``memory``: how many allocations and bytes, the first of
+    their addresses, and where the program asked for them."""
     gc.collect()
     if memory.left((DEVICE, MANAGED)):
         _free_what_is_queued()

@@ -1,8 +1,8 @@
 """The account of a run: every launch with its shape, what it executed, and what became of its trace.
 
 Mental model: a launch's trace passes by chunk by chunk and is counted, written to a file, checked, or fed to the
-simulator, and is kept only where it is to be explained. Launches that follow each other and do not differ in anything shown
-share a row. Launches that were not asked for are emulated for their results alone.
+simulator, and is kept only where it is to be explained. Launches that follow each other and do not differ in anything
+shown share a row. Launches that were not asked for are emulated for their results alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ Say = Callable[[str], None]
 @dataclass
 class Row:
     """``first``: number of the first launch that the row stands for, ``count`` how many it stands for;
-    ``timing`` of each of them, None where it was not simulated; ``findings`` of the checks in each, None without checks."""
+    ``timing`` of each of them, None where it was not simulated; ``findings`` of the checks in each, None without
+    checks."""
 
     first: int
     count: int
@@ -80,7 +81,8 @@ class Row:
 
 @dataclass(frozen=True)
 class _Held:
-    """A launch that has been emulated, and is simulated with those that depend on it programmatically; ``finish`` takes its timing."""
+    """A launch that has been emulated, and is simulated with those that depend on it programmatically; ``finish`` takes
+    its timing."""
 
     number: int
     trace: Trace
@@ -98,8 +100,8 @@ class KeptLaunch:
 
 
 class Ledger:
-    """Where launches run. ``wanted``: what is to be done with which; ``folder``: keep their traces there; ``clock``: predicts
-    their cycles, None where they are not simulated; ``say``: progress of launches that take long."""
+    """Where launches run. ``wanted``: what is to be done with which; ``folder``: keep their traces there; ``clock``:
+    predicts their cycles, None where they are not simulated; ``say``: progress of launches that take long."""
 
     def __init__(
         self,
@@ -116,13 +118,15 @@ class Ledger:
         self.kept: list[KeptLaunch] = []
         #: launches that have begun, that failed, and that were refused before they began
         self.launches = self.failed = self.refused = 0
-        #: of a device as the program numbers it, the number in the node, which the account tells; None where there is but one
+        #: of a device as the program numbers it, the number in the node, which the account tells; None where there is
+        #: but one
         self.number_of: Callable[[int], int] | None = None
         #: called with each launch's record when it has ended, in a program that is not this process
         self.told: Callable[[str, dict[str, Any]], None] = lambda kind, record: None
         #: called with why a driver function refuses, where nobody else can tell the user
         self.refusal: Callable[[str], None] = lambda sentence: None
-        #: called with each function of the driver that has succeeded, and its arguments, where somebody follows the program's calls
+        #: called with each function of the driver that has succeeded, and its arguments, where somebody follows the
+        #: program's calls
         self.called: Callable[[str, tuple], None] | None = None
         self.executor: Executor | None = None
         self._folder, self._clock = folder, clock
@@ -177,8 +181,9 @@ class Ledger:
         depends_on: int | None = None,
         device: int = 0,
     ) -> Primary | None:
-        """Run a launch on a device to its end; raises what the emulation raises. ``before``: what the launch that it depends on programmatically has
-        accessed; returns the same of this one. None where hazards are not looked for. ``depends_on``: that launch's number."""
+        """Run a launch on a device to its end; raises what the emulation raises. ``before``: what the launch that it
+        depends on programmatically has accessed; returns the same of this one. None where hazards are not looked for.
+        ``depends_on``: that launch's number."""
         if self._held and depends_on != self._held[-1].number:
             self.settle()
         self._device = device
@@ -223,8 +228,8 @@ class Ledger:
     def _run_traced(
         self, emulation: Emulation, chosen: bool, before: Primary | None = None, depends: bool = False
     ) -> Primary | None:
-        """Run a launch with its trace, for all that was asked for. ``depends``: it depends programmatically on the launch whose trace was taken before
-        this one."""
+        """Run a launch with its trace, for all that was asked for. ``depends``: it depends programmatically on the
+        launch whose trace was taken before this one."""
         number, facts, started = self.launches, replace(emulation.facts, dependent=depends), time.perf_counter()
         self._last_number = number
         count = self._running = _Counter(facts, number, self.say, self.executor)
@@ -292,7 +297,8 @@ class Ledger:
         return dependents.primary() if dependents is not None else None
 
     def _lets_dependents_go(self, trace: Trace) -> bool:
-        """Whether launches that depend on this one programmatically may begin before it has ended, in simulated time."""
+        """Whether launches that depend on this one programmatically may begin before it has ended, in simulated
+        time."""
         return self._clock is not None and lets_dependents_go(trace)
 
     def _say_once(self, sentence: str) -> None:
@@ -401,7 +407,8 @@ class Ledger:
         return f"no launch came to its end ({told})" if told else "the program launched no kernel"
 
     def find_heap_leaks(self) -> None:
-        """The program has come to its end: what its kernels have taken from the device heap and none has freed is a finding."""
+        """The program has come to its end: what its kernels have taken from the device heap and none has freed is a
+        finding."""
         for number, check, heap in self._heap_checks:
             for finding in check.findings(heap.holds):
                 self.findings.append({"launch": number, "kernel": check.launch.kernel, **finding.as_record()})

@@ -1,7 +1,7 @@
 """Writes the files of the libraries that programs load.
 
-Mental model: a library says which Python it starts and where gpusim lies (:mod:`gpusim.driver.elf_library` has its layout); beside it
-lies a list of its functions, in the order of its table.
+Mental model: a library says which Python it starts and where gpusim lies (:mod:`gpusim.driver.elf_library` has its
+layout); beside it lies a list of its functions, in the order of its table.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def library_file(
     numbers: Mapping[str, int] | None = None,
     links: Sequence[str] = (),
 ) -> Path:
-    """The library's file, written if it is not there: functions ``names`` (:func:`library_bytes` has the rest). ``links``: other
-    names of the file. Raises ToolchainError."""
+    """The library's file, written if it is not there: functions ``names`` (:func:`library_bytes` has the rest).
+    ``links``: other names of the file. Raises ToolchainError."""
     folder = libraries_folder()
     path = folder / soname
     list_path = folder / f"{soname}.names"

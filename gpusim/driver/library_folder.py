@@ -1,8 +1,8 @@
 """Where the libraries lie that programs load: ``libcuda.so.1`` and, beside it, those of the CUDA runtime.
 
 Mental model: the files are the same for every run of this gpusim by this Python, so they are written once
-(:mod:`gpusim.driver.library_files`), to the user's cache folder, under a name that says what they depend on. Programs find them by
-LD_LIBRARY_PATH, which ``gpusim run`` sets.
+(:mod:`gpusim.driver.library_files`), to the user's cache folder, under a name that says what they depend on. Programs
+find them by LD_LIBRARY_PATH, which ``gpusim run`` sets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The driver's log: what is wrong with a call that returns an error, in words, for programs that ask for it.
 
-Mental model: a list of sentences, numbered from the first; the oldest are dropped where it grows too long. A program is called with
-each new one, or takes all from a number on.
+Mental model: a list of sentences, numbered from the first; the oldest are dropped where it grows too long. A program is
+called with each new one, or takes all from a number on.
 """
 
 from __future__ import annotations

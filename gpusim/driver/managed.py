@@ -1,7 +1,7 @@
 """Managed memory's hints: kept and told again, without effect.
 
-Mental model: managed memory is at one place that host and device both reach, so advice and prefetches move nothing. What was
-said of each page is remembered, for cuMemRangeGetAttribute.
+Mental model: managed memory is at one place that host and device both reach, so advice and prefetches move nothing.
+What was said of each page is remembered, for cuMemRangeGetAttribute.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Memory as the driver API has it: allocations of every kind, and what lies at an address.
 
 Mental model: every allocation is host memory registered in the emulator's
-:class:`~gpusim.launch.memory.DeviceMemory` at a device address, of which all devices have one space (unified addressing). Managed,
-pinned and registered memory has one address for both sides. What the kernels of one device reach of it: :mod:`gpusim.driver.reach`.
+:class:`~gpusim.launch.memory.DeviceMemory` at a device address, of which all devices have one space (unified
+addressing). Managed, pinned and registered memory has one address for both sides. What the kernels of one device reach
+of it: :mod:`gpusim.driver.reach`.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """An allocation; ``kind`` DEVICE, HOST_PAGES, MANAGED, REGISTERED or MAPPED; ``pages`` its host memory. ``number`` tells it
-    from every other one of the process. ``device``: whose memory it is, or for which it was made; ``granted``: the devices that reach it,
-    None where that depends on peer access."""
+    """An allocation; ``kind`` DEVICE, HOST_PAGES, MANAGED, REGISTERED or MAPPED; ``pages`` its host memory. ``number``
+    tells it from every other one of the process. ``device``: whose memory it is, or for which it was made; ``granted``:
+    the devices that reach it, None where that depends on peer access."""
 
     allocation: Allocation
     kind: str
@@ -62,8 +63,8 @@ class Block:
 
 
 class Memory:
-    """Entry points of allocations; ``capacity_bytes`` is the memory of each device, ``here`` says on which one the caller's context
-    is. ``owners``: who is to be told, with the address, when an allocation is freed."""
+    """Entry points of allocations; ``capacity_bytes`` is the memory of each device, ``here`` says on which one the
+    caller's context is. ``owners``: who is to be told, with the address, when an allocation is freed."""
 
     def __init__(self, capacity_bytes: int, here: Callable[[], int] = lambda: 0):
         self.capacity_bytes, self.here = capacity_bytes, here
@@ -146,7 +147,8 @@ class Memory:
             )
 
     def allocate(self, size: int, what: str = "", device: int | None = None, granted: set[int] | None = None) -> Block:
-        """``size`` zeroed bytes of device memory, the current context's device's where none is named; raises DriverError."""
+        """``size`` zeroed bytes of device memory, the current context's device's where none is named; raises
+        DriverError."""
         device = self.here() if device is None else device
         self.reserve(size, device)
         try:
@@ -177,12 +179,14 @@ class Memory:
     # ---- memory that is not allocated here ------------------------------------------------------
 
     def announce(self, address: int, size: int, what: str, device: int, granted: set[int]) -> Block:
-        """Let the kernels of ``granted`` devices reach ``size`` bytes of ``device`` that the host has at the same address, until :meth:`withdraw`."""
+        """Let the kernels of ``granted`` devices reach ``size`` bytes of ``device`` that the host has at the same
+        address, until :meth:`withdraw`."""
         pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
         return self._enter(Block(self.space.add_at(address, pages, what), MAPPED, pages, device, granted))
 
     def adopt(self, pages: np.ndarray, what: str, kind: str) -> Block:
-        """Let kernels reach host memory at a new address of the current context's device, until :meth:`withdraw` or, as DEVICE memory, :meth:`free`."""
+        """Let kernels reach host memory at a new address of the current context's device, until :meth:`withdraw` or, as
+        DEVICE memory, :meth:`free`."""
         device = self.here()
         allocation = self.space.add(pages.ctypes.data, pages.nbytes, what, pages, device)
         return self._enter(Block(allocation, kind, pages, device))
@@ -219,7 +223,8 @@ class Memory:
         self.charge(block.device, -block.allocation.size)
 
     def hold(self, block: Block) -> None:
-        """Account again for an allocation that was freed while its memory stays: it is away, and may be brought back."""
+        """Account again for an allocation that was freed while its memory stays: it is away, and may be brought
+        back."""
         self._away[block.allocation.base] = block.allocation
         self._held_bytes += block.pages.nbytes
         self.charge(block.device, block.allocation.size)
@@ -244,7 +249,8 @@ class Memory:
         put(out, self.allocate_managed(size).allocation.base)
 
     def allocate_managed(self, size: int, what: str = "", device: int | None = None) -> Block:
-        """``size`` zeroed bytes at one address for the host and every device, accounted to one of them; raises DriverError."""
+        """``size`` zeroed bytes at one address for the host and every device, accounted to one of them; raises
+        DriverError."""
         device = self.here() if device is None else device
         self.reserve(size, device)
         pages = self._take(size)
@@ -362,8 +368,8 @@ class Memory:
         return found
 
     def device_address(self, address: int, size: int) -> None:
-        """Raise DriverError unless ``size`` bytes at ``address`` can be the device's side of a copy: now, or in a graph that
-        allocates them."""
+        """Raise DriverError unless ``size`` bytes at ``address`` can be the device's side of a copy: now, or in a graph
+        that allocates them."""
         away = self._away.values()
         if not any(each.base <= address and address + size <= each.end for each in away):
             self.host_address(address, size)

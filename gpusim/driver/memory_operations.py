@@ -1,7 +1,7 @@
 """Stream memory operations: words that a stream writes or waits for.
 
-Mental model: a write stores a word when the stream comes to it. A wait compares a word; since work runs when it is submitted,
-a word that does not fit yet cannot be waited for, and the call says so.
+Mental model: a write stores a word when the stream comes to it. A wait compares a word; since work runs when it is
+submitted, a word that does not fit yet cannot be waited for, and the call says so.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def _size(operation: MemoryOperation) -> int:
 
 
 class MemoryOperationCalls:
-    """Entry points cuStreamWaitValue*, cuStreamWriteValue* and cuStreamBatchMemOp; ``submit`` puts work into a stream."""
+    """Entry points cuStreamWaitValue*, cuStreamWriteValue* and cuStreamBatchMemOp; ``submit`` puts work into a
+    stream."""
 
     def __init__(self, memory: Memory, submit: Callable[[int, Work], None]):
         self._memory, self._submit = memory, submit

@@ -2,8 +2,8 @@
 
 Mental model: a program hands over a cubin (or PTX, which is assembled first); a kernel in it is known by its
 name. What a launch needs is made at the first launch and kept with the kernel; the module's global
-variables live in device memory for as long as the module is loaded. A module (cuModule*) is of the device of the context that it was
-loaded in; a library (cuLibrary*) is of all of them, with variables of its own on each.
+variables live in device memory for as long as the module is loaded. A module (cuModule*) is of the device of the
+context that it was loaded in; a library (cuLibrary*) is of all of them, with variables of its own on each.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _UNIFIED_FUNCTION = (
 
 @dataclass(eq=False)
 class Variables:
-    """A module's on one device, once something asks for them: ``globals_`` uint8 array at device address ``globals_address``, ``constants``
-    likewise of those in constant memory."""
+    """A module's on one device, once something asks for them: ``globals_`` uint8 array at device address
+    ``globals_address``, ``constants`` likewise of those in constant memory."""
 
     globals_: np.ndarray | None = None
     globals_address: int = 0
@@ -68,8 +68,8 @@ class Variables:
 
 @dataclass(eq=False)
 class Module:
-    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``device``: whose it is, None for a library. ``managed``: names of the
-    variables that the host and all devices read and write."""
+    """A loaded cubin: ``names`` of its kernels, ``functions`` of all its code. ``device``: whose it is, None for a
+    library. ``managed``: names of the variables that the host and all devices read and write."""
 
     cubin: bytes
     names: tuple[str, ...]
@@ -114,7 +114,8 @@ class Modules:
         self._handles = Handles(0xE0_0000)
 
     def reset(self, device: int) -> None:
-        """Unload what is a device's, and forget the variables of libraries there; their memory goes with the device's."""
+        """Unload what is a device's, and forget the variables of libraries there; their memory goes with the
+        device's."""
         if self._contexts.count == 1:
             self._handles.clear()
             return
@@ -321,7 +322,8 @@ class Modules:
         raise DriverError(NOT_FOUND, "texture and surface references left CUDA with version 12: use objects")
 
     def _hold_constants(self, module: Module, image: KernelImage, device: int) -> int:
-        """Keep the module's constant variables in a device's memory from now on, from where launches take them; their address."""
+        """Keep the module's constant variables in a device's memory from now on, from where launches take them; their
+        address."""
         held = module.on(device)
         if held.constants is None:
             content = np.frombuffer(image.constants[3], np.uint8)

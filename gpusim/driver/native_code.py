@@ -1,10 +1,12 @@
-"""The few machine instructions of the libraries that programs load: start Python at the first call, refuse after a fork.
+"""The few machine instructions of the libraries that programs load: start Python at the first call, refuse after a
+fork.
 
-Mental model: every function of such a library jumps through a slot of a table. At first all slots lead to ``first``, which keeps
-the caller's arguments, has ``start`` fill the table, and jumps again; ``start`` opens Python's library, unless the process is a
-Python already, and runs a line of Python in it. After a fork ``forked`` replaces the table by another whose functions say that
-the device is not initialised. What differs from process to process stands in a block of data, so that none of this code needs
-relocating; LLVM, which Numba brings, assembles it, so that no compiler is needed.
+Mental model: every function of such a library jumps through a slot of a table. At first all slots lead to ``first``,
+which keeps the caller's arguments, has ``start`` fill the table, and jumps again; ``start`` opens Python's library,
+unless the process is a Python already, and runs a line of Python in it. After a fork ``forked`` replaces the table by
+another whose functions say that the device is not initialised. What differs from process to process stands in a block
+of data, so that none of this code needs relocating; LLVM, which Numba brings, assembles it, so that no compiler is
+needed.
 
 Calling conventions: System V ABI, AMD64 and AArch64 (AAPCS64) supplements.
 """
@@ -13,7 +15,8 @@ from __future__ import annotations
 
 from llvmlite import binding as llvm  # pyright: ignore[reportMissingImports]
 
-#: What the block of data holds, 8 bytes each: addresses of C functions, of texts, and of what lies in the library itself.
+#: What the block of data holds, 8 bytes each: addresses of C functions, of texts, and of what lies in the library
+#: itself.
 IMPORTS = ("dlopen", "dlsym", "dlerror", "pthread_mutex_lock", "pthread_mutex_unlock", "write", "strlen")
 TEXTS = ("library", "program_name", "code", "failure", "newline")
 #: Functions of Python's C API, looked up by name; the third is missing from Python 3.15 on and not needed there.
@@ -227,8 +230,8 @@ _ASSEMBLY = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
 
 def native_code(machine: str) -> dict[str, bytes]:
-    """Machine code by name: ``first``, ``start``, ``forked``, ``not_initialized`` (returns NOT_INITIALIZED), ``closed`` (returns
-    0), for ``machine`` (x86_64 or aarch64). None of it refers to another place but through the data."""
+    """Machine code by name: ``first``, ``start``, ``forked``, ``not_initialized`` (returns NOT_INITIALIZED), ``closed``
+    (returns 0), for ``machine`` (x86_64 or aarch64). None of it refers to another place but through the data."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()

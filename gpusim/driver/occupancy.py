@@ -223,8 +223,9 @@ class KernelFacts:
         return min(most, kernel.image.max_cluster or most)
 
     def cluster_of(self, kernel: Kernel, options: LaunchOptions) -> tuple[int, int, int]:
-        """Blocks along x, y, z of the clusters that a launch of the kernel has: as it was compiled (``__cluster_dims__``), as its
-        attributes or those of the launch say, else one. Raises DriverError where these differ."""
+        """Blocks along x, y, z of the clusters that a launch of the kernel has: as it was compiled
+        (``__cluster_dims__``), as its attributes or those of the launch say, else one. Raises DriverError where these
+        differ."""
         required = kernel.image.cluster
         if required is None:
             x, y, z = (kernel.settings.get(side, 0) for side in _CLUSTER_SIDES)

@@ -1,9 +1,9 @@
 """Devices and each other's memory: who can reach whose, and who does.
 
-Mental model: all devices are of one node and alike, so that each pair can or none can. A context's kernels reach the memory of
-another device's context once the first has enabled access to the second, in this direction; copies need no access. Memory of pools
-and of virtual memory management has access rights of its own. Rules and error codes: CUDA Driver API, "Peer Context Memory
-Access".
+Mental model: all devices are of one node and alike, so that each pair can or none can. A context's kernels reach the
+memory of another device's context once the first has enabled access to the second, in this direction; copies need no
+access. Memory of pools and of virtual memory management has access rights of its own. Rules and error codes: CUDA
+Driver API, "Peer Context Memory Access".
 """
 
 from __future__ import annotations

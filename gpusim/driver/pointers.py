@@ -30,7 +30,8 @@ class Pointers:
         self._synchronous: set[int] = set()  # numbers of allocations
 
     def _find(self, address: int) -> tuple[Block, int]:
-        """The allocation that holds an address of the device or the host, and the device's address; raises DriverError."""
+        """The allocation that holds an address of the device or the host, and the device's address; raises
+        DriverError."""
         block = self._memory.block_at(address)
         if block is None:
             address = self._memory.of_host(address)

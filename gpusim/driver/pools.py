@@ -1,8 +1,8 @@
 """Memory pools and stream-ordered allocation.
 
-Mental model: a pool hands out allocations and keeps account: what is in use, and what it holds back of what was freed. Freed
-memory is really given back at once; what counts as held back goes at the next synchronization, down to the release threshold,
-as the CUDA Driver API has it. Each device has a default pool.
+Mental model: a pool hands out allocations and keeps account: what is in use, and what it holds back of what was freed.
+Freed memory is really given back at once; what counts as held back goes at the next synchronization, down to the
+release threshold, as the CUDA Driver API has it. Each device has a default pool.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ _TYPE, _HANDLE_TYPES, _PLACE_ID, _PLACE_TYPE, _MOST, _DECOMPRESS = 9, 10, 11, 12
 
 @dataclass(eq=False)
 class Pool:
-    """``live``: size by address of what it has handed out; ``kept_bytes``: what it holds back. ``origin``: the process and the handle
-    of a pool of another process, which alone allocates from it. ``granted``: the devices whose kernels reach what it has handed out."""
+    """``live``: size by address of what it has handed out; ``kept_bytes``: what it holds back. ``origin``: the process
+    and the handle of a pool of another process, which alone allocates from it. ``granted``: the devices whose kernels
+    reach what it has handed out."""
 
     properties: PoolProperties
     handle: int = 0
@@ -100,7 +101,8 @@ class Pools:
         self.capture_free: Callable[[int, int], bool] = lambda stream, address: False
 
     def reset(self, device: int) -> None:
-        """Forget all pools of a device but the default one, which is as new and keeps its handle: cuda.core asks for it once a process."""
+        """Forget all pools of a device but the default one, which is as new and keeps its handle: cuda.core asks for it
+        once a process."""
         default = self._defaults.pop(device, None)
         for pool in self._pools.all():
             if pool.device == device:

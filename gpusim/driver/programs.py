@@ -1,8 +1,8 @@
 """Runs a program that is not Python, with the emulated device's libraries in front of the real ones.
 
 Mental model: the program is a child process in an environment that leads it, and what it starts, to the libraries
-(:mod:`gpusim.driver.library_files`); the device lives in each process that uses it. This process waits, passes signals on, and
-then reads the account of the launches (:mod:`gpusim.driver.session`).
+(:mod:`gpusim.driver.library_files`); the device lives in each process that uses it. This process waits, passes signals
+on, and then reads the account of the launches (:mod:`gpusim.driver.session`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpusim.errors import UsageError
 
 #: Environment variables that name the folder of the libraries, before what they name already.
 PATHS = ("LD_LIBRARY_PATH",)
-#: Names the libraries themselves, before what it names already: a program or a library of it that was linked with a path of its own
-#: (DT_RPATH, as the wheels of PyTorch are) looks there first, but not for what is loaded.
+#: Names the libraries themselves, before what it names already: a program or a library of it that was linked with a
+#: path of its own (DT_RPATH, as the wheels of PyTorch are) looks there first, but not for what is loaded.
 PRELOAD = "LD_PRELOAD"
 #: Those that are set to it: where Triton looks for the driver.
 FOLDERS = ("TRITON_LIBCUDA_PATH",)
@@ -51,8 +51,8 @@ class Account:
 
 
 def is_executable(program: str) -> bool:
-    """Whether ``program`` is to be started as it is: not a script of Python's. A name without a slash that is no file here is
-    looked for on PATH."""
+    """Whether ``program`` is to be started as it is: not a script of Python's. A name without a slash that is no file
+    here is looked for on PATH."""
     path = find_program(program)
     if path is None or path.suffix in _PYTHON_SUFFIXES:
         return False
@@ -76,8 +76,9 @@ def find_program(program: str) -> Path | None:
 def environment_for(
     folder: Path, session: Session | None, base: Mapping[str, str], keeps_choice: bool = False
 ) -> dict[str, str]:
-    """``base``, and what leads a program to the libraries in ``folder`` and to its run. ``keeps_choice``: CUDA_VISIBLE_DEVICES chooses among the devices
-    of the run; else it is taken for this machine's, which these are not, and is left out."""
+    """``base``, and what leads a program to the libraries in ``folder`` and to its run. ``keeps_choice``:
+    CUDA_VISIBLE_DEVICES chooses among the devices of the run; else it is taken for this machine's, which these are not,
+    and is left out."""
     found = dict(base)
     for name in PATHS:
         found[name] = os.pathsep.join(filter(None, (str(folder), base.get(name, ""))))
@@ -93,9 +94,9 @@ def environment_for(
 
 
 def run_executable(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run ``program`` to its end; its exit code, 128 and the number of the signal that it died of. A signal that was sent to this
-    process alone is passed on; one of the terminal has reached the program too. Raises UsageError for a program that cannot be
-    started."""
+    """Run ``program`` to its end; its exit code, 128 and the number of the signal that it died of. A signal that was
+    sent to this process alone is passed on; one of the terminal has reached the program too. Raises UsageError for a
+    program that cannot be started."""
     path = find_program(program)
     assert path is not None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)

@@ -1,7 +1,8 @@
 """The emulated driver's part in a Python process: Numba, which looks for a driver early and compiles kernels itself.
 
-Mental model: while installed, Numba finds the driver, its kernels are remembered with their source, and its compilers let Ctrl-C
-through. Only a process that is Python loads this, since Numba's CUDA target takes longer to load than all of the driver.
+Mental model: while installed, Numba finds the driver, its kernels are remembered with their source, and its compilers
+let Ctrl-C through. Only a process that is Python loads this, since Numba's CUDA target takes longer to load than all of
+the driver.
 """
 
 from __future__ import annotations

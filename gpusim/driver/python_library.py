@@ -1,9 +1,9 @@
 """Python as a shared library, for programs that are not Python and load the emulated driver.
 
-Mental model: such a program calls C functions, which are Python's here, so the dynamic loader must be able to open Python.
-Many installations have ``libpythonX.Y.so`` beside the interpreter; where the interpreter is all there is, it has the same functions
-itself, and a copy of it in which one or two bytes are changed opens as a library (the loader refuses files that say that they
-are programs).
+Mental model: such a program calls C functions, which are Python's here, so the dynamic loader must be able to open
+Python. Many installations have ``libpythonX.Y.so`` beside the interpreter; where the interpreter is all there is, it
+has the same functions itself, and a copy of it in which one or two bytes are changed opens as a library (the loader
+refuses files that say that they are programs).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _MAPS = Path("/proc/self/maps")
 
 
 def python_library(folder: Path) -> Path:
-    """The file to open as Python; a copy of the interpreter, where one is needed, goes to ``folder``. Raises ToolchainError."""
+    """The file to open as Python; a copy of the interpreter, where one is needed, goes to ``folder``. Raises
+    ToolchainError."""
     for path in _candidates():
         if path.is_file():
             return path
@@ -43,8 +44,8 @@ def python_library(folder: Path) -> Path:
 
 
 def _candidates() -> Iterator[Path]:
-    """Where Python's library may lie: this process has opened it, or it stands where the interpreter was built to find it, or
-    where the interpreter lies now."""
+    """Where Python's library may lie: this process has opened it, or it stands where the interpreter was built to find
+    it, or where the interpreter lies now."""
     name = f"libpython{sysconfig.get_python_version()}{getattr(sys, 'abiflags', '')}.so"
     if _MAPS.exists():
         for line in _MAPS.read_text(errors="replace").splitlines():

@@ -1,7 +1,8 @@
 """What the kernels of a device reach of the memory of all.
 
-Mental model: a launch sees a part of the process' address space: its device's memory, the host's, managed memory, and what others
-let it reach. The rest is not there for it, so that touching it is an illegal address, and the message says whose memory it is.
+Mental model: a launch sees a part of the process' address space: its device's memory, the host's, managed memory, and
+what others let it reach. The rest is not there for it, so that touching it is an illegal address, and the message says
+whose memory it is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from gpusim.launch.memory import Allocation, DeviceMemory
 
 
 class Reach(DeviceMemory):
-    """The part of ``memory`` that a launch on ``device`` sees, which has access to the memory of the devices ``peers``. What the launch
-    adds is for it alone."""
+    """The part of ``memory`` that a launch on ``device`` sees, which has access to the memory of the devices ``peers``.
+    What the launch adds is for it alone."""
 
     def __init__(self, memory: Memory, device: int, peers: Collection[int]):
         super().__init__()

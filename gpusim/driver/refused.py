@@ -71,7 +71,8 @@ _SEGMENTS = re.compile(r"\bexpandable_segments\s*:\s*True\b")
 
 
 def refuse_allocator(environment: Mapping[str, str]) -> str:
-    """Why PyTorch's CUDA build, if that is what is installed, would end with a segmentation fault; empty if it would not."""
+    """Why PyTorch's CUDA build, if that is what is installed, would end with a segmentation fault; empty if it would
+    not."""
     setting = next((name for name in _ALLOCATOR if _SEGMENTS.search(environment.get(name, ""))), "")
     found = importlib.machinery.PathFinder.find_spec("torch") if setting else None
     if found is None or not found.origin or not (Path(found.origin).parent / "lib" / "libc10_cuda.so").exists():

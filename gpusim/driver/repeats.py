@@ -1,11 +1,11 @@
 """Launches that are made again: what one of them leaves in memory is known if all that it can read is as it was.
 
-Mental model: the emulator is a function of a launch and of the device's memory, so that a launch that begins in a state of
-memory that it has begun in before ends as it ended then. Programs that measure themselves make the same launch a hundred
-times, and after the first it finds its own results in memory and leaves them there. So the contents of all allocations are
-kept in segments, a copy of each different one, and a state of memory is the numbers of its segments. A launch that is
-made for the second time notes its state before and after; from then on it is looked up. Nothing is guessed: contents are
-compared byte by byte, and a launch that prints, allocates or fails is always made.
+Mental model: the emulator is a function of a launch and of the device's memory, so that a launch that begins in a state
+of memory that it has begun in before ends as it ended then. Programs that measure themselves make the same launch a
+hundred times, and after the first it finds its own results in memory and leaves them there. So the contents of all
+allocations are kept in segments, a copy of each different one, and a state of memory is the numbers of its segments. A
+launch that is made for the second time notes its state before and after; from then on it is looked up. Nothing is
+guessed: contents are compared byte by byte, and a launch that prints, allocates or fails is always made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _VERSIONS = 4
 _STATES = 2
 #: Launches that are known at one time.
 _LAUNCHES = 512
-#: Device memory beyond which nothing is kept, as a share of the machine's and in bytes: it may be kept :data:`_VERSIONS` times.
+#: Device memory beyond which nothing is kept, as a share of the machine's and in bytes: it may be kept
+#: :data:`_VERSIONS` times.
 _MEMORY_SHARE, _MOST_BYTES = 1 / 32, 512 << 20
 #: Bytes that are compared and copied in a second, about, and the share of a launch's time that this may take.
 _BYTES_PER_SECOND, _TIME_SHARE = 2e9, 0.1
@@ -57,7 +58,8 @@ class _State:
 
 @dataclass
 class _Known:
-    """What is known of a launch: how long it took, in which states it has begun, and whether it is worth looking it up."""
+    """What is known of a launch: how long it took, in which states it has begun, and whether it is worth looking it
+    up."""
 
     seconds: float = 0.0
     states: list[_State] = field(default_factory=list)
@@ -78,8 +80,8 @@ class Repeats:
         self._most_bytes = min(_MOST_BYTES, int(machine_bytes() * _MEMORY_SHARE))
 
     def begin(self, launch: Hashable, allocations: Sequence[Allocation]) -> int | None:
-        """Bring ``allocations`` to where ``launch`` leaves them, if that is known, and return the warp instructions that it
-        takes; None if it has to be made, and :meth:`end` then told."""
+        """Bring ``allocations`` to where ``launch`` leaves them, if that is known, and return the warp instructions
+        that it takes; None if it has to be made, and :meth:`end` then told."""
         self._before = None
         known = self._known.pop(launch, None)
         if known is None:

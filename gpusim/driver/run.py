@@ -41,8 +41,8 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 @dataclass(frozen=True)
 class Ending:
-    """How a program ended: ``exit_code``, and what the driver has to say about it, or None. ``at_rest``: nothing of it runs
-    any more; otherwise the process must be ended without waiting for its threads."""
+    """How a program ended: ``exit_code``, and what the driver has to say about it, or None. ``at_rest``: nothing of it
+    runs any more; otherwise the process must be ended without waiting for its threads."""
 
     exit_code: int
     explanation: str | None = None
@@ -73,8 +73,9 @@ def run_program(
     ``wanted``: what is to be done with which of its launches; where they are simulated, events tell predicted time.
     ``record``: keep the traces in that folder. ``leak_check``: list the device memory that is left at the end
     (``Ledger.leaks``). ``on_terminated`` is called with what there is when a SIGTERM comes that the
-    program does not handle, and ends the process. ``called`` is told of each driver function that has succeeded. The script's own output goes where it sends it; its traceback goes to
-    stderr. Raises UsageError for a script that does not exist and for settings under which it cannot run.
+    program does not handle, and ends the process. ``called`` is told of each driver function that has succeeded. The
+    script's own output goes where it sends it; its traceback goes to stderr. Raises UsageError for a script that does
+    not exist and for settings under which it cannot run.
     """
     wanted = wanted or Wanted()
     if not as_module and not Path(program).exists():

@@ -1,8 +1,8 @@
 """What a program, and those that it starts, know of the run that they are part of.
 
-Mental model: ``gpusim run`` makes a folder, names it in the environment and puts the run's options there; every process of the
-program that uses the device reads them, and appends what becomes of its launches to one file, a line at a time. So the account
-is whole whichever way a process ends, and children are in it like their parents.
+Mental model: ``gpusim run`` makes a folder, names it in the environment and puts the run's options there; every process
+of the program that uses the device reads them, and appends what becomes of its launches to one file, a line at a time.
+So the account is whole whichever way a process ends, and children are in it like their parents.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A library of :mod:`gpusim.driver.elf_library`, open in this process, whose functions are Python's.
 
 Mental model: the dynamic loader knows an opened library by its SONAME, so once this one is open, later requests for
-``libcuda.so.1`` in this process find it, wherever they come from. Each function is one jump through a slot; filling the slot
-with a callback's address makes the function Python's.
+``libcuda.so.1`` in this process find it, wherever they come from. Each function is one jump through a slot; filling the
+slot with a callback's address makes the function Python's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ CLOSED_RESULT = 0
 
 @dataclass(frozen=True)
 class SlotLibrary:
-    """An open library: ``slots``, the number of each function in ``table``, which has their addresses; ``closed`` the address of a
-    function that only returns CLOSED_RESULT. ``constant``: functions that the library answers itself, from first to last."""
+    """An open library: ``slots``, the number of each function in ``table``, which has their addresses; ``closed`` the
+    address of a function that only returns CLOSED_RESULT. ``constant``: functions that the library answers itself, from
+    first to last."""
 
     slots: dict[str, int]
     table: ctypes.Array
@@ -71,8 +72,8 @@ class SlotLibrary:
 
 
 def open_library(path: Path, names: Sequence[str], constant: Iterable[str] = ()) -> SlotLibrary:
-    """Open the library for the whole process; ``names`` are its functions, ``constant`` those that it answers itself. Raises
-    ToolchainError."""
+    """Open the library for the whole process; ``names`` are its functions, ``constant`` those that it answers itself.
+    Raises ToolchainError."""
     try:
         handle = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:

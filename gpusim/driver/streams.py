@@ -1,9 +1,9 @@
 """Streams as the driver API has them.
 
-Mental model: work that is submitted to a stream runs to its end inside the call that makes it, so every stream is always
-idle. What is left of a stream is its identity, its device, its attributes, and whether it is being captured
-(:mod:`gpusim.driver.captures`), in which case work is written down instead. Each device has default streams of its own; their
-handles stand for those of the current context's device.
+Mental model: work that is submitted to a stream runs to its end inside the call that makes it, so every stream is
+always idle. What is left of a stream is its identity, its device, its attributes, and whether it is being captured
+(:mod:`gpusim.driver.captures`), in which case work is written down instead. Each device has default streams of its own;
+their handles stand for those of the current context's device.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _ATTRIBUTE_DEFAULTS = {_SYNCHRONIZATION: b"\1\0\0\0", _SYNC_DOMAIN_MAP: b"\0\1"}
 
 @dataclass(eq=False)
 class Stream:
-    """``attributes``: bytes of the CUstreamAttrValue that was set, by CUstreamAttrID; ``last``: the last work that it was given. ``context``: the
-    handle of the context that it was made in, 0 for a default stream."""
+    """``attributes``: bytes of the CUstreamAttrValue that was set, by CUstreamAttrID; ``last``: the last work that it
+    was given. ``context``: the handle of the context that it was made in, 0 for a default stream."""
 
     flags: int
     priority: int
@@ -58,9 +58,10 @@ class Stream:
 
 
 class Streams:
-    """Entry points cuStream* without those of captures. ``now_ns`` tells a device's time; ``check_alive`` raises DriverError while a device's
-    contexts are broken by a failed launch; ``on_synchronize`` is called when the program waits for a device, ``on_other_work`` when something else than a kernel goes into
-    a stream: no launch depends programmatically on one that lies before it any more."""
+    """Entry points cuStream* without those of captures. ``now_ns`` tells a device's time; ``check_alive`` raises
+    DriverError while a device's contexts are broken by a failed launch; ``on_synchronize`` is called when the program
+    waits for a device, ``on_other_work`` when something else than a kernel goes into a stream: no launch depends
+    programmatically on one that lies before it any more."""
 
     def __init__(self, contexts: Contexts, check_alive: Callable[[int], None], captures: Captures):
         self._contexts, self.check_alive, self._captures = contexts, check_alive, captures

@@ -1,7 +1,8 @@
 """Structures that programs pass to the driver, laid out as in NVIDIA's cuda.h (CUDA Driver API, version 13).
 
-Mental model: each class is the C structure of the same meaning, fields in the header's order; a handle, a device pointer and
-a host pointer are 64-bit words. Where the header has a union, the class holds its words and the reader picks.
+Mental model: each class is the C structure of the same meaning, fields in the header's order; a handle, a device
+pointer and a host pointer are 64-bit words. Where the header has a union, the class holds its words and the reader
+picks.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ class MemoryOperationsNode(ctypes.Structure):
 
 
 class WordNode(ctypes.Structure):
-    """Node parameters of one handle: CUDA_CHILD_GRAPH_NODE_PARAMS, CUDA_EVENT_*_NODE_PARAMS, CUDA_MEM_FREE_NODE_PARAMS."""
+    """Node parameters of one handle: CUDA_CHILD_GRAPH_NODE_PARAMS, CUDA_EVENT_*_NODE_PARAMS,
+    CUDA_MEM_FREE_NODE_PARAMS."""
 
     _fields_ = [("value", WORD)]
 

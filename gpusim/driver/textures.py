@@ -1,7 +1,8 @@
 """Texture and surface objects as the driver API has them.
 
-Mental model: an object is a descriptor in a table that kernels reach (:mod:`gpusim.launch.texture`) and the descriptions that the
-program gave, which it may ask for again. Rules and limits: CUDA Driver API, cuTexObjectCreate and cuSurfObjectCreate.
+Mental model: an object is a descriptor in a table that kernels reach (:mod:`gpusim.launch.texture`) and the
+descriptions that the program gave, which it may ask for again. Rules and limits: CUDA Driver API, cuTexObjectCreate and
+cuSurfObjectCreate.
 """
 
 from __future__ import annotations

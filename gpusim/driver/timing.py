@@ -1,11 +1,11 @@
 """Predicted time for the launches of a program: simulated GPUs that keep their caches from launch to launch.
 
 Mental model: a program's launches run one after another on one machine, each from the state in which the last
-one left its device's L2 (or, *cold*, from a swept one). Only kernels take time; copies and fills change no cache and cost nothing.
-Several devices are those of one node: what a kernel loads from or stores to another one's memory goes over the described link
-(:mod:`gpusim.collective.peers`). Each has a clock of its own, which runs on by its launches, and is put forward to what it waits
-for: another device's event, or the program, which has waited for another device. So launches that wait for nothing overlap in
-predicted time, but each is simulated alone: they do not share the link.
+one left its device's L2 (or, *cold*, from a swept one). Only kernels take time; copies and fills change no cache and
+cost nothing. Several devices are those of one node: what a kernel loads from or stores to another one's memory goes
+over the described link (:mod:`gpusim.collective.peers`). Each has a clock of its own, which runs on by its launches,
+and is put forward to what it waits for: another device's event, or the program, which has waited for another device. So
+launches that wait for nothing overlap in predicted time, but each is simulated alone: they do not share the link.
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ _SMS_A_THREAD = 16
 
 
 class Timing(NamedTuple):
-    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`; of a launch in a chain, from its own time less the widest error to all that it ran, unoverlapped, and the error more). ``error_percent``: 95 % half-width of
-    a sampled one, 0 of one that was simulated in full. ``overlap_cycles``: of a launch in a chain of programmatic dependent launches, those that
-    it ran before the launch before it had completed, which are not among ``cycles``; None elsewhere. ``link_bytes``: that the launch has moved to and from other
-    devices' memory, with what packets take beside their data; None in a chain. Where there are any no interval is known: no kernel over a link was measured."""
+    """What a launch takes, and between which times a measurement should lie (:mod:`gpusim.uncertainty`; of a launch in
+    a chain, from its own time less the widest error to all that it ran, unoverlapped, and the error more).
+    ``error_percent``: 95 % half-width of a sampled one, 0 of one that was simulated in full. ``overlap_cycles``: of a
+    launch in a chain of programmatic dependent launches, those that it ran before the launch before it had completed,
+    which are not among ``cycles``; None elsewhere. ``link_bytes``: that the launch has moved to and from other devices'
+    memory, with what packets take beside their data; None in a chain. Where there are any no interval is known: no
+    kernel over a link was measured."""
 
     cycles: int
     time_us: float
@@ -51,8 +54,8 @@ class Timing(NamedTuple):
 
 
 class SimulatedClock:
-    """Time on the described GPUs since the program began; ``wanted`` says whether launches are sampled and begin cold. Raises UsageError
-    for a device that is not described, or more devices than its node has."""
+    """Time on the described GPUs since the program began; ``wanted`` says whether launches are sampled and begin cold.
+    Raises UsageError for a device that is not described, or more devices than its node has."""
 
     def __init__(self, device: Device, wanted: Wanted):
         if not device.timed:
@@ -113,7 +116,8 @@ class SimulatedClock:
         return sum(cast(PeerPort, port).carried_bytes for port in ports)
 
     def chain(self, traces: Sequence[Trace], say: Callable[[str], None], number: int = 0) -> list[Timing]:
-        """Run launches on a device of which each depends programmatically on the one before, at once where that can be; ``say`` is told where it cannot."""
+        """Run launches on a device of which each depends programmatically on the one before, at once where that can be;
+        ``say`` is told where it cannot."""
         timings: list[Timing] = []
         for group in at_once(traces, say, self._why_apart):
             members = [traces[i] for i in group]
@@ -141,7 +145,8 @@ class SimulatedClock:
         return [each._replace(**unknown) for each in found] if moved else found
 
     def _of_grid(self, cycles: int, overlap_cycles: int, error_percent: float) -> Timing:
-        """Of one in a chain: how far launches overlap was never measured, so a measurement may lie anywhere up to none of it at all."""
+        """Of one in a chain: how far launches overlap was never measured, so a measurement may lie anywhere up to none
+        of it at all."""
         own_us, whole_us = (1e-3 * self._spec.ns(each) for each in (cycles, cycles + overlap_cycles))
         low, high = (
             interval_of(each, self._spec, Limiter.LATENCY, error_us=error_percent / 100 * each, chained=True)

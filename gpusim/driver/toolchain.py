@@ -1,8 +1,8 @@
 """Keeps Ctrl-C alive while Numba's compilers are at work.
 
 Mental model: NVVM and nvJitLink are C code that may take seconds over a large kernel, in which Python runs no signal's
-handler. So the main thread lets another thread call them and waits for it, which a signal does end; what the compiler was
-asked for is then dropped when it is ready.
+handler. So the main thread lets another thread call them and waits for it, which a signal does end; what the compiler
+was asked for is then dropped when it is ready.
 """
 
 from __future__ import annotations

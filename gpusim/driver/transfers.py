@@ -1,7 +1,7 @@
 """Copies and fills as work: boxes of bytes from one place to another.
 
-Mental model: each end of a copy is a box in a pitched block of rows and slices: host memory, device memory, or an array. A copy
-resolves both ends to host addresses, refuses what leaves an allocation, and moves the bytes at once.
+Mental model: each end of a copy is a box in a pitched block of rows and slices: host memory, device memory, or an
+array. A copy resolves both ends to host addresses, refuses what leaves an allocation, and moves the bytes at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _ELEMENTS = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 @dataclass
 class LinearCopy(Work):
-    """``size`` bytes from ``source`` to ``target``: device addresses, host addresses, or whichever of both it is (UNIFIED)."""
+    """``size`` bytes from ``source`` to ``target``: device addresses, host addresses, or whichever of both it is
+    (UNIFIED)."""
 
     memory: Memory
     target: int

@@ -1,8 +1,9 @@
 """Triton in a program: its own driver and launcher, where PyTorch has no GPU.
 
-Mental model: Triton's launcher is C code on the CUDA driver and needs nothing of PyTorch; only its Python class asks PyTorch for the
-device once PyTorch is imported. A build of PyTorch for the CPU knows of none. Then the class is told to ask the driver, as it does
-where PyTorch is not imported, and to give the CPU as the device on which a program makes its tensors. Triton's files stay as they are.
+Mental model: Triton's launcher is C code on the CUDA driver and needs nothing of PyTorch; only its Python class asks
+PyTorch for the device once PyTorch is imported. A build of PyTorch for the CPU knows of none. Then the class is told to
+ask the driver, as it does where PyTorch is not imported, and to give the CPU as the device on which a program makes its
+tensors. Triton's files stay as they are.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ TOLD_SECONDS = 2.0
 
 
 class TritonDriver(importlib.abc.MetaPathFinder):
-    """Put first on ``sys.meta_path``: what Triton's driver for NVIDIA GPUs defines is adapted as it is imported. ``now_ms``: the
-    device's time, which benchmarks are told; ``warn``: told once that it is the emulator's, where launches are not simulated; ``say``: told
-    how far an autotuner is."""
+    """Put first on ``sys.meta_path``: what Triton's driver for NVIDIA GPUs defines is adapted as it is imported.
+    ``now_ms``: the device's time, which benchmarks are told; ``warn``: told once that it is the emulator's, where
+    launches are not simulated; ``say``: told how far an autotuner is."""
 
     def __init__(
         self, now_ms: Callable[[], float], synchronize: Callable[[], None], warn: Callable[[str], None] | None = None,
@@ -86,7 +87,8 @@ class TritonDriver(importlib.abc.MetaPathFinder):
     def bench(
         self, kernel_call: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None, **options: Any
     ) -> Any:
-        """As ``triton.testing.do_bench``, of one run after another that warms up: an emulated device takes the same time again."""
+        """As ``triton.testing.do_bench``, of one run after another that warms up: an emulated device takes the same
+        time again."""
         if self._warn is not None:
             self._warn(
                 "Triton's benchmarks time the emulator here: with --simulate they, and autotuning, get predicted time"
@@ -107,7 +109,8 @@ class TritonDriver(importlib.abc.MetaPathFinder):
         setattr(module, "do_bench", self.bench)  # noqa: B010
 
     def adapt_autotuner(self, module: ModuleType) -> None:
-        """Let an autotuner say which of its configurations it tries: each is compiled and emulated, which takes seconds."""
+        """Let an autotuner say which of its configurations it tries: each is compiled and emulated, which takes
+        seconds."""
         tuner: Any = module.Autotuner
         plain_prune, plain_bench, say = tuner.prune_configs, tuner._bench, self._say
         tried, told_at, total = 0, 0.0, 0
@@ -146,7 +149,8 @@ class DeviceTime:
 
 
 def _of_the_device(properties: Callable[[int], Any]) -> Callable[[int | None], Any]:
-    """``properties`` also for the index that PyTorch gives the CPU, None: programs ask for those of the device of their tensors."""
+    """``properties`` also for the index that PyTorch gives the CPU, None: programs ask for those of the device of their
+    tensors."""
     return lambda index: properties(0 if index is None else index)
 
 

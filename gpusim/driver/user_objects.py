@@ -1,7 +1,7 @@
 """Objects of the program whose life ends with the last graph that needs them.
 
-Mental model: a user object is a pointer, a function that destroys it, and a count of references. Graphs hold some of them; when
-the count falls to nothing, the function is called.
+Mental model: a user object is a pointer, a function that destroys it, and a count of references. Graphs hold some of
+them; when the count falls to nothing, the function is called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The CUDA versions that the emulated driver and the runtimes over it tell.
 
-Mental model: a driver has the compiler of its own version in it; this one's is nvJitLink as it is installed, so programs that were
-built by the compilers of the same release find a driver that is new enough.
+Mental model: a driver has the compiler of its own version in it; this one's is nvJitLink as it is installed, so
+programs that were built by the compilers of the same release find a driver that is new enough.
 """
 
 from __future__ import annotations

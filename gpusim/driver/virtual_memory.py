@@ -1,8 +1,9 @@
 """Virtual memory management: addresses, memory, and which lies where.
 
-Mental model: a reservation is a range of addresses of this process that nothing lies at. Memory is a file that lives in memory
-only; mapping it puts its pages at reserved addresses, where host and device find the same bytes, and a kernel reaches them once
-access is granted to its device. Two mappings of one memory are the same memory, and its descriptor can be passed to another process.
+Mental model: a reservation is a range of addresses of this process that nothing lies at. Memory is a file that lives in
+memory only; mapping it puts its pages at reserved addresses, where host and device find the same bytes, and a kernel
+reaches them once access is granted to its device. Two mappings of one memory are the same memory, and its descriptor
+can be passed to another process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from gpusim.driver.memory import Block, Memory
 from gpusim.driver.pools import ON_DEVICE, ON_HOST, ON_NUMA_NODE, ON_THIS_NODE, PINNED
 from gpusim.driver.structures import AccessDescription, AllocationProperties, Location
 
-#: What every size and address is a multiple of (cuMemGetAllocationGranularity on GPUs of compute capability 7.0 and later).
+#: What every size and address is a multiple of (cuMemGetAllocationGranularity on GPUs of compute capability 7.0 and
+#: later).
 GRANULARITY_BYTES = 2 << 20
 _NO_ACCESS, _READ, _READ_WRITE = 0, 1, 3
 _BY_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -41,7 +43,8 @@ _BY_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 @dataclass(eq=False)
 class Physical:
-    """Memory without an address: ``descriptor`` of its file. It goes when no handle (``references``) and no mapping is left."""
+    """Memory without an address: ``descriptor`` of its file. It goes when no handle (``references``) and no mapping is
+    left."""
 
     size: int
     descriptor: int
@@ -70,7 +73,8 @@ class Mapping:
 
 @dataclass(eq=False)
 class Reservation:
-    """``size`` bytes of addresses from ``address`` on, asked for in a context of ``device``, and what is mapped there, by address."""
+    """``size`` bytes of addresses from ``address`` on, asked for in a context of ``device``, and what is mapped there,
+    by address."""
 
     address: int
     size: int

@@ -1,8 +1,9 @@
 """Which devices of the node a program finds: ``CUDA_VISIBLE_DEVICES``, as the driver reads it when it is initialised.
 
-Mental model: the variable is a list of numbers or UUIDs, separated by commas; the devices that it names are there in its order,
-numbered from 0. An element that names none ends the list, and one device named twice leaves no device at all (as PyTorch's
-``torch.cuda._parse_visible_devices`` has found the driver to do). Without the variable all devices are there.
+Mental model: the variable is a list of numbers or UUIDs, separated by commas; the devices that it names are there in
+its order, numbered from 0. An element that names none ends the list, and one device named twice leaves no device at all
+(as PyTorch's ``torch.cuda._parse_visible_devices`` has found the driver to do). Without the variable all devices are
+there.
 """
 
 from __future__ import annotations

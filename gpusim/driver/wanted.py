@@ -15,10 +15,12 @@ from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 
 @dataclass
 class Wanted:
-    """``simulate``: predict cycles, in full or, with ``sample``, without the middle of large launches; ``cold``: sweep L2
-    before each. ``explain``: keep what explains each kernel and shape. ``checks`` of :mod:`gpusim.sanitizer.findings`.
-    ``kernel``: a regular expression that is looked for in kernels' names; of the launches that match, ``skip`` are left out
-    and then ``count`` (None: all) taken. ``instruction_limit``: warp instructions after which a launch counts as endless."""
+    """``simulate``: predict cycles, in full or, with ``sample``, without the middle of large launches; ``cold``: sweep
+    L2 before each. ``explain``: keep what explains each kernel and shape. ``checks`` of
+    :mod:`gpusim.sanitizer.findings`.
+    ``kernel``: a regular expression that is looked for in kernels' names; of the launches that match, ``skip`` are left
+    out and then ``count`` (None: all) taken. ``instruction_limit``: warp instructions after which a launch counts as
+    endless."""
 
     simulate: bool = False
     sample: bool = False

@@ -1,7 +1,7 @@
 """What a program can put into a stream or a graph: one thing to be done, described fully when it is asked for.
 
-Mental model: a call that takes a stream makes a :class:`Work` and submits it. Outside a capture it runs at once; while the
-stream is captured it becomes a node of a graph, which runs it at every launch.
+Mental model: a call that takes a stream makes a :class:`Work` and submits it. Outside a capture it runs at once; while
+the stream is captured it becomes a node of a graph, which runs it at every launch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from gpusim.driver.structures import HostNode
 (KERNEL, COPY, FILL, HOST_FUNCTION, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT) = range(8)
 ALLOCATE, FREE, MEMORY_OPERATIONS, CONDITIONAL = 10, 11, 12, 13
 
-#: CUgraphEdgeData (outgoing port, incoming port, type, reserved) of an edge that simply waits, and of one by which a kernel may begin when the one before
-#: lets it (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
+#: CUgraphEdgeData (outgoing port, incoming port, type, reserved) of an edge that simply waits, and of one by which a
+#: kernel may begin when the one before lets it (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+#: CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
 PLAIN_EDGE, PROGRAMMATIC_EDGE = bytes(8), bytes([1, 0, 1, 0, 0, 0, 0, 0])
 
 _HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
@@ -34,7 +35,8 @@ class Work:
         """Do it now."""
 
     def follow(self, before: Work | None, edge: bytes = PLAIN_EDGE) -> None:
-        """It is to run in a stream directly behind ``before``; None: there was nothing before. ``edge``: of the graph that both are nodes of."""
+        """It is to run in a stream directly behind ``before``; None: there was nothing before. ``edge``: of the graph
+        that both are nodes of."""
 
     def edge_behind(self, before: Work) -> bytes:
         """The CUgraphEdgeData with which it waits for ``before`` if a stream is captured in which it follows that."""

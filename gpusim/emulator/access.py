@@ -1,10 +1,10 @@
 """Memory instructions: bounds of their addresses, and the bytes themselves.
 
-Mental model: compute 32 addresses; find the one allocation that holds all of them (nearly always the one that this instruction used
-last); check alignment; move bytes between the user's arrays and the registers. Addresses that form an affine sequence over a whole warp,
-the common case, are checked by their two ends and moved as one stretch. Only if the lanes do not share an allocation is each looked up
-alone. Nothing is moved before every executing lane has been checked. Operands are places in the register file, as in
-:mod:`gpusim.isa.bodies.lanes`.
+Mental model: compute 32 addresses; find the one allocation that holds all of them (nearly always the one that this
+instruction used last); check alignment; move bytes between the user's arrays and the registers. Addresses that form an
+affine sequence over a whole warp, the common case, are checked by their two ends and moved as one stretch. Only if the
+lanes do not share an allocation is each looked up alone. Nothing is moved before every executing lane has been checked.
+Operands are places in the register file, as in :mod:`gpusim.isa.bodies.lanes`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def fail(state, index, warp, lane, address, size, space):
 def resolve(state, allocations, hint, index, warp, mask, size, space):
     """Turn ``state.address`` into host addresses for the lanes of ``mask``.
 
-    Returns DONE, BAD_ADDRESS or MISALIGNED. Local memory is resolved to its first word; the caller steps to the next (:func:`word_step`).
+    Returns DONE, BAD_ADDRESS or MISALIGNED. Local memory is resolved to its first word; the caller steps to the next
+    (:func:`word_step`).
     """
     address = state.address
     low, high, odd = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(-1), np.int64(0)
@@ -158,7 +159,8 @@ def _resolve_each(state, allocations, hint, index, warp, mask, size, space):
 @inner
 def served_lanes(state, mask, shared, kind):
     """Lanes whose generic address lies in global memory, or, with ``shared``, in the block's shared memory. In that of
-    other blocks of the cluster all integers of type ``kind`` are served: compiled code has no other way to them there."""
+    other blocks of the cluster all integers of type ``kind`` are served: compiled code has no other way to them
+    there."""
     served = np.int64(0)
     is_integer = kind <= ops.S64
     for lane in range(at.LANES):
@@ -344,7 +346,8 @@ def execute_memory(
 ):
     """Execute the memory instruction ``index`` for the lanes of ``mask``; returns DONE or what is wrong.
 
-    Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the predicate of an atomic.
+    Stored values lie at ``x`` (and ``y``) among the registers, loaded ones go to ``d``; ``q`` takes the predicate of an
+    atomic.
     """
     row = matrix[index]
     op, size, space = row[at.OP], np.int64(row[at.BYTES]), np.int64(row[at.SPACE])
@@ -406,7 +409,8 @@ def execute_memory(
 
 @seldom
 def _last_words(state, matrix, registers, allocations, hint, index, warp, own_base, mask, size, space):
-    """As :func:`resolve`, of aligned words of which the first byte at least is allocated: on the host such a word crosses no page."""
+    """As :func:`resolve`, of aligned words of which the first byte at least is allocated: on the host such a word
+    crosses no page."""
     formed_addresses(state, matrix, registers, index, own_base)  # resolving has moved them
     for lane in range(at.LANES):
         place, only = state.address[lane], mask & np.int64(1) << lane

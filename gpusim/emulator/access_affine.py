@@ -133,8 +133,8 @@ def scattered_access(
     start, loads = np.uint64(base), row[at.OP] == ops.LOAD
     for lane in range(np.uint64(at.LANES)):
         scattered[s, lane] = np.uint64(origin + (np.int64(registers[start + lane]) & at.FULL))
-    # From the log, for the addresses may lie in a register that is loaded. Lanes that store meet in whole words, of which the
-    # highest lane's wins.
+    # From the log, for the addresses may lie in a register that is loaded. Lanes that store meet in whole words, of
+    # which the highest lane's wins.
     for part in range(size >> 2):
         words, there = np.uint64(place + part * at.ROW), move + 4 * part
         if loads:

@@ -1,7 +1,8 @@
 """Asynchronous stores and reductions to the shared memory of a block of the cluster (PTX st.async, red.async).
 
-Mental model: each lane writes, or updates, its bytes there and then completes as many transactions of an mbarrier of the same block. Here
-both have happened when the instruction is over; what the mbarrier shows to who waits for it is all that the kernel may rely on.
+Mental model: each lane writes, or updates, its bytes there and then completes as many transactions of an mbarrier of
+the same block. Here both have happened when the instruction is over; what the mbarrier shows to who waits for it is all
+that the kernel may rely on.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _BARRIER_BYTES = 8
 def execute_async_store(
     state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, w, q
 ):
-    """Execute the ASYNC_STORE ``index``, whose values lie at ``x`` among the registers; ``w`` and ``q`` are scratch. Returns as
-    :func:`gpusim.emulator.access.execute_memory` does."""
+    """Execute the ASYNC_STORE ``index``, whose values lie at ``x`` among the registers; ``w`` and ``q`` are scratch.
+    Returns as :func:`gpusim.emulator.access.execute_memory` does."""
     row = matrix[index]
     size, operation = np.int64(row[at.F0]), np.int64(row[at.F1])
     if mask == 0:

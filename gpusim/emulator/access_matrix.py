@@ -3,9 +3,9 @@ of 32 bytes a lane.
 
 Mental model: LDSM and STSM move 8 x 8 matrices of 16-bit elements between shared memory and the warp's registers: lane
 8 i + r gives the address of row r of matrix i, 16 bytes; register i of lane 4 g + t holds elements
-2 t and 2 t + 1 of row g (transposed: of column g). The trace gets one access of 16 bytes for each address lane, which is
-what the banks see. Fragments of bytes are those of CuTe's copy traits (SM100_U8x8_LDSM_T, SM100_U8x8_STSM_T). LDGSTS with a predicate copies for some lanes and zeroes for the others. Source: PTX ISA, ldmatrix,
-stmatrix and cp.async.
+2 t and 2 t + 1 of row g (transposed: of column g). The trace gets one access of 16 bytes for each address lane, which
+is what the banks see. Fragments of bytes are those of CuTe's copy traits (SM100_U8x8_LDSM_T, SM100_U8x8_STSM_T). LDGSTS
+with a predicate copies for some lanes and zeroes for the others. Source: PTX ISA, ldmatrix, stmatrix and cp.async.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ ROW_BYTES = 16
 def execute_matrix_access(
     state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, y, w
 ):
-    """Execute the LDSM, STSM, filling LDGSTS or access of 32 bytes ``index``; stored values lie at ``x`` (and ``y``) among
-    the registers, loaded ones come to ``w`` for all lanes. Returns as :func:`gpusim.emulator.access.execute_memory` does."""
+    """Execute the LDSM, STSM, filling LDGSTS or access of 32 bytes ``index``; stored values lie at ``x`` (and ``y``)
+    among the registers, loaded ones come to ``w`` for all lanes. Returns as
+    :func:`gpusim.emulator.access.execute_memory` does."""
     row = matrix[index]
     if row[at.OP] == ops.ASYNC_FILL:
         return _filled_copy(
@@ -107,9 +108,9 @@ def _narrow_byte(place, column, bits):
 @inner
 def _load_bytes(state, registers, w, count, form, bits):
     """Rows of 16 elements that become bytes. MATRIX_BYTES: 8 rows a matrix, register i of lane 4 g + t holds elements
-    4 t to 4 t + 3 of row g of matrix i. MATRIX_TURNED_BYTES: 16 rows a matrix, lane 16 i + r gives the address of row r,
-    and register 2 i + k holds rows 4 t to 4 t + 3 of column g + 8 k (as CUTLASS's SM100_U8x16_LDSM_T shuffles them, and
-    Triton gives them to products without a shuffle)."""
+    4 t to 4 t + 3 of row g of matrix i. MATRIX_TURNED_BYTES: 16 rows a matrix, lane 16 i + r gives the address of row
+    r, and register 2 i + k holds rows 4 t to 4 t + 3 of column g + 8 k (as CUTLASS's SM100_U8x16_LDSM_T shuffles them,
+    and Triton gives them to products without a shuffle)."""
     address = state.address
     turned = form == ops.MATRIX_TURNED_BYTES
     for i in range(2 * count if turned else count):

@@ -36,8 +36,8 @@ else:
 
 @apart
 def execute_tensor_memory(state, matrix, registers, accesses, scattered, index, warp, own_base, global_warp, mask):
-    """Execute instruction ``index`` for a warp whose lanes ``mask`` are on; returns DONE, BAD_ADDRESS (of shared memory) or
-    BAD_TENSOR. The trace gets one access of a product or copy, where it begins to read shared memory."""
+    """Execute instruction ``index`` for a warp whose lanes ``mask`` are on; returns DONE, BAD_ADDRESS (of shared
+    memory) or BAD_TENSOR. The trace gets one access of a product or copy, where it begins to read shared memory."""
     logs = matrix[index, at.RECORDS]
     if mask == 0:
         if logs:

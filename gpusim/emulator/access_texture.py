@@ -1,8 +1,9 @@
 """Texture and surface instructions: which object a lane's handle names, and the record of where it looked.
 
-Mental model: a handle is the offset of a descriptor in the device's table (:mod:`gpusim.launch.texture`). The descriptor and the
-elements that it speaks of must both be there; then a texture unit (:mod:`gpusim.emulator.texture_units`) serves the lane. The trace
-gets one access a lane, at the last element that was looked at.
+Mental model: a handle is the offset of a descriptor in the device's table (:mod:`gpusim.launch.texture`). The
+descriptor and the elements that it speaks of must both be there; then a texture unit
+(:mod:`gpusim.emulator.texture_units`) serves the lane. The trace gets one access a lane, at the last element that was
+looked at.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ else:
 def execute_texture(
     state, matrix, registers, allocations, hint, accesses, scattered, index, warp, own_base, global_warp, mask, x, y, d
 ):
-    """Execute the texture or surface instruction ``index`` for the lanes of ``mask``: coordinates begin at ``x`` among the
-    registers (some at ``y``, where a store has its data), results go to ``d``. Returns DONE or BAD_ADDRESS."""
+    """Execute the texture or surface instruction ``index`` for the lanes of ``mask``: coordinates begin at ``x`` among
+    the registers (some at ``y``, where a store has its data), results go to ``d``. Returns DONE or BAD_ADDRESS."""
     row, address = matrix[index], state.address
     handle_place = np.int64(row[at.C + at.SOURCE_OFFSET]) + (np.int64(row[at.C + at.SOURCE_OWN]) & own_base)
     second = np.int64(row[at.SECOND]) + (np.int64(row[at.SECOND + 1]) & own_base)

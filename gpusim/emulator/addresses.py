@@ -127,8 +127,8 @@ def record(state, accesses, scattered, warp, mask, stride):
 
 @apart
 def formed_addresses(state, matrix, registers, index, own_base):
-    """:func:`lane_addresses`, called: for all but plain loads and stores. Of a bulk copy to several blocks of the cluster lane r
-    gets the mbarrier that block r tells."""
+    """:func:`lane_addresses`, called: for all but plain loads and stores. Of a bulk copy to several blocks of the
+    cluster lane r gets the mbarrier that block r tells."""
     lane_addresses(state, matrix, registers, index, own_base)
     row, address = matrix[index], state.address
     if row[at.OP] == ops.BULK and row[at.F3] & MULTICAST:

@@ -143,9 +143,9 @@ def _widest(registers, x, y, w, lane, operation, address):
 
 @inner
 def _arrived(old):
-    """Ampere's mbarrier after one more arrival: the low word is 2 ** 30 less the threads that a phase expects, bits 32..62
-    are 2 ** 31 less those still to come, and bit 63, into which the last one carries, is the parity of the phase (read off
-    the code that initialises, tests and counts it)."""
+    """Ampere's mbarrier after one more arrival: the low word is 2 ** 30 less the threads that a phase expects, bits
+    32..62 are 2 ** 31 less those still to come, and bit 63, into which the last one carries, is the parity of the phase
+    (read off the code that initialises, tests and counts it)."""
     new = old + (np.int64(1) << 32)
     if (old ^ new) >> 63 & 1:
         expected = (np.int64(0x40000000) + (old & LOW)) & 0x7FFFFFFF
@@ -168,7 +168,8 @@ def _barrier_object(registers, x, q, lane, operation, address, old):
 
 @inner
 def barrier_after(old, operation, count):
-    """The word of an mbarrier that holds ``old`` after an ``operation`` other than PHASE with ``count`` threads or transactions."""
+    """The word of an mbarrier that holds ``old`` after an ``operation`` other than PHASE with ``count`` threads or
+    transactions."""
     pending, waits = (old >> 21) & _PENDING, (old >> 42) & 1
     expected, parity = (old >> 1) & 0xFFFFF, (old >> 63) & 1
     missing = (old >> 43) & 0xFFFFF  # 2 ** 20 less those still to come

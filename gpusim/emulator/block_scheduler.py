@@ -2,11 +2,10 @@
 
 Mental model: nearly every block ends without looking at another, so one slot serves them one after another. A block
 that uses up its slice of instructions may be spinning for a later one, and a grid-wide barrier needs all
-blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU. Those of a cluster
-run side by side from the start.
-The log is one; slots hand its fill level and the instruction count on to each other. It grows up to
-its limits; when it is full the caller gets what it holds as a :class:`LoggedBlocks` and it starts anew, if
-need be in the middle of blocks.
+blocks at once: then further slots are opened and run round robin, as blocks are resident together on a GPU. Those of a
+cluster run side by side from the start. The log is one; slots hand its fill level and the instruction count on to each
+other. It grows up to its limits; when it is full the caller gets what it holds as a :class:`LoggedBlocks` and it starts
+anew, if need be in the middle of blocks.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ SYNC_ROWS = 1 << 14
 
 class BlockScheduler:
     """The slots of a launch; ``machine`` holds the log, whose arrays grow when they must; ``host`` serves what blocks
-    call; ``listeners`` hear of faults and of blocks that end. The blocks of a ``cooperative`` launch are all resident from the
-    start, as on a GPU, and have short slices each; those of a cluster are resident together (``order``)."""
+    call; ``listeners`` hear of faults and of blocks that end. The blocks of a ``cooperative`` launch are all resident
+    from the start, as on a GPU, and have short slices each; those of a cluster are resident together (``order``)."""
 
     def __init__(
         self,
@@ -85,7 +84,8 @@ class BlockScheduler:
         self._log_limits = holding_one_decision(LOG_LIMITS)
 
     def listen(self, listeners: Sequence[Listener], watch: Callable[[], np.ndarray]) -> None:
-        """Tell ``listeners`` from now on; barriers, and events as ``watch()`` says, are logged if one of them asks for them."""
+        """Tell ``listeners`` from now on; barriers, and events as ``watch()`` says, are logged if one of them asks for
+        them."""
         self.listeners = self.host.listeners = tuple(listeners)
         if any(type(listener).syncs_logged is not Listener.syncs_logged for listener in listeners):
             self.machine = self.machine._replace(syncs=np.empty((SYNC_ROWS, at.SYNC_TABLE.width), np.int64))
@@ -142,7 +142,8 @@ class BlockScheduler:
         return bool(slot.watched) and all(touched[word] <= slot.polled_at for word in slot.watched)
 
     def tensor_memory_left(self) -> tuple[int, int, int]:
-        """(blocks that ended with tensor memory that they had not given back, the first of them, columns that it had)."""
+        """(blocks that ended with tensor memory that they had not given back, the first of them, columns that it
+        had)."""
         state = self._last.states[0]
         return int(state.tensor_left), int(state.tensor_left_block), 32 * int(state.tensor_left_units).bit_count()
 
@@ -151,8 +152,8 @@ class BlockScheduler:
         return int(self._last.states[0].dropped_prints)
 
     def run(self, blocks: int, chunk_blocks: int, first: int = 0) -> Iterator[LoggedBlocks]:
-        """Run blocks ``first`` to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one. The
-        log holds a stretch until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
+        """Run blocks ``first`` to ``blocks - 1``, in stretches of at most ``chunk_blocks`` where they end one by one.
+        The log holds a stretch until the next is asked for. Ends early, with ``failed`` and ``status`` set, when a
         block cannot go on."""
         if self._order.size > 1:
             yield from self._run_clusters(blocks, chunk_blocks, first)
@@ -207,7 +208,8 @@ class BlockScheduler:
         yield LoggedBlocks(self._base, blocks - self._base)
 
     def _begin(self, place: int, free: list[Slot]) -> list[Slot]:
-        """Slots, of those that are ``free`` and new ones, for the blocks of the cluster that begins at ``place`` of the order."""
+        """Slots, of those that are ``free`` and new ones, for the blocks of the cluster that begins at ``place`` of the
+        order."""
         self._order.start(place)
         slots = [free.pop() if free else self._open() for _ in range(self._order.size)]
         for i, slot in enumerate(slots):
@@ -256,7 +258,8 @@ class BlockScheduler:
         self._last.states[0].epoch += 1
 
     def _take(self, slot: Slot, status: int) -> bool:
-        """Whether a listener takes what has stopped ``slot``, whose block then goes on without the threads that cannot."""
+        """Whether a listener takes what has stopped ``slot``, whose block then goes on without the threads that
+        cannot."""
         if status == at.DEADLOCK:
             return self._take_stuck([slot])
         exit_at = exit_index(self.machine.matrix) if self.listeners else -1
@@ -288,8 +291,8 @@ class BlockScheduler:
         return True
 
     def _fault(self, slot: Slot, status: int) -> Fault:
-        """The fault of ``slot``, with the addresses of all lanes; what the instruction has logged leaves the log, for it will
-        be made again."""
+        """The fault of ``slot``, with the addresses of all lanes; what the instruction has logged leaves the log, for
+        it will be made again."""
         state, accesses = slot.states[0], self.machine.accesses
         number = (slot.block - self._base) * int(state.warps) + int(state.fault_warp)
         address, mask = np.full(at.LANES, int(state.fault_address)), 1 << int(state.fault_lane)
@@ -382,8 +385,8 @@ class BlockScheduler:
     def _together(
         self, pending: int, end: int, resident: list[Slot], free: list[Slot]
     ) -> Generator[LoggedBlocks, None, int]:
-        """Run the blocks in the slots ``resident`` and those from place ``pending`` of the order on side by side, in ``free`` slots and
-        new ones, until all that were started have ended; returns the place to go on with."""
+        """Run the blocks in the slots ``resident`` and those from place ``pending`` of the order on side by side, in
+        ``free`` slots and new ones, until all that were started have ended; returns the place to go on with."""
         alone, size = int(self.first.states[0].slice), self._order.size
         length = _SLICE_COOPERATIVE if self._cooperative else _SLICE_TOGETHER
         livelock = LivelockDetector()

@@ -1,12 +1,15 @@
-"""Executes an instruction of the tensor memory accelerator (TMA): operands, checks, the copy, the mbarriers that are told.
+"""Executes an instruction of the tensor memory accelerator (TMA): operands, checks, the copy, the mbarriers that are
+told.
 
-Mental model: on a GPU the copy is made some time later; here it is made at once, and so are the arrivals of its bytes at mbarriers.
-The trace gets one access, of the mbarriers (one lane a block of the cluster that is told), and the boxes that were moved; when that happens is
-the engine's business. Everything is checked before anything is moved, but for rows that lie in no allocation. The accelerator is called by address, as
-texture units are: it is compiled apart from the interpreter, when a kernel first needs it.
+Mental model: on a GPU the copy is made some time later; here it is made at once, and so are the arrivals of its bytes
+at mbarriers. The trace gets one access, of the mbarriers (one lane a block of the cluster that is told), and the boxes
+that were moved; when that happens is the engine's business. Everything is checked before anything is moved, but for
+rows that lie in no allocation. The accelerator is called by address, as texture units are: it is compiled apart from
+the interpreter, when a kernel first needs it.
 
-Elements of 4 and 6 bits that are spread over bytes (16U4_ALIGN16B, 16U6_ALIGN16B) count at the mbarrier with the bytes that they take in global memory: so
-CUTLASS's collectives expect them (``TmaTransactionBytes``: elements times ``sizeof_bits``, 4 or 6), and Triton's, by the packed block's bytes.
+Elements of 4 and 6 bits that are spread over bytes (16U4_ALIGN16B, 16U6_ALIGN16B) count at the mbarrier with the bytes
+that they take in global memory: so CUTLASS's collectives expect them (``TmaTransactionBytes``: elements times
+``sizeof_bits``, 4 or 6), and Triton's, by the packed block's bytes.
 """
 
 from __future__ import annotations
@@ -68,8 +71,8 @@ def _fault(state, what, value, size):
 
 @inner
 def told_lanes(state, row, registers, own_base, mask):
-    """The lanes of the access that the trace gets of a bulk instruction that ``mask`` executes: the lowest one or, where
-    blocks of the cluster are named by a mask, one for each of their ranks."""
+    """The lanes of the access that the trace gets of a bulk instruction that ``mask`` executes: the lowest one or,
+    where blocks of the cluster are named by a mask, one for each of their ranks."""
     if mask == 0 or not row[at.F3] & bulk.MULTICAST:
         return mask & -mask
     return _word(row, registers, at.C, own_base, 0) >> 16
@@ -312,7 +315,8 @@ else:
 
 @apart
 def execute_bulk(state, matrix, registers, accesses, scattered, index, warp, own_base, global_warp, named):
-    """Execute the bulk instruction ``index``, of whose access the lanes ``named`` are (:func:`told_lanes`); DONE or BAD_BULK."""
+    """Execute the bulk instruction ``index``, of whose access the lanes ``named`` are (:func:`told_lanes`); DONE or
+    BAD_BULK."""
     if named == 0:
         log_addresses(state, accesses, scattered, global_warp, named)
         return np.int64(at.DONE)

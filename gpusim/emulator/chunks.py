@@ -103,7 +103,8 @@ def close_chunk(
     bulks: np.ndarray | None = None,
 ) -> Chunk:
     """Make the Chunk of ``blocks`` blocks, of which the last ``open_blocks`` go on, from the log (``used``
-    entries of runs, accesses, scattered; so many ``signals``; ``bulks`` as :mod:`gpusim.emulator.tensor_boxes` logs them); the log can be emptied afterwards."""
+    entries of runs, accesses, scattered; so many ``signals``; ``bulks`` as :mod:`gpusim.emulator.tensor_boxes` logs
+    them); the log can be emptied afterwards."""
     runs, accesses = machine.runs[: used[at.RUNS]], machine.accesses[: used[at.ACCESSES]]
     rows = machine.scattered[: used[at.SCATTERED_ROWS]]
     table, out, scattered = (
@@ -129,7 +130,8 @@ def close_chunk(
 
 
 def _signals(logged: np.ndarray, warp_of: np.ndarray, access_start: np.ndarray) -> np.ndarray:
-    """SIGNAL records, in the order of their accesses, from the log's; ``warp_of`` the warp of each access of the log."""
+    """SIGNAL records, in the order of their accesses, from the log's; ``warp_of`` the warp of each access of the
+    log."""
     logged = logged[logged[:, at.SIGNAL_POLLS] < 2]  # nobody waited there
     place = _places(warp_of)
     noted = np.empty(len(logged), SIGNAL)
@@ -245,8 +247,8 @@ def grown(machine: at.Machine, used: tuple[int, int, int], limits: tuple[int, in
 
 
 def roomier(machine: at.Machine, words_used: int, signals_used: int) -> at.Machine:
-    """The same machine with room for more words that are polled or may be, and more signals, if it runs short of either. A
-    kernel with more than :data:`MOST_WORDS` is not looked at any more: its warps then wait for nothing."""
+    """The same machine with room for more words that are polled or may be, and more signals, if it runs short of
+    either. A kernel with more than :data:`MOST_WORDS` is not looked at any more: its warps then wait for nothing."""
     words, signals = machine.words, machine.signals
     if 4 * words_used > len(words):
         more = 2 * len(words) if 2 * len(words) <= MOST_WORDS else 0

@@ -1,9 +1,10 @@
 """Loops that wait for a time: they read the clock until it says that it is late enough, and do nothing else.
 
-Mental model: such a loop is left at branches that depend, within one round, on the clock and on what is the same in every round. What it
-read in earlier rounds is forgotten. So a round may be made again with the clock put forward or back, as long as no warp has seen the clock
-in between, and the first time at which the loop ends is found by search: 2 log2(t) rounds instead of t. So it is where no trace is
-wanted; where one is, :mod:`gpusim.emulator.clock_waits` finds out for how long each warp waits.
+Mental model: such a loop is left at branches that depend, within one round, on the clock and on what is the same in
+every round. What it read in earlier rounds is forgotten. So a round may be made again with the clock put forward or
+back, as long as no warp has seen the clock in between, and the first time at which the loop ends is found by search: 2
+log2(t) rounds instead of t. So it is where no trace is wanted; where one is, :mod:`gpusim.emulator.clock_waits` finds
+out for how long each warp waits.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from gpusim.isa.jit import inner
 
 #: Instructions of the longest loop that is looked at.
 _LONGEST = 192
-#: Ticks to which it is found out when a loop ends, about what a round of one takes on a GPU; and the most by which the clock is
-#: put forward at once, so that differences of 32 bits do not wrap around unseen.
+#: Ticks to which it is found out when a loop ends, about what a round of one takes on a GPU; and the most by which the
+#: clock is put forward at once, so that differences of 32 bits do not wrap around unseen.
 SHORTEST_WAIT, _LONGEST_WAIT = 32, 1 << 30
 
 
 def time_branches(matrix: np.ndarray) -> list[int]:
-    """The branches at which loops go round or end that wait for a time, in a code matrix int32[n, COLUMNS] whose offsets are
-    counted in whole rows."""
+    """The branches at which loops go round or end that wait for a time, in a code matrix int32[n, COLUMNS] whose
+    offsets are counted in whole rows."""
     special = matrix[:, at.OP] == ops.SPECIAL
     if not np.isin(matrix[special, at.F0], ops.CLOCKS).any():
         return []
@@ -37,7 +38,8 @@ def time_branches(matrix: np.ndarray) -> list[int]:
 
 
 def _branches(code: Code, head: int, back: int) -> set[int]:
-    """The branches of the loop ``head`` to ``back`` at which it ends or goes round, if it waits for a time; else none."""
+    """The branches of the loop ``head`` to ``back`` at which it ends or goes round, if it waits for a time; else
+    none."""
     inside = range(head, back + 1)
     if not all(code.is_harmless(i) for i in inside):
         return set()
@@ -52,8 +54,9 @@ def _branches(code: Code, head: int, back: int) -> set[int]:
 
 @inner
 def longer_wait(forward, too_far, guessed, waited, last_wait):
-    """By how much to put the clock forward in the next round after ``forward``, of ``waited`` in all, and whether that is a guess: most
-    waits of a kernel are as long as its ``last_wait``. Twice as much as before; half of it once it was ``too_far``."""
+    """By how much to put the clock forward in the next round after ``forward``, of ``waited`` in all, and whether that
+    is a guess: most waits of a kernel are as long as its ``last_wait``. Twice as much as before; half of it once it was
+    ``too_far``."""
     shortest = np.int64(SHORTEST_WAIT)
     if waited == 0 and last_wait > 4 * shortest:
         return last_wait - 2 * shortest, True

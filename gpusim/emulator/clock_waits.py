@@ -1,10 +1,12 @@
-"""For how long a loop waits that reads the clock until it is late enough: what the trace says in place of the emulator's rounds.
+"""For how long a loop waits that reads the clock until it is late enough: what the trace says in place of the
+emulator's rounds.
 
-Mental model: such a loop (:mod:`gpusim.emulator.clock_loops`) compares the clock with what a reading before it gave, and with what is the same in
-every round. A round of it computes nothing from what an earlier one left, so it may be computed for any time: the first at which a lane
-leaves, counted from that earlier reading, is how long it waits. It is found by search, with the clock shown as it would be; then
-the clock is put forward for the warp, and the loop ends. The log gets one round and, at the branch that decides, the time; the
-simulated warp goes round until its own clock has come so far. Loops of other shapes stay as they were emulated.
+Mental model: such a loop (:mod:`gpusim.emulator.clock_loops`) compares the clock with what a reading before it gave,
+and with what is the same in every round. A round of it computes nothing from what an earlier one left, so it may be
+computed for any time: the first at which a lane leaves, counted from that earlier reading, is how long it waits. It is
+found by search, with the clock shown as it would be; then the clock is put forward for the warp, and the loop ends. The
+log gets one round and, at the branch that decides, the time; the simulated warp goes round until its own clock has come
+so far. Loops of other shapes stay as they were emulated.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ _RECORD_BYTES = 4
 
 @dataclass(frozen=True)
 class TimedLoop:
-    """A loop that waits for a time: the branch ``at`` which that is decided; ``stays_taken``: who goes on waiting jumps there; ``path`` (first,
-    count) of the instructions from it to itself; the clock is read at ``reads``, and was before the loop at one of ``sources``."""
+    """A loop that waits for a time: the branch ``at`` which that is decided; ``stays_taken``: who goes on waiting jumps
+    there; ``path`` (first, count) of the instructions from it to itself; the clock is read at ``reads``, and was before
+    the loop at one of ``sources``."""
 
     at: int
     head: int
@@ -43,7 +46,8 @@ class TimedLoop:
 
 
 def timed_loops(matrix: np.ndarray) -> list[TimedLoop]:
-    """The loops of a code matrix int32[n, COLUMNS], whose offsets are counted in whole rows, of which it is known for how long they wait."""
+    """The loops of a code matrix int32[n, COLUMNS], whose offsets are counted in whole rows, of which it is known for
+    how long they wait."""
     special = matrix[:, at.OP] == ops.SPECIAL
     if not np.isin(matrix[special, at.F0], ops.CLOCKS).any():
         return []
@@ -55,7 +59,8 @@ def timed_loops(matrix: np.ndarray) -> list[TimedLoop]:
 
 
 def _timed(code: Code, matrix: np.ndarray, head: int, back: int) -> TimedLoop | None:
-    """The loop ``head`` to ``back`` if it waits for a time, in rounds without other branches that differ in nothing but the clock."""
+    """The loop ``head`` to ``back`` if it waits for a time, in rounds without other branches that differ in nothing but
+    the clock."""
     inside = range(head, back + 1)
     if not all(code.is_harmless(i) for i in inside) or not code.carries_nothing(inside) or code.sleep_changes(inside):
         return None
@@ -75,8 +80,8 @@ def _timed(code: Code, matrix: np.ndarray, head: int, back: int) -> TimedLoop | 
 
 
 def clock_columns(matrix: np.ndarray) -> np.ndarray:
-    """Fill the columns ORDERED, RECORDS and F1 of a code matrix, as :func:`timed_loops` takes it, with what such loops ask for. Returns
-    their decisions, int32[d, POLL columns]."""
+    """Fill the columns ORDERED, RECORDS and F1 of a code matrix, as :func:`timed_loops` takes it, with what such loops
+    ask for. Returns their decisions, int32[d, POLL columns]."""
     slots: dict[frozenset[int], int] = {}
     loops = [loop for loop in timed_loops(matrix) if slots.setdefault(loop.sources, len(slots)) < CLOCK_SLOTS]
     table = np.zeros((len(loops), at.POLL_TABLE.width), np.int32)
@@ -93,7 +98,8 @@ def clock_columns(matrix: np.ndarray) -> np.ndarray:
 
 
 def mark_clock(program: Program, matrix: np.ndarray, polls: np.ndarray) -> None:
-    """Say in ``program`` what :func:`clock_columns` has found: which instructions read the clock, and where it decides."""
+    """Say in ``program`` what :func:`clock_columns` has found: which instructions read the clock, and where it
+    decides."""
     code = program.instructions
     for decision in polls[polls[:, at.POLL_KIND] == at.POLL_TIME]:
         branch, slot = int(decision[at.POLL_AT]), int(decision[at.POLL_SLOT])
@@ -125,8 +131,8 @@ def _leaving_at(state, matrix, registers, polls, decision, warp, mask, time):
 
 @inner
 def _find_wait(state, matrix, registers, polls, decision, warp, mask, stays):
-    """How many ticks behind the reading that it waits from the clock must be for a lane of ``mask`` to leave the loop, if no lane does now, which
-    ``stays`` says, or else might have been; -1: no time is enough."""
+    """How many ticks behind the reading that it waits from the clock must be for a lane of ``mask`` to leave the loop,
+    if no lane does now, which ``stays`` says, or else might have been; -1: no time is enough."""
     since = state.clock_from[warp, np.int64(polls[decision, at.POLL_SLOT])]
     low, high = np.int64(0), np.int64(1)
     if stays:
@@ -156,8 +162,9 @@ def _log_wait(state, accesses, global_warp, ticks, mask):
 
 @seldom
 def wait_for_time(state, matrix, registers, polls, runs, accesses, decision, warp, global_warp, pc, mask):
-    """The warp's lanes ``mask`` come to the ``decision`` at ``pc`` of a loop that waits for a time. True if that is now known, and the
-    registers are as they are when it ends: then they are to come there again. Else it has been logged, and they go on."""
+    """The warp's lanes ``mask`` come to the ``decision`` at ``pc`` of a loop that waits for a time. True if that is now
+    known, and the registers are as they are when it ends: then they are to come there again. Else it has been logged,
+    and they go on."""
     if state.clock_wait[warp] == 0:
         now = state.clock_read[warp]
         stays = _leaving_at(state, matrix, registers, polls, decision, warp, mask, now) == 0

@@ -2,8 +2,8 @@
 
 Mental model: the blocks of a cluster are resident together, each with shared memory of its own, and have ranks. A
 shared::cluster address is a byte offset with the rank of the block above it (``mapa`` puts it there), 32 bits in all; a
-generic address has the same 32 bits below the window of shared memory. An address of the block's own shared memory is formed with the
-block's own rank, and instructions that reach no further (LDS and its kin) look at the offset alone.
+generic address has the same 32 bits below the window of shared memory. An address of the block's own shared memory is
+formed with the block's own rank, and instructions that reach no further (LDS and its kin) look at the offset alone.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def offset_of(address):
 @inner
 def peer_shared(state, rank, offset, size):
     """Host address of ``size`` bytes from shared address ``offset`` (counted as ``state.shared_base`` is) of the block
-    with rank ``rank`` of the running block's cluster; NO_PEER if they are not all there: the cluster has no such block, it has ended,
-    or the bytes are beyond its shared memory."""
+    with rank ``rank`` of the running block's cluster; NO_PEER if they are not all there: the cluster has no such block,
+    it has ended, or the bytes are beyond its shared memory."""
     if rank < 0 or rank >= state.cluster_size:
         return np.int64(NO_PEER)
     start = offset - state.shared_base
@@ -47,7 +47,8 @@ def peer_shared(state, rank, offset, size):
 
 @inner
 def cluster_host(state, address, size):
-    """:func:`peer_shared` of the ``size`` bytes at a shared::cluster address, or at a generic one in the window of shared memory."""
+    """:func:`peer_shared` of the ``size`` bytes at a shared::cluster address, or at a generic one in the window of
+    shared memory."""
     return peer_shared(state, rank_of(address), offset_of(address), size)
 
 

@@ -1,8 +1,8 @@
 """Blocks of a launch in clusters: the order in which they run, which of them are resident together, and their barrier.
 
 Mental model: a cluster's blocks begin together, each in a slot of its own that knows where the others' shared memory
-lies. Blocks of a cluster are no neighbours in the grid's numbering unless it is one block high: a *band* is a stretch of
-the numbering that holds whole clusters only, and the trace is cut between bands.
+lies. Blocks of a cluster are no neighbours in the grid's numbering unless it is one block high: a *band* is a stretch
+of the numbering that holds whole clusters only, and the trace is cut between bands.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _first_wave(launch: KernelLaunch) -> int:
 
 
 class ClusterOrder:
-    """The blocks of a ``grid`` in the order in which they run: cluster by cluster (x fastest), by rank in each. ``work``: as
-    :func:`work_of` makes it, None where no cluster takes over others."""
+    """The blocks of a ``grid`` in the order in which they run: cluster by cluster (x fastest), by rank in each.
+    ``work``: as :func:`work_of` makes it, None where no cluster takes over others."""
 
     def __init__(self, grid: Shape, cluster: Shape, work: np.ndarray | None = None) -> None:
         self._grid, self._cluster, self._work = grid, cluster, work
@@ -94,8 +94,8 @@ class ClusterOrder:
                 self._work[CLUSTERS + place // self.size] = STARTED
 
     def open_blocks(self, pending: int, resident: Sequence[int]) -> tuple[int, int]:
-        """(the first block behind the bands that have begun, the blocks before it from the first band on that has not ended), while
-        those before place ``pending`` have begun and the blocks ``resident`` go on."""
+        """(the first block behind the bands that have begun, the blocks before it from the first band on that has not
+        ended), while those before place ``pending`` have begun and the blocks ``resident`` go on."""
         end = -(-pending // self.band) * self.band
         unfinished = [self.place(block) for block in resident] + ([pending] if pending < end else [])
         return end, end - min(unfinished) // self.band * self.band if unfinished else 0
@@ -103,13 +103,15 @@ class ClusterOrder:
 
 @dataclass(eq=False)
 class ResidentCluster:
-    """The blocks of one cluster that have not ended: the state of each (STATE record) by rank, None for one that has."""
+    """The blocks of one cluster that have not ended: the state of each (STATE record) by rank, None for one that
+    has."""
 
     states: list[np.record | None]
 
     @staticmethod
     def together(states: Sequence[np.record], blocks: Sequence[int]) -> ResidentCluster:
-        """Put ``blocks`` (numbers in the grid, by rank) into the slots with ``states``: each learns where the others are."""
+        """Put ``blocks`` (numbers in the grid, by rank) into the slots with ``states``: each learns where the others
+        are."""
         for state in states:
             for rank, (peer, block) in enumerate(zip(states, blocks, strict=True)):
                 state.peer_shared[rank], state.peer_block[rank] = peer.shared_host, block
@@ -127,7 +129,8 @@ class ResidentCluster:
                 other.peer_shared[rank] = other.peer_tensor[rank] = 0
 
     def release(self) -> bool:
-        """Let all go who wait at the cluster's barrier if every thread that has not ended has arrived there; False if one has not."""
+        """Let all go who wait at the cluster's barrier if every thread that has not ended has arrived there; False if
+        one has not."""
         present = [state for state in self.states if state is not None]
         if not present or not all(state.started and _has_arrived(state) for state in present):
             return False

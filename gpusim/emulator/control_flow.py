@@ -1,9 +1,9 @@
 """Control-flow instructions: where a fragment of a warp goes next.
 
 Mental model: :func:`execute_control_flow` executes one control-flow instruction for the fragment (pc, mask) and answers
-with what becomes of it: it FALLS_THROUGH to the next instruction, it has JUMPED (its run so far is logged), or it is GONE (it
-waits, or has ended, and the interpreter must pick another one). Other fragments that arise go into the
-warp's table.
+with what becomes of it: it FALLS_THROUGH to the next instruction, it has JUMPED (its run so far is logged), or it is
+GONE (it waits, or has ended, and the interpreter must pick another one). Other fragments that arise go into the warp's
+table.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from gpusim.trace.layout import BARRIER_ADDRESS, BARRIER_THREADS_SHIFT, MAX_SLEE
 FALLS_THROUGH, JUMPED, GONE, STOPPED = range(4)
 #: Where a driver function leaves its result, see :mod:`gpusim.isa.binary.externals`.
 RESULT_REGISTER = 4
-#: What ``vprintf`` answers once its buffer is full: "an internal error occurred" (CUDA C++ Programming Guide, "Formatted
-#: Output", which does not say what a full buffer gives).
+#: What ``vprintf`` answers once its buffer is full: "an internal error occurred" (CUDA C++ Programming Guide,
+#: "Formatted Output", which does not say what a full buffer gives).
 DROPPED = -2
 
 
@@ -276,7 +276,8 @@ def execute_control_flow(
         return GONE, pc, mask
 
     if op == ops.WARPGROUP_WAIT:
-        # Nobody goes past it before all four warps have issued their products: others may overwrite B as soon as one has.
+        # Nobody goes past it before all four warps have issued their products: others may overwrite B as soon as one
+        # has.
         group = warp // at.PRODUCT_WARPS
         threads = at.LANES * (min((group + 1) * at.PRODUCT_WARPS, state.warps) - group * at.PRODUCT_WARPS)
         barrier = at.BLOCK_BARRIERS + group

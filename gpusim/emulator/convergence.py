@@ -4,7 +4,8 @@ Mental model: a warp is a set of fragments, each some lanes at one instruction. 
 ``State.held*``; the others lie in the table ``State.pc/mask/fragment/wait``. A fragment that
 reaches a barrier is put into the table; whoever completes the barrier (by arriving, leaving or exiting)
 makes the waiting ones ready again, merged where they stand at the same instruction. The fragment that has
-waited longest runs next, so that lanes which spin for each other all make progress; lanes that only poll have their turn less often.
+waited longest runs next, so that lanes which spin for each other all make progress; lanes that only poll have their
+turn less often.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, sign
 
 #: How many stops of other fragments lanes wait that poll while lanes of their warp can do something else.
 _PATIENCE = 16
-#: Beside the lanes that a WARPSYNC.EXCLUSIVE waits for: once they are there it is executed again, since lanes of other sets may have
-#: joined them by then.
+#: Beside the lanes that a WARPSYNC.EXCLUSIVE waits for: once they are there it is executed again, since lanes of other
+#: sets may have joined them by then.
 AGAIN = np.int64(1 << 32)
 
 
@@ -114,9 +115,10 @@ def wait_converged(state, registers, warp, own_base, row, pc, mask):
 def release_converged(state, registers, warp, own_base, mixed):
     """Make ready what waits in BSYNC for nobody any more; True if anything did.
 
-    Lanes wait together if they set out together: in a recursive function, lanes of different calls may wait in one BSYNC, each
-    for the lanes of its own call, which the participants in its copy of the barrier tell. ``mixed``: lanes that wait there
-    with other participants count as arrived too; for the barriers of which a lane was taken while others had them saved.
+    Lanes wait together if they set out together: in a recursive function, lanes of different calls may wait in one
+    BSYNC, each for the lanes of its own call, which the participants in its copy of the barrier tell. ``mixed``: lanes
+    that wait there with other participants count as arrived too; for the barriers of which a lane was taken while
+    others had them saved.
     """
     released, seen = False, np.int64(0)  # fragments, as bits, that were found to wait on with another one
     for f in range(state.fragments[warp]):
@@ -150,8 +152,8 @@ def release_converged(state, registers, warp, own_base, mixed):
 
 @seldom
 def release_mixed(state, registers):
-    """Release, in any warp of the block, lanes that wait in one BSYNC with different participants; True if there were any.
-    Called when nothing else in the block can move."""
+    """Release, in any warp of the block, lanes that wait in one BSYNC with different participants; True if there were
+    any. Called when nothing else in the block can move."""
     released = False
     for warp in range(state.warps):
         group = warp // at.GROUP_WARPS
@@ -172,8 +174,8 @@ def ready_lanes(state, warp):
 
 @inner
 def spins(state, registers, warp, own_base, pc):
-    """Whether the fragment at YIELD ``pc``, and all others of the warp that can run, spin: no register has changed since its
-    last time here, or while each of the others had come to a YIELD and back again.
+    """Whether the fragment at YIELD ``pc``, and all others of the warp that can run, spin: no register has changed
+    since its last time here, or while each of the others had come to a YIELD and back again.
 
     Such a loop waits for memory that another lane must write; if that lane waits for this one at a
     convergence barrier, neither would ever go on.
@@ -231,9 +233,10 @@ def release_without(state, registers, warp, own_base, yielding):
 
 @compiled
 def release_spinning(states, slot, registers):
-    """Make ready, in any warp of the block in ``states[slot]``, what waits in BSYNC for lanes that only spin; True if anything
-    did. Called when nothing in any block can move but lanes that poll, in loops without a YIELD too: GPUs since Volta
-    let every thread of a warp go on in the end (CUDA C++ Programming Guide, "Independent Thread Scheduling")."""
+    """Make ready, in any warp of the block in ``states[slot]``, what waits in BSYNC for lanes that only spin; True if
+    anything did. Called when nothing in any block can move but lanes that poll, in loops without a YIELD too: GPUs
+    since Volta let every thread of a warp go on in the end (CUDA C++ Programming Guide, "Independent Thread
+    Scheduling")."""
     state = states[slot]
     freed = False
     for warp in range(state.warps):
@@ -330,8 +333,9 @@ def retire(state, registers, warp, own_base, mask):
 
 @inner
 def arrive(state, warp, mask, barrier, threads, reduction, vote):
-    """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block). Each arrival counts: a warp
-    group that arrives without waiting, then waits there, opens a barrier of two (FlashAttention-3 begins its turns so)."""
+    """Lanes ``mask`` arrive at a block barrier that expects ``threads`` (0: all of the block). Each arrival counts: a
+    warp group that arrives without waiting, then waits there, opens a barrier of two (FlashAttention-3 begins its turns
+    so)."""
     state.arrivals = 1
     twice = state.arrived[barrier, warp] & mask
     if twice:
@@ -397,7 +401,8 @@ def complete_barrier(state, barrier):
 
 @seldom
 def release_registers(state):
-    """Let warps go on that wait for registers of the block's pool (PTX setmaxnreg.inc), as long as there are enough, in their order."""
+    """Let warps go on that wait for registers of the block's pool (PTX setmaxnreg.inc), as long as there are enough, in
+    their order."""
     for warp in range(state.warps):
         for f in range(state.fragments[warp]):
             if state.fragment[warp, f] != at.AT_REGISTERS:

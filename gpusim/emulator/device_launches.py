@@ -1,9 +1,9 @@
 """Launches that kernels make: what the device runtime (``libcudadevrt``) asks the driver for.
 
-Mental model: a thread asks for a buffer, writes the parameters of a kernel into it and launches that kernel with it. A kernel
-cannot wait for those that it launches (CUDA Programming Guide, "CUDA Dynamic Parallelism"), and they may begin when it has ended;
-so launches are collected here, and whoever runs the launch makes them afterwards, one after another, each with what it has launched
-itself. That is an order which all streams and events of the device allow.
+Mental model: a thread asks for a buffer, writes the parameters of a kernel into it and launches that kernel with it. A
+kernel cannot wait for those that it launches (CUDA Programming Guide, "CUDA Dynamic Parallelism"), and they may begin
+when it has ended; so launches are collected here, and whoever runs the launch makes them afterwards, one after another,
+each with what it has launched itself. That is an order which all streams and events of the device allow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 BUFFERS_ADDRESS = 0x7C00_0000_0000
 #: The most that the parameters of a kernel take.
 BUFFER_BYTES = 4096
-#: Launches of one kernel that may be outstanding: on a GPU 2048 unless a program sets cudaLimitDevRuntimePendingLaunchCount.
+#: Launches of one kernel that may be outstanding: on a GPU 2048 unless a program sets
+#: cudaLimitDevRuntimePendingLaunchCount.
 MOST_LAUNCHES = 1 << 14
 #: cudaStreamTailLaunch: behind everything else that the kernel has launched.
 _TAIL_STREAM = 3
@@ -24,7 +25,8 @@ _TAIL_STREAM = 3
 
 @dataclass(frozen=True)
 class DeviceLaunch:
-    """A launch of the kernel ``symbol``, as its thread described it; ``parameters``: its buffer, longer than they are."""
+    """A launch of the kernel ``symbol``, as its thread described it; ``parameters``: its buffer, longer than they
+    are."""
 
     symbol: str
     grid: tuple[int, int, int]
@@ -49,8 +51,8 @@ class DeviceLaunches:
         return kernel in self._kernels
 
     def buffer(self, kernel: int, shape: tuple[int, ...]) -> int:
-        """The address of a buffer for the parameters of a launch with ``shape``: grid, block, bytes of shared memory. 0: there
-        are too many."""
+        """The address of a buffer for the parameters of a launch with ``shape``: grid, block, bytes of shared memory.
+        0: there are too many."""
         if len(self._asked) == MOST_LAUNCHES:
             return 0
         self._asked.append((self._kernels[kernel], shape))

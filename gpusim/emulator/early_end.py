@@ -1,8 +1,8 @@
 """Threads that end before their code does: what stopped them was taken by a listener, and the launch goes on.
 
 Mental model: such a thread jumps to an EXIT of its kernel. Whoever waits for it at a barrier or to converge then waits
-no more, as for any thread that has exited, and its path in the trace ends as every path does. (The threads that a patch of
-NVIDIA's Sanitizer API reports an error for exit too: SANITIZER_PATCH_ERROR, Sanitizer Patching API.)
+no more, as for any thread that has exited, and its path in the trace ends as every path does. (The threads that a patch
+of NVIDIA's Sanitizer API reports an error for exit too: SANITIZER_PATCH_ERROR, Sanitizer Patching API.)
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def exit_index(matrix: np.ndarray) -> int:
 
 
 def end_lanes(state: np.record, warp: int, lanes: int, exit_at: int) -> None:
-    """Let ``lanes`` of the fragment that ``warp`` holds end; the others stand where they stood. What it has done so far is
-    logged already."""
+    """Let ``lanes`` of the fragment that ``warp`` holds end; the others stand where they stood. What it has done so far
+    is logged already."""
     left = int(state.held_mask[warp]) & ~lanes
     state.held_mask[warp], state.held[warp] = left, left != 0
     _push(state, warp, lanes, exit_at)

@@ -1,8 +1,8 @@
 """A launch on the emulator: from its parameters in a constant bank to the chunks of its trace.
 
-Mental model: an :class:`Emulation` is one launch about to run. It maps what belongs to the module (globals, constants, the
-heap) into device memory, and :meth:`Emulation.run` runs all blocks, closing a chunk of the trace whenever the log has to be
-emptied. Who watches is told by :mod:`gpusim.emulator.listeners`.
+Mental model: an :class:`Emulation` is one launch about to run. It maps what belongs to the module (globals, constants,
+the heap) into device memory, and :meth:`Emulation.run` runs all blocks, closing a chunk of the trace whenever the log
+has to be emptied. Who watches is told by :mod:`gpusim.emulator.listeners`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ CHUNK_WARPS = 1 << 16
 GRID_WORKSPACE_BYTES = 64
 #: The log starts with room for so many records and grows as it must.
 _LOG_RECORDS = 1 << 18
-#: Records of the log (runs, accesses, scattered rows) of a launch whose trace nobody wants: 0.3, 0.4 and 1 MiB, which stay in the
-#: processor's caches.
+#: Records of the log (runs, accesses, scattered rows) of a launch whose trace nobody wants: 0.3, 0.4 and 1 MiB, which
+#: stay in the processor's caches.
 _UNTRACED_LIMITS = (1 << 14, 1 << 14, 1 << 12)
 
 
@@ -47,10 +47,12 @@ class Emulation:
 
     ``module_globals``: uint8[global_bytes] that outlives the launch, as a loaded module's variables do; fresh ones when
     None. ``program_with_lines`` makes the program that an error is explained with, where the binary has no source
-    lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the module's constant variables
-    (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the launch. ``set_condition``: serves cudaGraphSetConditional (handle, value),
-    False for a handle that there is not. ``shared_globals``: (offset, uint8[bytes]) of
-    variables in ``module_globals`` that lie elsewhere. ``without_data``: what products and bulk copies bring does not matter, so they bring nothing. Raises UnsupportedOpcodeError, and CompileError for a damaged cubin.
+    lines. ``print_bytes``: size of the buffer that the kernel's ``printf`` fills. ``module_constants``: what the
+    module's constant variables (bank 3) hold now, uint8. ``heap``: what kernels allocate from, if it outlives the
+    launch. ``set_condition``: serves cudaGraphSetConditional (handle, value), False for a handle that there is not.
+    ``shared_globals``: (offset, uint8[bytes]) of variables in ``module_globals`` that lie elsewhere. ``without_data``:
+    what products and bulk copies bring does not matter, so they bring nothing. Raises UnsupportedOpcodeError, and
+    CompileError for a damaged cubin.
     """
 
     def __init__(
@@ -111,9 +113,9 @@ class Emulation:
             yield chunk
 
     def run_untraced(self, listeners: Sequence[Listener] = ()) -> int:
-        """Run all blocks for what they leave in memory; returns the warp instructions of the trace that :meth:`run` would
-        make, less the rounds of loops that wait for a time, for which the clock is put forward. ``listeners`` hear of everything
-        but chunks. Raises what :meth:`run` does."""
+        """Run all blocks for what they leave in memory; returns the warp instructions of the trace that :meth:`run`
+        would make, less the rounds of loops that wait for a time, for which the clock is put forward. ``listeners``
+        hear of everything but chunks. Raises what :meth:`run` does."""
         scheduler, executed = self._scheduler, 0
         scheduler.limit_log(_UNTRACED_LIMITS)
         scheduler.hurry()
@@ -132,7 +134,8 @@ class Emulation:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the same launch on the same memory does the same, seen from outside: it neither prints nor allocates."""
+        """Whether the same launch on the same memory does the same, seen from outside: it neither prints nor
+        allocates."""
         return not self._host.lasting
 
     def _run(self, listeners: Sequence[Listener]) -> Iterator[LoggedBlocks]:

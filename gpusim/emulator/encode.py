@@ -31,7 +31,8 @@ from gpusim.trace.record import Flag, MemoryKind
 NO_REGISTER = 255
 #: An mbarrier.
 _BARRIER_BYTES = 8
-#: Bytes that an atomic unit works on at least, and instructions from a load to the compare-and-swap of its loop, at most.
+#: Bytes that an atomic unit works on at least, and instructions from a load to the compare-and-swap of its loop, at
+#: most.
 _WORD_BYTES, _MOST_APART = 4, 32
 _RESULT_REGISTER, _RETURN_REGISTER = 4, 20  # see gpusim.isa.binary.externals
 
@@ -378,8 +379,9 @@ def _apart(row: np.ndarray) -> bool:
 
 
 def _whole_words(micros: tuple[MicroOp, ...]) -> list[int]:
-    """Atomics on words, and the loads of the loops that an atomic on one or two bytes is compiled to: memory has atomics on words alone, so that of the
-    last element of ``__half[5]`` is a loop around a compare-and-swap of the word that it lies in, two bytes of which are nobody's."""
+    """Atomics on words, and the loads of the loops that an atomic on one or two bytes is compiled to: memory has
+    atomics on words alone, so that of the last element of ``__half[5]`` is a loop around a compare-and-swap of the word
+    that it lies in, two bytes of which are nobody's."""
     found: list[int] = []
     for index, micro in enumerate(micros):
         if micro.op != ops.ATOMIC or micro.access_bytes != _WORD_BYTES or "address" not in micro.extra:

@@ -1,8 +1,10 @@
-"""Logs what orders asynchronous work: accesses to shared memory, mbarriers, bulk copies, products, fences and barriers, as they happen.
+"""Logs what orders asynchronous work: accesses to shared memory, mbarriers, bulk copies, products, fences and barriers,
+as they happen.
 
-Mental model: a listener that asks for events gets one table of all of them, in the order in which the emulator executed them; who may
-not rely on that order can be told from it (:mod:`gpusim.sanitizer.asynccheck`). ``State.watch_host`` has a byte for each
-instruction that says what is noted of it (WATCH_*); where nobody asks it is 0, and each memory instruction asks for that byte only.
+Mental model: a listener that asks for events gets one table of all of them, in the order in which the emulator executed
+them; who may not rely on that order can be told from it (:mod:`gpusim.sanitizer.asynccheck`). ``State.watch_host`` has
+a byte for each instruction that says what is noted of it (WATCH_*); where nobody asks it is 0, and each memory
+instruction asks for that byte only.
 
 Addresses are those of the cluster: the block's rank from bit RANK_SHIFT on, below it the shared address.
 """
@@ -116,7 +118,8 @@ def _of_lane(accesses, scattered, row, lane):
 
 @apart
 def note_memory(state, matrix, registers, accesses, scattered, what, index, warp, own_base, x, result, logged):
-    """Note the memory instruction ``index`` that ``warp`` has just executed, whose row number ``logged`` of the log, if it has one, says where.
+    """Note the memory instruction ``index`` that ``warp`` has just executed, whose row number ``logged`` of the log, if
+    it has one, says where.
     ``what``: WATCH_*; ``x``: where its first operand lies; ``result``: lanes whose predicate it has set."""
     row, zero = matrix[index], np.int64(0)
     space = np.int64(row[at.SPACE])
@@ -232,8 +235,8 @@ def _note_store(state, accesses, scattered, logged, mask, index, warp, size):
 
 @inner
 def _begins_object(value, high):
-    """Whether these halves are the word of an mbarrier whose first phase begins: at addresses that differ among lanes compiled code
-    initialises one by an ordinary store."""
+    """Whether these halves are the word of an mbarrier whose first phase begins: at addresses that differ among lanes
+    compiled code initialises one by an ordinary store."""
     threads = value >> 1 & 0xFFFFF
     return threads != 0 and value == threads << 1 and high == threads << 11 & at.FULL
 
@@ -251,7 +254,8 @@ def _word(row, registers, column, own_base):
 
 @inner
 def _note_tensor(state, row, registers, index, warp, own_base):
-    """Note an instruction on tensor memory: what is asked for, the address or column, and what else says how much it touches."""
+    """Note an instruction on tensor memory: what is asked for, the address or column, and what else says how much it
+    touches."""
     operation, code, zero = np.int64(row[at.F3]), np.int64(row[at.F0]), np.int64(0)
     place, c, d, e, f = zero, zero, zero, zero, zero
     if operation == tensor.PRODUCT:
@@ -283,7 +287,8 @@ def _note_tensor(state, row, registers, index, warp, own_base):
 
 @apart
 def note_step(state, matrix, registers, index, warp, own_base, mask):
-    """Note an instruction that moves nothing, which lanes ``mask`` of ``warp`` execute; with its address, if it has one."""
+    """Note an instruction that moves nothing, which lanes ``mask`` of ``warp`` execute; with its address, if it has
+    one."""
     place, row = np.int64(0), matrix[index]
     if row[at.UNIFORM_WORDS] or row[at.BASE_WORDS]:
         formed_addresses(state, matrix, registers, index, own_base)

@@ -53,8 +53,8 @@ def explain(
     resident: ResidentBlocks | None = None,
     functions: Sequence[tuple[str, int, int]] = (),
 ) -> GpusimError:
-    """The error for a status that ended an emulation; ``resident``: the blocks that ran beside the failed one; ``functions``: name, address and
-    bytes of those in the code."""
+    """The error for a status that ended an emulation; ``resident``: the blocks that ran beside the failed one;
+    ``functions``: name, address and bytes of those in the code."""
     if status == at.DEADLOCK:
         return DeadlockError(f"{kernel}: {_deadlock(state, program, resident)}")
     if status == at.LIMIT:
@@ -121,8 +121,8 @@ def explain(
 
 
 def peer_fault(state: np.record, address: int, size: int, space: int) -> str | None:
-    """What is wrong with an address in the shared memory of a block of the cluster, in words; None if it is no such address, and
-    empty if nothing is."""
+    """What is wrong with an address in the shared memory of a block of the cluster, in words; None if it is no such
+    address, and empty if nothing is."""
     if space not in _SHARED_SPACES or (space == Space.GENERIC and address >> 32 != int(state.shared_window) >> 32):
         return None
     rank, blocks, held = address >> RANK_SHIFT & 0xFF, int(state.cluster_size), int(state.shared_bytes)

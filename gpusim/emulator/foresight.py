@@ -1,8 +1,9 @@
 """What rounds of a polling loop would compute that nobody has made yet, as far as no memory tells.
 
-Mental model: the instructions on the way round a loop are known from its code. Their arithmetic is executed on the warp's registers, the
-rest is left out; afterwards the registers are what they were. So it is known for how long a back-off would sleep in each of its rounds, however
-often the emulator went round: the simulated warp may go round more often, or less.
+Mental model: the instructions on the way round a loop are known from its code. Their arithmetic is executed on the
+warp's registers, the rest is left out; afterwards the registers are what they were. So it is known for how long a
+back-off would sleep in each of its rounds, however often the emulator went round: the simulated warp may go round more
+often, or less.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def place_of(state, warp):
 
 @inner
 def run_path(state, matrix, registers, polls, decision, warp, mask):
-    """Execute the arithmetic on the way from ``decision`` to the next for the lanes ``mask``, which alone are active; state.executing is used up
-    then. Returns for how many ns a NANOSLEEP by a register on it sleeps: as long as the lane that asks for most."""
+    """Execute the arithmetic on the way from ``decision`` to the next for the lanes ``mask``, which alone are active;
+    state.executing is used up then. Returns for how many ns a NANOSLEEP by a register on it sleeps: as long as the lane
+    that asks for most."""
     base, slots = place_of(state, warp)
     asked = np.int64(0)
     for i in range(polls[decision, at.POLL_COUNT]):
@@ -55,7 +57,8 @@ def run_path(state, matrix, registers, polls, decision, warp, mask):
 
 @inner
 def _keep(state, matrix, registers, polls, decision, warp, kept):
-    """Keep the registers that the way from ``decision`` on writes behind the ``kept`` ones. Returns how many there are; -1: too many."""
+    """Keep the registers that the way from ``decision`` on writes behind the ``kept`` ones. Returns how many there are;
+    -1: too many."""
     base, _ = place_of(state, warp)
     for i in range(polls[decision, at.POLL_COUNT]):
         first = np.int64(polls[decision, at.POLL_PATH + 2 * i])
@@ -91,8 +94,8 @@ def own_decision(polls, decision):
 
 @seldom
 def foresee_sleeps(state, matrix, registers, polls, decision, warp, mask):
-    """The warp's lanes ``mask``, which alone are active, come to the ``decision`` of a polling loop: note for how long its rounds would
-    sleep (State.poll_sleeps), until one sleeps as long as the one before."""
+    """The warp's lanes ``mask``, which alone are active, come to the ``decision`` of a polling loop: note for how long
+    its rounds would sleep (State.poll_sleeps), until one sleeps as long as the one before."""
     state.poll_sleeps_known[warp] = 0
     if polls[decision, at.POLL_GROWS] == 0:
         return

@@ -3,8 +3,8 @@
 Mental model: at such a call the interpreter stops with the lanes that made it already standing behind it; what
 they passed is in their registers and memory. :class:`HostCalls` does what was asked for, lane by lane, writes the
 result where the caller looks for it, and the interpreter goes on. What is printed comes out in block order when
-the launch has ended, so that the same launch prints the same text on every run. The buffer between is finite, as on a GPU:
-what no longer fits is dropped and counted, by the interpreter itself from then on.
+the launch has ended, so that the same launch prints the same text on every run. The buffer between is finite, as on a
+GPU: what no longer fits is dropped and counted, by the interpreter itself from then on.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Lane:
             self.registers[self.base + (FIRST_REGISTER + i) * at.ROW] = np.uint32(word).astype(np.int32)
 
     def places(self, address: int, size: int) -> list[tuple[int, int]]:
-        """Host memory behind ``size`` bytes at a generic address: (address, bytes) of its pieces. Raises AddressError."""
+        """Host memory behind ``size`` bytes at a generic address: (address, bytes) of its pieces. Raises
+        AddressError."""
         state = self.state
         if address >> 32 == int(state.local_window) >> 32:
             offset = address & at.FULL
@@ -125,7 +126,8 @@ class Lane:
 
 
 class Heap:
-    """Device memory that kernels allocate, ``size`` bytes: first the end of the heap, then what has been freed in that size."""
+    """Device memory that kernels allocate, ``size`` bytes: first the end of the heap, then what has been freed in that
+    size."""
 
     def __init__(self, size: int = HEAP_BYTES) -> None:
         self.data = np.zeros(size, np.uint8)
@@ -169,8 +171,9 @@ def _whole(size: int) -> int:
 
 class HostCalls:
     """The driver functions of one launch. ``externals`` as in :class:`gpusim.isa.binary.cubin.KernelImage`,
-    ``print_bytes``: size of the buffer that ``printf`` fills; ``dropped``: calls that came when it was full. ``heap`` outlives
-    the launch; a fresh one when None. ``set_condition`` as in :class:`gpusim.emulator.emulation.Emulation`. ``launched``: as in the kernel's image, what stands for kernels that it launches."""
+    ``print_bytes``: size of the buffer that ``printf`` fills; ``dropped``: calls that came when it was full. ``heap``
+    outlives the launch; a fresh one when None. ``set_condition`` as in :class:`gpusim.emulator.emulation.Emulation`.
+    ``launched``: as in the kernel's image, what stands for kernels that it launches."""
 
     def __init__(
         self,

@@ -113,7 +113,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
     steps = np.int64(0)
     most = steps_left(state, first_warp, count)
     whole, active_lost = False, np.int64(0)  # state.executing is state.active; lanes of the span that are not
-    # By how much the clock was put forward last in a loop that waits for a time, and in all; whether it was too much once, or a guess.
+    # By how much the clock was put forward last in a loop that waits for a time, and in all; whether it was too much
+    # once, or a guess.
     forward, waited, too_far, guessed = np.int64(0), np.int64(0), False, False
 
     while True:
@@ -345,8 +346,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
                 return np.int64(at.SPLIT)
             logged_so_far = True
         if row[at.ORDERED] & at.AWAITS_TIME and state.hurries:
-            # Until a lane leaves the loop the clock goes forward, in steps twice as long each; then back and forth in steps half as
-            # long, in rounds that all lanes make again, until it is known when that is.
+            # Until a lane leaves the loop the clock goes forward, in steps twice as long each; then back and forth in
+            # steps half as long, in rounds that all lanes make again, until it is known when that is.
             goal = np.int64(row[at.TARGET])
             if parted == 0 if goal <= pc else taken == 0:
                 if goal <= pc:
@@ -414,7 +415,8 @@ def run_lockstep(state, machine, first_warp, count, meet, chunk_warp):
             leave_between(state, first_warp, count, members, steps, pc, np.int64(count))
             return np.int64(at.SPLIT)
         elif op == ops.BRANCH and row[at.TARGET] >= 0:
-            # As execute_control_flow does it, without a call for each warp: loops whose lanes leave one by one are all this.
+            # As execute_control_flow does it, without a call for each warp: loops whose lanes leave one by one are all
+            # this.
             goal, whole = np.int64(row[at.TARGET]), False
             away, staying, parting = np.int64(0), np.int64(0), np.int64(0)  # warps of which all, no or some lanes jump
             for i in range(count):

@@ -1,7 +1,7 @@
 """How warps leave lockstep: what each keeps until it goes on.
 
-Mental model: lockstep ends before an instruction, or in the middle of one that some of its warps have executed and others not. Instructions are
-counted then, and each warp's fragment is held where it goes on, or gives way to another.
+Mental model: lockstep ends before an instruction, or in the middle of one that some of its warps have executed and
+others not. Instructions are counted then, and each warp's fragment is held where it goes on, or gives way to another.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Mental model: a block that spins for a flag looks busy. But the machine is deterministic: if everything that the
 resident blocks can see (their registers, where each warp stands, shared, local and global memory) is exactly as
-it was some rounds ago, it will be so again for ever. So while no block ends or begins, the blocks' own state is hashed after
-each round and compared with a kept one, which is renewed at growing distances (Brent's cycle search);
-global memory is looked at only when that has come round, which in a kernel that works it hardly ever does. A
-loop that counts its iterations, or looks at a clock, never repeats itself: for that there is the instruction limit.
+it was some rounds ago, it will be so again for ever. So while no block ends or begins, the blocks' own state is hashed
+after each round and compared with a kept one, which is renewed at growing distances (Brent's cycle search); global
+memory is looked at only when that has come round, which in a kernel that works it hardly ever does. A loop that counts
+its iterations, or looks at a clock, never repeats itself: for that there is the instruction limit.
 """
 
 from __future__ import annotations

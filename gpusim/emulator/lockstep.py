@@ -118,8 +118,9 @@ def lowest_ready(state, warp):
 def gather(state, first, last):
     """Choose the warps of a group, ``first`` to ``last - 1``, that run next in lockstep; sets state.active and span.
 
-    Those go first that could go on at the lowest instruction, be it with a fragment that has to wait for the one that they
-    hold: lanes that have left a loop have their turn while the warps still in it wait, and do not fall behind them.
+    Those go first that could go on at the lowest instruction, be it with a fragment that has to wait for the one that
+    they hold: lanes that have left a loop have their turn while the warps still in it wait, and do not fall behind
+    them.
 
     Returns (its first warp or -1 for none, warps from its first to its last, the lowest instruction behind theirs
     at which others of the group wait).
@@ -220,8 +221,8 @@ def run_blocks(states, slot, machine, first_block, next_block, end_block):
     """Run blocks ``next_block`` to ``end_block - 1`` one after another in ``states[slot]``.
 
     Groups of a block run in turn until none can go on. Returns (status, the block to go on with): DONE, or
-    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT or CLUSTER_WAIT when it waits for other blocks (all
-    leave a started block behind: call again with the returned number), LOG_FULL or PAUSED (with a started block or
+    PREEMPTED when a block's slice of instructions is used up, GRID_WAIT or CLUSTER_WAIT when it waits for other blocks
+    (all leave a started block behind: call again with the returned number), LOG_FULL or PAUSED (with a started block or
     between two), HOST_CALL, DEADLOCK when warps are left and none can run, or the reason why one stopped.
     """
     state = states[slot]

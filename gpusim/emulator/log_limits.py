@@ -1,7 +1,7 @@
 """How large the log of a launch may grow, and how small it may not be.
 
-Mental model: what warps do is logged in arrays that grow up to a limit; one instruction of warps in lockstep, with a decision of a polling
-loop behind it, must fit into an empty one.
+Mental model: what warps do is logged in arrays that grow up to a limit; one instruction of warps in lockstep, with a
+decision of a polling loop behind it, must fit into an empty one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from gpusim.isa import warp as at
 
 #: Records of the log (runs, accesses, scattered rows) beyond which it does not grow: 4, 6 and 16 MiB.
 LOG_LIMITS = (1 << 18, 1 << 18, 1 << 16)
-#: What one instruction of warps in lockstep may log, and the decision of a polling loop after it: with less an empty log is full.
+#: What one instruction of warps in lockstep may log, and the decision of a polling loop after it: with less an empty
+#: log is full.
 LEAST_LOG = (
     at.GROUP_WARPS + at.MAX_WARPS + DECISION_ROWS + 1,
     2 * at.GROUP_WARPS + DECISION_ROWS + 1,

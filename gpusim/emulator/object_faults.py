@@ -1,7 +1,7 @@
 """Where an mbarrier stands for which a warp waits without end, in words.
 
-Mental model: who waits for a parity waits while the phase at hand has it; that phase lacks arrivals, or bytes that are expected, or more
-bytes have come than are expected. The word is laid out as :mod:`gpusim.emulator.atomics` says.
+Mental model: who waits for a parity waits while the phase at hand has it; that phase lacks arrivals, or bytes that are
+expected, or more bytes have come than are expected. The word is laid out as :mod:`gpusim.emulator.atomics` says.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _COUNTS = (_THREADS - 1) << 1 | (_THREADS - 1) << 43
 
 
 def polled_object(state: np.record, program: Program, warp: int, pc: int) -> str:
-    """What ``warp``, which polls and stands at instruction ``pc`` of a loop, waits for if that is an mbarrier of its own block; else
-    nothing."""
+    """What ``warp``, which polls and stands at instruction ``pc`` of a loop, waits for if that is an mbarrier of its
+    own block; else nothing."""
     place = polled_shared(int(state.poll_key[warp]))
     tests = any("SYNCS.PHASECHK" in text for text in program.texts[max(0, pc - 2) : pc + 3])
     if not tests or not 0 <= place <= int(state.shared_bytes) - 4 or int(state.cluster_size) > 1:

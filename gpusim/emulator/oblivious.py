@@ -1,15 +1,17 @@
 """Whether what a block does, and where, can depend on what lies in memory: found out from the machine code.
 
 Mental model: values flow from registers to registers. Those that come from memory, from an atomic or from the clock are
-marked, with everything computed from them, along every way through the code until nothing more gets marked. If no marked value reaches an
-address, the condition of a memory access or of a jump, or a barrier, then the path and the addresses of each block follow
-from its number and the parameters alone: no other block can change them, whatever it writes. That is proof, not sampling; where the
-code is not understood (an indexed branch, a call of the driver), the answer is that they may depend.
+marked, with everything computed from them, along every way through the code until nothing more gets marked. If no
+marked value reaches an address, the condition of a memory access or of a jump, or a barrier, then the path and the
+addresses of each block follow from its number and the parameters alone: no other block can change them, whatever it
+writes. That is proof, not sampling; where the code is not understood (an indexed branch, a call of the driver), the
+answer is that they may depend.
 
-A register's marks are bits of one integer: vector registers, then uniform ones, predicates, convergence barriers, and one bit
-each for shared and local memory as a whole. There are several *views* of them in it: what may be marked at all, and what may be marked where a predicate holds
-or does not. An instruction under a guard reads the view of its guard, and what it writes is not marked in that view, whatever was
-there before; a predicate that is written again has no view of its own any more.
+A register's marks are bits of one integer: vector registers, then uniform ones, predicates, convergence barriers, and
+one bit each for shared and local memory as a whole. There are several *views* of them in it: what may be marked at all,
+and what may be marked where a predicate holds or does not. An instruction under a guard reads the view of its guard,
+and what it writes is not marked in that view, whatever was there before; a predicate that is written again has no view
+of its own any more.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ _CONTROL = (
     ops.EXTERNAL, ops.GIVE_WAY, ops.WARPGROUP_WAIT, ops.CLUSTER_ARRIVE, ops.CLUSTER_AWAIT, ops.REGISTERS_GIVE,
     ops.REGISTERS_TAKE,
 )  # fmt: skip
-#: Operations on an mbarrier. What they answer is when something happens, which the trace leaves to the engine: no mark of theirs.
+#: Operations on an mbarrier. What they answer is when something happens, which the trace leaves to the engine: no mark
+#: of theirs.
 _PHASES = (
     ops.ARRIVE, ops.PHASE, ops.ARRIVE_AMPERE, ops.DROP, ops.EXPECT, ops.COMPLETE, ops.EXPECT_ARRIVE, ops.EXPECT_DROP,
 )  # fmt: skip
-#: Bits of a view, and one bit in each: all that may be marked, then for each predicate where it holds and where it does not.
+#: Bits of a view, and one bit in each: all that may be marked, then for each predicate where it holds and where it does
+#: not.
 _VIEW, _PREDICATES = 1024, 7
 _EVERY_VIEW = sum(1 << _VIEW * view for view in range(1 + 2 * _PREDICATES))
 #: An operand whose width nobody says has so many registers at most.
@@ -43,12 +47,14 @@ _WIDEST = 8
 
 
 def what_depends(instructions: Sequence[Instruction], micros: Sequence[MicroOp]) -> str:
-    """The first instruction whose address or condition may come from memory, and how, in words; empty if there is none."""
+    """The first instruction whose address or condition may come from memory, and how, in words; empty if there is
+    none."""
     return _Flow(instructions, micros, loads=False).first() or _Flow(instructions, micros, loads=True).first()
 
 
 class _Flow:
-    """Marks values along all ways through the code; ``loads``: those from memory, too, else those of atomics and clocks."""
+    """Marks values along all ways through the code; ``loads``: those from memory, too, else those of atomics and
+    clocks."""
 
     def __init__(self, instructions: Sequence[Instruction], micros: Sequence[MicroOp], loads: bool) -> None:
         self._code, self._loads = list(zip(instructions, micros, strict=True)), loads

@@ -1,7 +1,8 @@
 """What a branch of a kernel's loop waits for: a word of memory, a lock, or a time.
 
-Mental model: a branch that depends within a round on one load of the same place, and on nothing that the rounds themselves change, waits
-for whoever writes there; one that depends on a clock waits for a time. What a loop computes anew in each round keeps it from being either.
+Mental model: a branch that depends within a round on one load of the same place, and on nothing that the rounds
+themselves change, waits for whoever writes there; one that depends on a clock waits for a time. What a loop computes
+anew in each round keeps it from being either.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ class Code(Values):
     """A code matrix as who looks for polling loops sees it."""
 
     def may_see_others(self, inside: range, strong: np.ndarray) -> bool:
-        """Whether there is an access in the code that could see what another block writes: past the L1 (``strong``), or an atomic."""
+        """Whether there is an access in the code that could see what another block writes: past the L1 (``strong``), or
+        an atomic."""
         return any(strong[i] or self._ops[i] == ops.ATOMIC for i in inside if self._ops[i] in (ops.LOAD, ops.ATOMIC))
 
     def awaited(self, branch: int, head: int, back: int, straight: bool = False) -> tuple[int, bool] | None:
-        """The one load or atomic on which the branch depends within a round of ``head`` to ``back``, if it reads the same
-        place in every round and the branch depends on nothing that changes from round to round. And whether it depends on nothing
-        else at all. ``straight``: there is no loop, the code before the branch runs once."""
+        """The one load or atomic on which the branch depends within a round of ``head`` to ``back``, if it reads the
+        same place in every round and the branch depends on nothing that changes from round to round. And whether it
+        depends on nothing else at all. ``straight``: there is no loop, the code before the branch runs once."""
         found: set[int] = set()
         alone = True
         for register, written, todo in self._values_behind(branch, head):
@@ -57,8 +59,8 @@ class Code(Values):
         return load, alone
 
     def awaits_time(self, branch: int, head: int, back: int) -> bool:
-        """Whether the clock decides at the branch of a loop ``head`` to ``back``: it depends on what the clock says in this round, and
-        on nothing else that changes from round to round."""
+        """Whether the clock decides at the branch of a loop ``head`` to ``back``: it depends on what the clock says in
+        this round, and on nothing else that changes from round to round."""
         reads_clock = False
         for register, written, todo in self._values_behind(branch, head):
             if not written:
@@ -85,8 +87,8 @@ class Code(Values):
         )
 
     def carries_nothing(self, inside: range) -> bool:
-        """Whether a round of the loop, whose instructions are executed one behind the other, computes what it would if it were
-        the first: it reads nothing that an earlier one has written."""
+        """Whether a round of the loop, whose instructions are executed one behind the other, computes what it would if
+        it were the first: it reads nothing that an earlier one has written."""
         known: set[int] = set()
         changing = {r for i in inside for r in self.written(i)}
         for i in inside:
@@ -99,8 +101,9 @@ class Code(Values):
         return True
 
     def clock_sources(self, branch: int, head: int, back: int) -> frozenset[int]:
-        """The instructions before a loop that read the clock for what does not change in it and its ``branch`` depends on: one of
-        them, the one that was executed last, says when the loop began to wait. None where that is not known."""
+        """The instructions before a loop that read the clock for what does not change in it and its ``branch`` depends
+        on: one of them, the one that was executed last, says when the loop began to wait. None where that is not
+        known."""
         todo = [(r, head) for r, written, more in self._followed(branch, head) if not written]
         seen, found = set(todo), set()
         while todo:
@@ -122,8 +125,8 @@ class Code(Values):
         return frozenset(found)
 
     def swaps_what_changes(self, i: int, inside: range) -> bool:
-        """Whether the instruction is an atomic that swaps in what changes from round to round, as one does that updates a word
-        without a lock: it tries again because it was overtaken, and waits for nobody."""
+        """Whether the instruction is an atomic that swaps in what changes from round to round, as one does that updates
+        a word without a lock: it tries again because it was overtaken, and waits for nobody."""
         head, back = inside.start, inside.stop - 1
         swapped = self._address(i) | self._operands(i)
         return self._swaps(i) and not all(
@@ -131,8 +134,9 @@ class Code(Values):
         )
 
     def lock_end(self, atomic: int, inside: range) -> int | None:
-        """The branch or barrier behind an atomic of the loop that may take a lock, if what is between them looks at its result;
-        None if the atomic swaps in what changes from round to round, as those do that update a word without a lock."""
+        """The branch or barrier behind an atomic of the loop that may take a lock, if what is between them looks at its
+        result; None if the atomic swaps in what changes from round to round, as those do that update a word without a
+        lock."""
         if not self._swaps(atomic) or self.swaps_what_changes(atomic, inside):
             return None
         looked = False
@@ -143,8 +147,9 @@ class Code(Values):
         return None
 
     def depends(self, branch: int, head: int, back: int) -> tuple[set[int], bool]:
-        """The loads and atomics of the loop on which the branch depends in this round or a later one, through registers and
-        through branches that jump over what writes them. And whether it depends on nothing from outside the loop."""
+        """The loads and atomics of the loop on which the branch depends in this round or a later one, through registers
+        and through branches that jump over what writes them. And whether it depends on nothing from outside the
+        loop."""
         found: set[int] = set()
         alone = True
         todo, seen = deque((r, branch) for r in self._guards(branch)), set()

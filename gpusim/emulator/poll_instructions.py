@@ -1,7 +1,7 @@
 """A kernel's instructions as who looks for polling loops sees them: what each reads and writes, and where it leads.
 
-Mental model: rows of the code matrix are instructions, registers are rows of the register file, predicates numbers below
-zero. All forms of an instruction are one thing here, whatever its mnemonic.
+Mental model: rows of the code matrix are instructions, registers are rows of the register file, predicates numbers
+below zero. All forms of an instruction are one thing here, whatever its mnemonic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ DECIDES_NOTHING = (ops.NOP, ops.CONVERGE_SET, ops.CONVERGE_READ)
 
 
 class Instructions:
-    """A code matrix seen as instructions with registers that they read and write; registers are rows, predicates -1 - slot."""
+    """A code matrix seen as instructions with registers that they read and write; registers are rows, predicates -1 -
+    slot."""
 
     def __init__(self, matrix: np.ndarray) -> None:
         self._matrix = matrix
@@ -52,11 +53,13 @@ class Instructions:
         return op >= LANES_BASE or op in _HARMLESS or self.may_exit(i)
 
     def may_exit(self, i: int) -> bool:
-        """Whether the instruction ends some lanes, and lets others go on: a wait that is the last thing a warp does ends in one."""
+        """Whether the instruction ends some lanes, and lets others go on: a wait that is the last thing a warp does
+        ends in one."""
         return self.op(i) == ops.EXIT and self.is_conditional(i)
 
     def leads_where(self, i: int, out: int | None) -> bool:
-        """Whether what instruction ``i`` decides is to go on or to lead to ``out`` (None: the warp's end), or to another EXIT where that is one."""
+        """Whether what instruction ``i`` decides is to go on or to lead to ``out`` (None: the warp's end), or to
+        another EXIT where that is one."""
         if not self.is_conditional(i) or self.op(i) not in (ops.BRANCH, ops.EXIT):
             return False
         goal = None if self.op(i) == ops.EXIT else self.target(i)
@@ -104,8 +107,8 @@ class Instructions:
         return self.op(i) == ops.ATOMIC and self._matrix[i, at.F0] in (ops.CAS, ops.CAST, ops.EXCH)
 
     def only_looks(self, i: int) -> bool:
-        """Whether a load or atomic leaves what others wait for as it is, or takes a lock: whoever adds 1, as to take the next piece of work, waits
-        for nobody."""
+        """Whether a load or atomic leaves what others wait for as it is, or takes a lock: whoever adds 1, as to take
+        the next piece of work, waits for nobody."""
         return self.op(i) != ops.ATOMIC or self._swaps(i) or self._matrix[i, at.F0] == ops.PHASE
 
     def is_straight(self, first: int, end: int) -> bool:

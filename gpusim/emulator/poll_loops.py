@@ -1,12 +1,12 @@
 """Finds the loops in which a warp polls memory: what it reads again and again, and where it decides to go on.
 
-Mental model: a loop polls if memory can end it: a branch that leaves it depends, within one round, on a load or atomic whose
-address (and operands) are the same in every round. Such a loop ends when another warp writes, however often it goes round; so a
-trace says *what was written* and the simulated machine decides how often. It may also give up, by a count or a clock.
-Compilers often test once before the loop: that *early* decision leads to the same place as the loop's own, and
-belongs to it. Where one load decides at one branch, a round is known from the code. Other loops on which a load past the L1
-or an atomic decides (several flags, a state with several values, a lock whose holder works inside the loop) may poll, or not: there
-a round is what was executed (:mod:`gpusim.emulator.poll_rounds`).
+Mental model: a loop polls if memory can end it: a branch that leaves it depends, within one round, on a load or atomic
+whose address (and operands) are the same in every round. Such a loop ends when another warp writes, however often it
+goes round; so a trace says *what was written* and the simulated machine decides how often. It may also give up, by a
+count or a clock. Compilers often test once before the loop: that *early* decision leads to the same place as the loop's
+own, and belongs to it. Where one load decides at one branch, a round is known from the code. Other loops on which a
+load past the L1 or an atomic decides (several flags, a state with several values, a lock whose holder works inside the
+loop) may poll, or not: there a round is what was executed (:mod:`gpusim.emulator.poll_rounds`).
 
 Loops are looked for in the code matrix, so that all forms of an instruction are one thing here.
 """
@@ -22,19 +22,20 @@ from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.trace.record import Space
 
-#: Instructions of the longest loop that is looked at, of the longest whose rounds are known only as they are executed, and
-#: before a loop to look for an early decision.
+#: Instructions of the longest loop that is looked at, of the longest whose rounds are known only as they are executed,
+#: and before a loop to look for an early decision.
 LONGEST, LONGEST_ROUND, _EARLIER = 192, 512, 48
 _EXACT = at.POLL_EXACT
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The branch ``at`` that goes on polling or not, and the ``loads`` and atomics that it depends on. ``stays_taken``: it
-    is taken to go on polling. ``of_value_alone``: what was read decides, compared with nothing that differs from waiter to
-    waiter (a flag that is set, not a ticket whose turn comes). ``path``: (first, count) of the instructions from it to the next
-    decision, through the load. ``kind``: POLL_EXACT, POLL_ROUND or POLL_GIVES_UP. ``back``: whoever stays has gone round. ``grows``: a NANOSLEEP
-    of the loop sleeps longer from round to round. ``again``: its rounds leave nothing behind but what memory says."""
+    """The branch ``at`` that goes on polling or not, and the ``loads`` and atomics that it depends on. ``stays_taken``:
+    it is taken to go on polling. ``of_value_alone``: what was read decides, compared with nothing that differs from
+    waiter to waiter (a flag that is set, not a ticket whose turn comes). ``path``: (first, count) of the instructions
+    from it to the next decision, through the load. ``kind``: POLL_EXACT, POLL_ROUND or POLL_GIVES_UP. ``back``: whoever
+    stays has gone round. ``grows``: a NANOSLEEP of the loop sleeps longer from round to round. ``again``: its rounds
+    leave nothing behind but what memory says."""
 
     at: int
     loads: tuple[int, ...]
@@ -94,8 +95,8 @@ def find_decisions(matrix: np.ndarray, strong: np.ndarray) -> list[Decision]:
 
 
 def _seen_by_block(code: Code, matrix: np.ndarray, loops: list[range], strong: np.ndarray) -> np.ndarray:
-    """``strong``, and loads of shared memory that read the same address again and again in loops that only look at memory: nothing
-    else in the code says of them that other warps of the block write there."""
+    """``strong``, and loads of shared memory that read the same address again and again in loops that only look at
+    memory: nothing else in the code says of them that other warps of the block write there."""
     found = strong.copy()
     for loop in loops:
         if _is_quiet(code, loop):
@@ -172,8 +173,8 @@ def _way_out(code: Code, decision: int, core: set[int]) -> int | None:
 
 
 def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Decision]:
-    """The decisions of the loop ``head`` to ``back`` if one load or atomic decides at one branch, and all else that ends it is
-    that it gives up; none otherwise."""
+    """The decisions of the loop ``head`` to ``back`` if one load or atomic decides at one branch, and all else that
+    ends it is that it gives up; none otherwise."""
     inside = range(head, back + 1)
     reads = [i for i in inside if code.op(i) in (ops.LOAD, ops.ATOMIC)]
     if not reads or any(not code.is_harmless(i) for i in inside if i not in reads):
@@ -213,8 +214,8 @@ def _exact_decisions(code: Code, head: int, back: int, number: int) -> list[Deci
 def _distant_decisions(
     code: Code, inside: range, out: int | None, load: int, number: int, alone: bool
 ) -> list[Decision]:
-    """Branches far from a loop that lead to its head, or else go on where the loop leads, to ``out``, each on a load as its ``load`` is: compilers
-    put the loop of a wait behind the kernel's end, and what asks first in its place."""
+    """Branches far from a loop that lead to its head, or else go on where the loop leads, to ``out``, each on a load as
+    its ``load`` is: compilers put the loop of a wait behind the kernel's end, and what asks first in its place."""
     if out is None:
         return []
     for _ in range(4):
@@ -235,8 +236,8 @@ def _distant_decisions(
 def _round_decisions(
     code: Code, inside: range, heads: dict[int, int], number: int, strong: np.ndarray, taken: set[int]
 ) -> list[Decision]:
-    """The decisions of the loop ``inside`` if a load past the L1 or an atomic may end it; ``heads``: where the branches back
-    in it lead."""
+    """The decisions of the loop ``inside`` if a load past the L1 or an atomic may end it; ``heads``: where the branches
+    back in it lead."""
     if not code.may_see_others(inside, strong):
         return []
     core = code.core(inside, set(heads.values()))
@@ -270,8 +271,8 @@ def _round_decisions(
 def _unrolled_decisions(
     code: Code, inside: range, out: int | None, load: int, number: int, alone: bool
 ) -> list[Decision]:
-    """Several tests before a loop, one behind the other, that lead where the loop leads, to ``out``, each on a load as its
-    ``load`` is: the first rounds of the polling, which libcu++'s waits make without giving way."""
+    """Several tests before a loop, one behind the other, that lead where the loop leads, to ``out``, each on a load as
+    its ``load`` is: the first rounds of the polling, which libcu++'s waits make without giving way."""
     branches: list[int] = []
     at_hand = inside.start - 1
     while at_hand >= 0 and (code.is_harmless(at_hand) or code.op(at_hand) in (ops.LOAD, ops.ATOMIC)):
@@ -297,8 +298,9 @@ def _unrolled_decisions(
 def _early_decisions(
     code: Code, inside: range, decision: int, out: int | None, load: int, number: int, alone: bool
 ) -> list[Decision]:
-    """Branches before a loop that lead where its ``decision`` leads, to ``out`` (None: they end the warp), and depend on a load as its ``load`` is: of the same
-    place, so that the loop goes on with what they began, or of one that the compiler names otherwise."""
+    """Branches before a loop that lead where its ``decision`` leads, to ``out`` (None: they end the warp), and depend
+    on a load as its ``load`` is: of the same place, so that the loop goes on with what they began, or of one that the
+    compiler names otherwise."""
     found = []
     for early in range(inside.start - 1, max(-1, inside.start - _EARLIER), -1):
         if not code.leads_where(early, out):

@@ -1,10 +1,10 @@
 """Rounds of polling as they were executed: loops with several loads, ways out, or addresses that change.
 
-Mental model: at the end of a round, what the warp has logged since the loop's head is the round. If it stored nothing and
-went to the same places as the round before, it only repeated that and leaves the log. When the warp leaves the loop and some word that
-it looked at in its last round has been written by others, that round is what it waited in: it is marked, to be made again until all
-that it polls has been written. If nothing was written, the loop has given up by itself, after so many rounds:
-then they belong into the log.
+Mental model: at the end of a round, what the warp has logged since the loop's head is the round. If it stored nothing
+and went to the same places as the round before, it only repeated that and leaves the log. When the warp leaves the loop
+and some word that it looked at in its last round has been written by others, that round is what it waited in: it is
+marked, to be made again until all that it polls has been written. If nothing was written, the loop has given up by
+itself, after so many rounds: then they belong into the log.
 """
 
 from __future__ import annotations
@@ -184,7 +184,8 @@ def decide_round(
         for i in range(noted, signalled):
             signals[i, at.SIGNAL_POLLS] = min(1, signals[i, at.SIGNAL_POLLS])
     if polled and same:
-        # What the first round did not see, the last one did: the first is the one that waits, the last is made again till then.
+        # What the first round did not see, the last one did: the first is the one that waits, the last is made again
+        # till then.
         _copy_signals(state, signals, noted, signalled, np.int64(0))
         for i in range(noted, signalled):
             signals[i, at.SIGNAL_ACCESS] += before - first
@@ -211,8 +212,8 @@ def decide_round(
 def give_up(
     state, matrix, registers, polls, runs, accesses, scattered, signals, decision, warp, global_warp, pc, mask, jumping
 ):
-    """The warp's lanes come to a branch at which a loop ends whose round is known, although nobody has written: the rounds
-    that left the log belong into it."""
+    """The warp's lanes come to a branch at which a loop ends whose round is known, although nobody has written: the
+    rounds that left the log belong into it."""
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
     if state.poll_loop[warp] != np.int64(polls[decision, at.POLL_LOOP]) + 1 or stays:
         return
@@ -231,9 +232,9 @@ def give_up(
 
 @inner
 def take_lock(state, polls, runs, accesses, scattered, matrix, signals, decision, warp, global_warp, pc, mask, jumping):
-    """The warp's lanes ``mask`` come to an instruction behind an atomic that may have taken a lock, and what looked at its result. If it
-    did, and the lock was another's before, the atomic waited for that: it is made again until then. What else stands in its loop,
-    the work of who holds the lock even, is no part of the waiting."""
+    """The warp's lanes ``mask`` come to an instruction behind an atomic that may have taken a lock, and what looked at
+    its result. If it did, and the lock was another's before, the atomic waited for that: it is made again until then.
+    What else stands in its loop, the work of who holds the lock even, is no part of the waiting."""
     access, first_signal = state.poll_last[warp], state.poll_needs[warp]
     begin = np.int64(polls[decision, at.POLL_HEAD])
     count = np.int64(0)

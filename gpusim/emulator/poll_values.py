@@ -31,8 +31,8 @@ class Values(Ways):
         return True
 
     def _is_same(self, register: int, before: int, head: int, back: int, depth: int = 4) -> bool:
-        """Whether a register has the same value at an instruction of the loop in every round: it is invariant, or the round
-        gives it that value anew, from what is the same, before it is used for something else."""
+        """Whether a register has the same value at an instruction of the loop in every round: it is invariant, or the
+        round gives it that value anew, from what is the same, before it is used for something else."""
         if self._is_invariant(register, head, back):
             return True
         here = self._definition(register, before, head)
@@ -53,7 +53,8 @@ class Values(Ways):
         return False
 
     def _definition(self, register: int, before: int, head: int) -> int | None:
-        """The instruction that gives a register the value that it has at ``before``, if it stands in the straight code in front."""
+        """The instruction that gives a register the value that it has at ``before``, if it stands in the straight code
+        in front."""
         for i in range(before - 1, head - 1, -1):
             if i + 1 in self._targets:
                 return None
@@ -62,9 +63,9 @@ class Values(Ways):
         return None
 
     def _values_behind(self, branch: int, head: int) -> Iterator[tuple[int, list[int], deque[tuple[int, int]]]]:
-        """What the branch depends on within a round that begins at ``head``, once each: a register; the instructions of the round that
-        write it before it is read, in order; and the values still to be looked at, (register, where it is read), to which whoever
-        iterates adds those that it wants to follow."""
+        """What the branch depends on within a round that begins at ``head``, once each: a register; the instructions of
+        the round that write it before it is read, in order; and the values still to be looked at, (register, where it
+        is read), to which whoever iterates adds those that it wants to follow."""
         todo, seen = deque((r, branch) for r in self._guards(branch)), set()
         while todo:
             register, before = todo.popleft()

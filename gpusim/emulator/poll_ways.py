@@ -20,8 +20,8 @@ class Ways(Instructions):
     """Instructions, and the ways between them."""
 
     def leads_to(self, head: int, back: int) -> bool:
-        """Whether whoever comes to ``head`` may come to ``back`` behind it by what lies between: it is not only behind them, as code is
-        to which lanes that are not together go and come back from."""
+        """Whether whoever comes to ``head`` may come to ``back`` behind it by what lies between: it is not only behind
+        them, as code is to which lanes that are not together go and come back from."""
         if self._ended[back] == self._ended[head]:  # nothing that leads away for certain
             return True
         todo, seen = [head], {head}
@@ -44,8 +44,8 @@ class Ways(Instructions):
         return np.concatenate(([0], np.cumsum(always))).tolist()
 
     def end(self, head: int, back: int) -> int:
-        """The last instruction of a loop whose branch to its ``head`` is ``back``: behind it may stand another that leads into its midst,
-        as sm_75 has it for lanes that join the others at the end of a round."""
+        """The last instruction of a loop whose branch to its ``head`` is ``back``: behind it may stand another that
+        leads into its midst, as sm_75 has it for lanes that join the others at the end of a round."""
         while back + 1 < len(self._ops) and self._leads(back + 1, head, back):
             back += 1
         return back

@@ -1,9 +1,10 @@
 """Words of memory that warps wait for: their numbers, how often each has changed, and what polled ones held before.
 
-Mental model: a word that is written by what may set a flag, or polled, has a number and a count of its changes (a hash of
-words). Accesses leave *signals* in the log: this one wrote word w for the n-th time, that one polls it and has seen n writes.
-Of words that somebody polls, or one lane has written alone, the latest values are kept too, so that a warp that looks late can ask what it would have done
-earlier: it is shown, in place of the word, what the word held after its n-th change.
+Mental model: a word that is written by what may set a flag, or polled, has a number and a count of its changes (a hash
+of words). Accesses leave *signals* in the log: this one wrote word w for the n-th time, that one polls it and has seen
+n writes. Of words that somebody polls, or one lane has written alone, the latest values are kept too, so that a warp
+that looks late can ask what it would have done earlier: it is shown, in place of the word, what the word held after its
+n-th change.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from gpusim.trace.record import Space
 _SHARED_KEY, _BLOCK_SHIFT = np.int64(1) << 61, 22
 #: Where words of the shared memory that the system keeps stand among those of a block, which has less.
 _KEPT_PLACE = 1 << 21
-#: Most entries of ``signals`` and of ``words`` that one instruction of one warp adds: four words a lane, polled and written.
+#: Most entries of ``signals`` and of ``words`` that one instruction of one warp adds: four words a lane, polled and
+#: written.
 _MOST_SIGNALS, _MOST_WORDS = 8 * at.LANES, 4 * at.LANES
 #: Changes of a word that are looked back at for one of the warp's own.
 _FEW = 64
@@ -185,8 +187,8 @@ def is_kept(state, words, history, warp, count):
 
 @inner
 def last_own_change(state, words, history, warp):
-    """The latest change, by number, of the word that the warp polls that it made itself, if that is among the last few; 0: none. Behind it
-    lies what it waits for."""
+    """The latest change, by number, of the word that the warp polls that it made itself, if that is among the last few;
+    0: none. Behind it lies what it waits for."""
     found, me = _find(words, state.poll_key[warp]), state.linear * at.MAX_WARPS + warp
     last = words[found, at.WORD_LAST] if found >= 0 else np.int64(0)
     for _ in range(_FEW):
@@ -201,8 +203,8 @@ def last_own_change(state, words, history, warp):
 
 @inner
 def _show_past(state, row, allocations, hint, words, history, pc, warp):
-    """Before a poll of a warp that looks at the past: put what was there into memory. Returns the host address whose word is
-    to be put back (``state.shown`` keeps it), 0: nothing was changed."""
+    """Before a poll of a warp that looks at the past: put what was there into memory. Returns the host address whose
+    word is to be put back (``state.shown`` keeps it), 0: nothing was changed."""
     if state.probe[warp] == 0 or not row[at.ORDERED] & at.TRACK_POLL:
         return _NOWHERE
     past = _past(words, history, state.poll_key[warp], state.probe[warp], state.history_used)
@@ -226,7 +228,8 @@ def _show_past(state, row, allocations, hint, words, history, pc, warp):
 
 @inner
 def date_back(state, words, signals, history, warp, first):
-    """The signals from row ``first`` on are of polls that needed no more than the change ``poll_found`` of their word."""
+    """The signals from row ``first`` on are of polls that needed no more than the change ``poll_found`` of their
+    word."""
     past = _past(words, history, state.poll_key[warp], state.poll_found[warp], state.history_used)
     for i in range(first, state.used[at.SIGNALS]):
         if signals[i, at.SIGNAL_POLLS]:

@@ -1,12 +1,12 @@
 """Warps that poll: rounds that only repeat leave the log, and what ends the polling is noted in it.
 
-Mental model: when a polling loop ends, the log gets the load that saw the change with the count that it saw (a *signal*), and
-one round of the loop, marked: "go round until the word has been written so often". What the emulator went round itself is taken
-out, so the log does not depend on whose turn came when; a warp that has to go on polling gives way, and its block sleeps until a
-word that it polls is written. A warp that then finds its word changed more than once asks which change would have let it
-go: it looks at what the word held before, in the middle first, until it knows. So nobody is taken to wait for more than what
-let it go, and the time that this takes hardly grows with how many write. A count and not a value: whoever waits for the last of
-many arrivals waits for all of them, in whatever order they come.
+Mental model: when a polling loop ends, the log gets the load that saw the change with the count that it saw (a
+*signal*), and one round of the loop, marked: "go round until the word has been written so often". What the emulator
+went round itself is taken out, so the log does not depend on whose turn came when; a warp that has to go on polling
+gives way, and its block sleeps until a word that it polls is written. A warp that then finds its word changed more than
+once asks which change would have let it go: it looks at what the word held before, in the middle first, until it knows.
+So nobody is taken to wait for more than what let it go, and the time that this takes hardly grows with how many write.
+A count and not a value: whoever waits for the last of many arrivals waits for all of them, in whatever order they come.
 
 Which instructions matter is known before the launch (:mod:`gpusim.emulator.poll_loops`): polling loads, strong stores,
 atomics, and plain stores by one lane, as flags are set.
@@ -26,7 +26,8 @@ from gpusim.trace.layout import SLEEP_ADDRESS
 from gpusim.trace.record import SCATTERED
 
 _SCATTERED = int(SCATTERED)
-#: What becomes of a warp at a decision: it goes on, or round again, after others or at once, or after others of its lanes.
+#: What becomes of a warp at a decision: it goes on, or round again, after others or at once, or after others of its
+#: lanes.
 GOES_ON, WAITS, LOOKS_AGAIN, LANES_WAIT = range(4)
 #: What a clock goes on by from one look to the next, in instructions: about those of a round.
 _ROUND_TICKS = 16
@@ -56,9 +57,9 @@ def begin_round(state, warp):
 
 @inner
 def only_mine(state, runs, accesses, signals, warp, global_warp, mask, looked):
-    """Whether all that was logged since the round began is of the warp's lanes ``mask``, still there, and wrote nothing in the
-    signals before row ``looked``. Else it has to stay: whoever leaves the loop earlier than other lanes of the warp, as in
-    a lock that each lane takes, works and writes between two of their rounds."""
+    """Whether all that was logged since the round began is of the warp's lanes ``mask``, still there, and wrote nothing
+    in the signals before row ``looked``. Else it has to stay: whoever leaves the loop earlier than other lanes of the
+    warp, as in a lock that each lane takes, works and writes between two of their rounds."""
     if state.poll_mark[warp, 5] != state.epoch:
         return False
     for i in range(state.poll_mark[warp, at.RUNS], state.used[at.RUNS]):
@@ -138,9 +139,9 @@ def _own_place(state, warp):
 def log_path(
     state, matrix, registers, polls, runs, accesses, scattered, decision, access, warp, global_warp, mask, number
 ):
-    """Append the way from ``decision`` to the next: its runs, the access ``access`` and, of a NANOSLEEP by a register, the
-    time of round ``number`` if that is known, else of the first that was made, or that would be made now. Returns the row of
-    the access."""
+    """Append the way from ``decision`` to the next: its runs, the access ``access`` and, of a NANOSLEEP by a register,
+    the time of round ``number`` if that is known, else of the first that was made, or that would be made now. Returns
+    the row of the access."""
     loaded = np.int64(0)
     for i in range(polls[decision, at.POLL_COUNT]):
         first = np.int64(polls[decision, at.POLL_PATH + 2 * i])
@@ -191,8 +192,8 @@ def _log_round(
 
 @inner
 def wait_for_lanes(state, warp, mask, waits):
-    """What becomes of the lanes ``mask`` at a decision that is logged: those that go on polling, ``waits``, let others of their warp go
-    first, which may hold what they wait for; how often they look meanwhile is no time."""
+    """What becomes of the lanes ``mask`` at a decision that is logged: those that go on polling, ``waits``, let others
+    of their warp go first, which may hold what they wait for; how often they look meanwhile is no time."""
     if not waits:
         state.poll_lanes[warp] &= ~mask
         return GOES_ON
@@ -213,8 +214,8 @@ def go_round(state, warp, loop):
 
 @inner
 def seek(state, words, history, warp, leaves, wrote):
-    """Whether the warp, which ``leaves`` the loop or goes on polling by what it was shown, must look again before it is known
-    which change would have let it go: ``poll_found``."""
+    """Whether the warp, which ``leaves`` the loop or goes on polling by what it was shown, must look again before it is
+    known which change would have let it go: ``poll_found``."""
     low, high = state.poll_low[warp], state.poll_count[warp]
     if state.probe[warp]:
         low, high = state.probe_low[warp], state.probe_high[warp]
@@ -237,8 +238,9 @@ def seek(state, words, history, warp, leaves, wrote):
 
 @inner
 def seek_at_once(state, words, history, warp, again, first):
-    """The same of a warp that leaves the loop at its first look: somewhere behind its own last change of the word is the one that it waits for;
-    the next one, if it must not go round ``again`` and what it would take for it is the ``first``."""
+    """The same of a warp that leaves the loop at its first look: somewhere behind its own last change of the word is
+    the one that it waits for; the next one, if it must not go round ``again`` and what it would take for it is the
+    ``first``."""
     low, high = last_own_change(state, words, history, warp), state.poll_count[warp]
     middle = (low + high) // 2
     if high - low == 1 or (not again and first and high > low):
@@ -262,10 +264,10 @@ def decide(
     state, matrix, registers, polls, runs, accesses, scattered, words, signals, history, decision, warp, global_warp, pc,
     mask, jumping,
 ):  # fmt: skip
-    """The warp's lanes ``mask`` come to the ``decision`` at ``pc`` of a loop whose round is known, of which ``jumping`` take
-    the branch. WAITS if all of them go on polling, and nothing that they did shows: the log is then as it was before. Else
-    the run so far is logged. LOOKS_AGAIN: they would leave, and go round to find out since when they might have. LANES_WAIT:
-    they go on polling while other lanes of the warp do something else."""
+    """The warp's lanes ``mask`` come to the ``decision`` at ``pc`` of a loop whose round is known, of which ``jumping``
+    take the branch. WAITS if all of them go on polling, and nothing that they did shows: the log is then as it was
+    before. Else the run so far is logged. LOOKS_AGAIN: they would leave, and go round to find out since when they might
+    have. LANES_WAIT: they go on polling while other lanes of the warp do something else."""
     loop = np.int64(polls[decision, at.POLL_LOOP])
     stays = jumping if polls[decision, at.POLL_STAYS] else mask & ~jumping
     access, needs = state.poll_last[warp], state.poll_needs[warp]

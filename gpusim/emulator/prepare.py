@@ -21,14 +21,15 @@ from gpusim.isa.table import lower_all
 from gpusim.launch.binary import KernelBinary
 from gpusim.trace.record import Program
 
-#: Where bank 0 would begin in memory, for code that takes the address of a parameter; below it lie bank 3 and workspaces.
+#: Where bank 0 would begin in memory, for code that takes the address of a parameter; below it lie bank 3 and
+#: workspaces.
 PARAMETERS_ADDRESS = 0x7E98_0000_0000
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A kernel ready for launches of any shape on GPUs of ``capability``. ``spare`` keeps what a launch can take over from
-    an earlier one (:mod:`gpusim.emulator.state`)."""
+    """A kernel ready for launches of any shape on GPUs of ``capability``. ``spare`` keeps what a launch can take over
+    from an earlier one (:mod:`gpusim.emulator.state`)."""
 
     capability: tuple[int, int]
     image: KernelImage
@@ -48,8 +49,8 @@ _prepared: weakref.WeakKeyDictionary[KernelBinary, Prepared] = weakref.WeakKeyDi
 
 
 def prepare(binary: KernelBinary) -> Prepared:
-    """Decode, lower and encode ``binary``, once. Raises UnsupportedOpcodeError, and what decoding raises, before anything
-    runs."""
+    """Decode, lower and encode ``binary``, once. Raises UnsupportedOpcodeError, and what decoding raises, before
+    anything runs."""
     known = _prepared.get(binary)
     if known is None:
         image, instructions = binary.image, binary.decode()

@@ -3,8 +3,9 @@
 Mental model: the compiler has put the arguments one after another into a buffer, each aligned to its own size
 (int 4 bytes; long, double and pointers 8), and the format says which comes next. The rules are those of CUDA's
 ``printf`` (CUDA C++ Programming Guide, "Formatted Output"): C's conversions, the number of arguments as the
-result, and a format with more than 32 of them printed as it stands. What a number looks like is left to the host's C library,
-which is where a GPU's output is formatted too ("the final formatting of the printf() output takes place on the host system").
+result, and a format with more than 32 of them printed as it stands. What a number looks like is left to the host's C
+library, which is where a GPU's output is formatted too ("the final formatting of the printf() output takes place on the
+host system").
 """
 
 from __future__ import annotations

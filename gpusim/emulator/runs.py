@@ -2,8 +2,8 @@
 
 Mental model: between two loads, stores or branches nothing can part warps in lockstep, fail or end. So the
 interpreter hands such a run over as a whole, and all that is left of an instruction is here: which lanes execute,
-where the operands lie, which body computes. Forms with a body for all warps (column VECTOR_BODY) read and write registers
-where they are; the others go through scratch rows, once a warp.
+where the operands lie, which body computes. Forms with a body for all warps (column VECTOR_BODY) read and write
+registers where they are; the others go through scratch rows, once a warp.
 
 The run is called by address, as bodies with entry points are: it is compiled apart from the interpreter.
 """

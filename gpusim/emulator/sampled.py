@@ -1,9 +1,11 @@
-"""A launch captured from a few of its blocks, where the others follow from them; or of all of them, without the data that they move.
+"""A launch captured from a few of its blocks, where the others follow from them; or of all of them, without the data
+that they move.
 
 Mental model: two questions. Can what a block does depend on memory, and so on other blocks? The machine code says
 (:mod:`gpusim.emulator.oblivious`). Are all blocks one block moved? A few are run alone and held against each other
-(:mod:`gpusim.trace.regular`). Two times yes, and the trace of every block is known without running it. Where only the first is answered so,
-as of clusters and of blocks that wait for asynchronous units, all blocks run, but bulk copies move nothing and products are not computed.
+(:mod:`gpusim.trace.regular`). Two times yes, and the trace of every block is known without running it. Where only the
+first is answered so, as of clusters and of blocks that wait for asynchronous units, all blocks run, but bulk copies
+move nothing and products are not computed.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ MOST_ACCESSES = 1 << 21
 
 
 def dependence(binary: KernelBinary) -> str:
-    """Why the launch counts as dependent: how what a block does may depend on memory, where other blocks may write. Empty: it
-    cannot."""
+    """Why the launch counts as dependent: how what a block does may depend on memory, where other blocks may write.
+    Empty: it cannot."""
     instructions = binary.decode()
     if binary.image.externals:
         return f"it calls {', '.join(sorted(set(binary.image.externals.values())))}"
@@ -42,8 +44,8 @@ def moves_data(binary: KernelBinary) -> bool:
 
 
 def regular_blocks(emulation: Emulation, ran: Callable[[int], None]) -> RegularBlocks:
-    """All blocks of a launch that depends on nothing, from a few, which are run; ``ran`` is told how many so far. Raises IrregularError
-    where the others do not follow, and what running raises."""
+    """All blocks of a launch that depends on nothing, from a few, which are run; ``ran`` is told how many so far.
+    Raises IrregularError where the others do not follow, and what running raises."""
     grid = emulation.facts.grid
     if emulation.facts.blocks < LEAST_BLOCKS:
         raise IrregularError(f"it has fewer than {LEAST_BLOCKS} blocks")

@@ -1,7 +1,7 @@
 """Room for resident blocks, and what the log holds of them.
 
-Mental model: a slot is what one block at a time needs to run: a state, registers, shared and local memory. A stretch of the log is
-so many blocks from one on.
+Mental model: a slot is what one block at a time needs to run: a state, registers, shared and local memory. A stretch of
+the log is so many blocks from one on.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Slot:
         self.states[0]["registers_host"] = self.registers.ctypes.data
         fields: list[str] = list(SHARED_FIELDS)
         self._shared = self.states.view(np.ndarray)[fields]
-        #: The state itself, by ``["name"]``: a record's attributes cost twenty times as much, which counts where blocks take turns.
+        #: The state itself, by ``["name"]``: a record's attributes cost twenty times as much, which counts where blocks
+        #: take turns.
         self.plain: np.void = self.states.view(np.ndarray).view(np.dtype((np.void, self.states.dtype)))[0]
 
     def go_on_from(self, other: Slot) -> None:
@@ -79,7 +80,8 @@ class LoggedBlocks:
 
 
 def stuck_blocks(resident: Sequence[Slot]) -> list[Slot]:
-    """The blocks of a cluster that are left, all of which wait at its barrier for a thread that cannot come; none: no cluster is so."""
+    """The blocks of a cluster that are left, all of which wait at its barrier for a thread that cannot come; none: no
+    cluster is so."""
     for slot in resident:
         if slot.status == at.CLUSTER_WAIT:
             members = [other for other in resident if other.cluster is slot.cluster]

@@ -179,8 +179,8 @@ def make_machine(
     log: tuple[np.ndarray, np.ndarray, np.ndarray],
     module_constants: bytes = b"",
 ) -> at.Machine:
-    """The arrays of a launch, with a register file for one resident block. ``module_constants``: what bank 3 holds, else what
-    the cubin says."""
+    """The arrays of a launch, with a register file for one resident block. ``module_constants``: what bank 3 holds,
+    else what the cubin says."""
     encoded = prepared.encoded
     constants = _constants(prepared, launch, module_constants)
     block = launch.block
@@ -220,7 +220,8 @@ def make_machine(
 
 
 def _reciprocal(side: int) -> float:
-    """One divided by ``side`` in FP32, rounded up: compiled code multiplies a block's index by it and drops the fraction."""
+    """One divided by ``side`` in FP32, rounded up: compiled code multiplies a block's index by it and drops the
+    fraction."""
     rounded = np.float32(1) / np.float32(side)
     return float(rounded if float(rounded) * side >= 1 else np.nextafter(rounded, np.float32(1)))
 

@@ -1,11 +1,13 @@
 """Walks the boxes of tensors, row by row, between global and shared memory.
 
-Mental model: a box is rows of contiguous elements. Of each row the part that lies in the tensor is moved; the rest of it, and rows
-outside, is filled on a load and left alone on a store. Rows of a tiled map follow its dimensions and their element strides; those of an im2col
-map are pixels, which wander through a bounding box in the order of the dimensions (of a wide map along W and the images alone), from the
-coordinates on, each looked at the instruction's offsets further on; gather4 and scatter4 name four rows. In shared memory the rows lie one behind the other, swizzled. What is moved is
-noted as few boxes as it takes (the trace's BULK). Source: PTX ISA, "Tensors", tiled, im2col, im2col::w and im2col::w::128 mode; where the halo of the
-last lies in shared memory it shows in a picture alone, and what is here is inferred from tcgen05.cp.4x256b, which takes a row for each 32 lanes.
+Mental model: a box is rows of contiguous elements. Of each row the part that lies in the tensor is moved; the rest of
+it, and rows outside, is filled on a load and left alone on a store. Rows of a tiled map follow its dimensions and their
+element strides; those of an im2col map are pixels, which wander through a bounding box in the order of the dimensions
+(of a wide map along W and the images alone), from the coordinates on, each looked at the instruction's offsets further
+on; gather4 and scatter4 name four rows. In shared memory the rows lie one behind the other, swizzled. What is moved is
+noted as few boxes as it takes (the trace's BULK). Source: PTX ISA, "Tensors", tiled, im2col, im2col::w and
+im2col::w::128 mode; where the halo of the last lies in shared memory it shows in a picture alone, and what is here is
+inferred from tcgen05.cp.4x256b, which takes a row for each 32 lanes.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from gpusim.isa import bulk_ops as bulk
 from gpusim.isa.jit import apart, inner
 from gpusim.isa.lane_masks import signed32
 
-#: Numbers of a logged box: access, kind | swizzle << 8 | blocks << 16, address, descriptor, four strides, four counts, bytes of a row,
-#: bytes, shared address.
+#: Numbers of a logged box: access, kind | swizzle << 8 | blocks << 16, address, descriptor, four strides, four counts,
+#: bytes of a row, bytes, shared address.
 LOG_ACCESS, LOG_KIND, LOG_ADDRESS, LOG_DESCRIPTOR, LOG_STRIDE, LOG_COUNT, LOG_ROW_BYTES, LOG_BYTES, LOG_SHARED = (
     0, 1, 2, 3, 4, 8, 12, 13, 14,
 )  # fmt: skip
@@ -58,8 +60,8 @@ def find_host(state, address, size):
 
 @inner
 def note_box(state, address, n, strides, counts):
-    """Log a box of rows at global ``address``: ``n`` of ``counts`` and ``strides`` count; the first of an instruction has
-    its bytes."""
+    """Log a box of rows at global ``address``: ``n`` of ``counts`` and ``strides`` count; the first of an instruction
+    has its bytes."""
     t = state.tensor
     place = state.bulks_host + 8 * LOG_WIDTH * state.bulks_used
     state.bulks_used += 1
@@ -89,7 +91,8 @@ def _flush_runs(state):
 
 @inner
 def _close_run(state):
-    """The run at hand ends: it joins those before if it is as long and as far from the last as they are from each other."""
+    """The run at hand ends: it joins those before if it is as long and as far from the last as they are from each
+    other."""
     t = state.tensor
     if t[m.NEW_ROWS] == 0:
         return
@@ -123,8 +126,8 @@ def _global_offset(t, elements):
 
 @inner
 def _load_part(source, target, place, first, last, swizzle, kind, pattern):
-    """The 16 bytes at shared address ``place`` (of which host address ``target`` is where shared address 0 lies), of which bytes
-    ``first`` to ``last`` are at ``source`` and the rest is filled."""
+    """The 16 bytes at shared address ``place`` (of which host address ``target`` is where shared address 0 lies), of
+    which bytes ``first`` to ``last`` are at ``source`` and the rest is filled."""
     if first == 0 and last == 16:
         store64(target + swizzled(place, swizzle), loaded(np.int64(load64(source)), kind))
         store64(target + swizzled(place + 8, swizzle), loaded(np.int64(load64(source + 8)), kind))
@@ -141,8 +144,8 @@ def _load_part(source, target, place, first, last, swizzle, kind, pattern):
 
 @inner
 def _move_row(state, form, operation, source, place, target, first, last):
-    """Move a row whose first byte lies at shared address ``place`` and would lie at host address ``source``: bytes ``first`` to
-    ``last`` of it, the rest is filled on a load. Counted in bytes of shared memory."""
+    """Move a row whose first byte lies at shared address ``place`` and would lie at host address ``source``: bytes
+    ``first`` to ``last`` of it, the rest is filled on a load. Counted in bytes of shared memory."""
     t = state.tensor
     size, swizzle, kind = t[m.ROW_BYTES], t[m.SWIZZLE], t[m.TYPE]
     packed = m.packed_bytes(kind)
@@ -192,8 +195,9 @@ def _move_row(state, form, operation, source, place, target, first, last):
 
 @inner
 def _row(state, form, operation, address, inside, place, targets, follows):
-    """One row: that of element 0 of the innermost dimension lies at global ``address``, if the row is ``inside`` the tensor. It is moved
-    to or from shared address ``place`` of each of the blocks ``targets``. Returns False where it is not there."""
+    """One row: that of element 0 of the innermost dimension lies at global ``address``, if the row is ``inside`` the
+    tensor. It is moved to or from shared address ``place`` of each of the blocks ``targets``. Returns False where it is
+    not there."""
     t = state.tensor
     x, size = t[m.COORDINATE], t[m.ROW_BYTES]
     scale = np.int64(1) if m.packed_bytes(t[m.TYPE]) else np.int64(0)
@@ -313,8 +317,9 @@ def _step_wide(t):
 
 @inner
 def _wide_columns(state, form, mode, operation, place, targets):
-    """The pixels of im2col::w and of im2col::w::128, and their halos: of the first those that follow; of the second those that follow each 32
-    pixels, the first of each set of 32 behind the pixels, then the second ones (as tcgen05.cp.4x256b takes rows)."""
+    """The pixels of im2col::w and of im2col::w::128, and their halos: of the first those that follow; of the second
+    those that follow each 32 pixels, the first of each set of 32 behind the pixels, then the second ones (as
+    tcgen05.cp.4x256b takes rows)."""
     t = state.tensor
     batch, follows, groups = t[m.RANK] - 1, np.int64(0), np.int64(mode == bulk.MODE_WIDE_128)
     count = t[m.PIXELS] + t[m.HALO]
@@ -370,8 +375,9 @@ def box_rows(state, mode):
 
 @apart
 def move_box(state, form, mode, operation, place, targets):
-    """Move the box that ``State.tensor`` describes: to or from shared address ``place`` of the blocks with the ranks ``targets``, whose shared
-    memory begins at ``State.bulk_targets``. False, with the fault's fields set, where global memory is not there."""
+    """Move the box that ``State.tensor`` describes: to or from shared address ``place`` of the blocks with the ranks
+    ``targets``, whose shared memory begins at ``State.bulk_targets``. False, with the fault's fields set, where global
+    memory is not there."""
     t = state.tensor
     t[m.RUNS] = t[m.NEW_ROWS] = t[m.NOTE_ROW_BYTES] = 0
     packed = m.packed_bytes(t[m.TYPE])

@@ -1,12 +1,13 @@
 """Columns of B that a weight-stationary product takes as zeros: the zero-column mask of tcgen05.mma.ws.
 
-Mental model: D's columns are dealt to one, two or four groups of lanes (of 128, 64 and 32 rows), and each group has a pattern of its own: spans
-of columns that count and spans of zeros in turn, beginning with either, the first ones left out. A column shift has the product begin that many columns
-into B; the mask is of D's columns all the same.
+Mental model: D's columns are dealt to one, two or four groups of lanes (of 128, 64 and 32 rows), and each group has a
+pattern of its own: spans of columns that count and spans of zeros in turn, beginning with either, the first ones left
+out. A column shift has the product begin that many columns into B; the mask is of D's columns all the same.
 
-Source: PTX ISA, "Zero-Column Mask Descriptor", whose examples 2 to 4 have as many columns that count as the field "use span" says, and as many
-zeros as "skip span" says (its table has the two the other way round). That a sub-mask begins with a whole span, of which the start count leaves columns out, all
-but the last at most, is what a simulator that was tried against an SM100 does (numsim of TVM's TIRx).
+Source: PTX ISA, "Zero-Column Mask Descriptor", whose examples 2 to 4 have as many columns that count as the field "use
+span" says, and as many zeros as "skip span" says (its table has the two the other way round). That a sub-mask begins
+with a whole span, of which the start count leaves columns out, all but the last at most, is what a simulator that was
+tried against an SM100 does (numsim of TVM's TIRx).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def column_shift(mask):
 
 @inner
 def most_shift(descriptor):
-    """How far an instruction descriptor of a weight-stationary product allows columns to be shifted (its bits 30 and 31)."""
+    """How far an instruction descriptor of a weight-stationary product allows columns to be shifted (its bits 30 and
+    31)."""
     code = descriptor >> 30 & 3
     return np.int64(4) << code if code else np.int64(0)
 
@@ -48,7 +50,8 @@ def is_zero(mask, part, column):
 
 @inner
 def zero_columns(work, mask, columns, parts, depth, form):
-    """Make zeros of the ``columns`` columns of B in ``work`` that ``mask`` names; ``parts``: groups that they are dealt to."""
+    """Make zeros of the ``columns`` columns of B in ``work`` that ``mask`` names; ``parts``: groups that they are dealt
+    to."""
     each = columns // parts
     for n in range(columns):
         if is_zero(mask, n // each, n % each):

@@ -1,8 +1,10 @@
-"""Elements of a bulk copy: where a byte lies in swizzled shared memory, what fills what is out of bounds, and reductions.
+"""Elements of a bulk copy: where a byte lies in swizzled shared memory, what fills what is out of bounds, and
+reductions.
 
-Mental model: a swizzle exchanges 16-byte parts (or larger atoms) of a row of 128 bytes by the address's next three bits, so that a
-column of rows lies in different banks: it is an exclusive or of the shared address with some of its own upper bits. Patterns: PTX
-ISA, "Swizzling modes". TF32 loads round to the nearest, ties to even; NaN fill is 0x7FFF, 0x7FFFFFFF and so on: neither is published.
+Mental model: a swizzle exchanges 16-byte parts (or larger atoms) of a row of 128 bytes by the address's next three
+bits, so that a column of rows lies in different banks: it is an exclusive or of the shared address with some of its own
+upper bits. Patterns: PTX ISA, "Swizzling modes". TF32 loads round to the nearest, ties to even; NaN fill is 0x7FFF,
+0x7FFFFFFF and so on: neither is published.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from gpusim.isa.jit import inner
 from gpusim.isa.lane_masks import signed32
 
 _LOW = 0xFFFFFFFF
-#: Swizzles, by their numbers in cuda.h, of atoms that are not 16 bytes; of one the halves of 16 bytes change places too.
+#: Swizzles, by their numbers in cuda.h, of atoms that are not 16 bytes; of one the halves of 16 bytes change places
+#: too.
 FLIPPED, _ATOM_64 = 5, 6
 
 

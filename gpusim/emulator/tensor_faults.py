@@ -1,7 +1,8 @@
-"""What to say when an instruction on tensor memory cannot be executed: which descriptor or address asks for what there is not.
+"""What to say when an instruction on tensor memory cannot be executed: which descriptor or address asks for what there
+is not.
 
-Mental model: the emulator notes a reason (ops.FAULT_*) and the number that it is about. Some misuse compiled code finds itself: ptxas
-puts checks beside tcgen05.dealloc that call a function which traps, and the function's name says why.
+Mental model: the emulator notes a reason (ops.FAULT_*) and the number that it is about. Some misuse compiled code finds
+itself: ptxas puts checks beside tcgen05.dealloc that call a function which traps, and the function's name says why.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _TRAPS = {
 
 
 def trap_cause(program: Program, index: int, functions: Sequence[tuple[str, int, int]]) -> str:
-    """Why instruction ``index`` has trapped, as the function that it belongs to says; ``functions``: (name, address, bytes)."""
+    """Why instruction ``index`` has trapped, as the function that it belongs to says; ``functions``: (name, address,
+    bytes)."""
     address = int(program.instructions["address"][index]) if 0 <= index < len(program.texts) else -1
     for name, start, size in functions:
         if start <= address < start + size:

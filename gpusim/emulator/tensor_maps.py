@@ -1,8 +1,9 @@
-"""A tensor map as the tensor memory accelerator reads it when an instruction names it: checked, and unpacked into numbers.
+"""A tensor map as the tensor memory accelerator reads it when an instruction names it: checked, and unpacked into
+numbers.
 
-Mental model: the 128 bytes (:mod:`gpusim.launch.tensor_map` has their layout) may come from the driver or from a kernel's own
-stores, so nothing in them is trusted. What is unpacked lies in ``State.tensor``, by the columns below; what is wrong is one of
-:data:`FAULTS`, which errors explain.
+Mental model: the 128 bytes (:mod:`gpusim.launch.tensor_map` has their layout) may come from the driver or from a
+kernel's own stores, so nothing in them is trusted. What is unpacked lies in ``State.tensor``, by the columns below;
+what is wrong is one of :data:`FAULTS`, which errors explain.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ DIMENSION, STRIDE, STEP, BOX, LOWER, UPPER = 10, 15, 20, 25, 30, 33
 COORDINATE, OFFSET = 36, 42
 #: Pixels of the halo (im2col::w and its kin).
 HALO = 41
-#: Of the boxes that are recorded: first row, rows and bytes between them, such runs and bytes between them; the run at hand.
+#: Of the boxes that are recorded: first row, rows and bytes between them, such runs and bytes between them; the run at
+#: hand.
 RUN_FIRST, RUN_ROWS, RUN_STEP, RUNS, RUNS_STEP, NEW_FIRST, NEW_ROWS, NEW_STEP = range(45, 53)
 #: What all boxes of an instruction have in common, for their records.
 NOTE_ROW_BYTES, NOTE_BYTES, NOTE_SHARED, NOTE_BLOCKS, NOTE_KIND, NOTE_DESCRIPTOR, NOTE_ACCESS = range(53, 60)
@@ -69,7 +71,8 @@ def _wrong(state, fault, value, size):
 
 @inner
 def packed_bytes(kind):
-    """Bytes in global memory of 16 elements that take 16 bytes in shared memory; 0 for elements that are not spread so."""
+    """Bytes in global memory of 16 elements that take 16 bytes in shared memory; 0 for elements that are not spread
+    so."""
     if kind == bulk.PACKED_4_IN_16:
         return np.int64(8)
     return np.int64(12) if kind == bulk.PACKED_6_IN_16 else np.int64(0)

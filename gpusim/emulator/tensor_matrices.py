@@ -1,16 +1,17 @@
 """Matrices that a product of tensor memory multiplies (tcgen05): found by descriptors, decoded into planes.
 
-Mental model: a matrix lies in shared memory in chunks of 16 bytes; its descriptor says where the first one is, how far it is to
-the next rows and chunks, and how the hardware exchanges chunks by bits of their address (*swizzle*). A may lie in tensor memory instead, a
-row in a lane. Elements become a significand (float32, from 1 below 2 but for denormals) and an exponent (int32, a denormal's is that of
-the smallest normal number); zero has the exponent NOTHING. So products and their alignment need only float and int arithmetic of 32 bits.
+Mental model: a matrix lies in shared memory in chunks of 16 bytes; its descriptor says where the first one is, how far
+it is to the next rows and chunks, and how the hardware exchanges chunks by bits of their address (*swizzle*). A may lie
+in tensor memory instead, a row in a lane. Elements become a significand (float32, from 1 below 2 but for denormals) and
+an exponent (int32, a denormal's is that of the smallest normal number); zero has the exponent NOTHING. So products and
+their alignment need only float and int arithmetic of 32 bits.
 
 Planes: A's are [row][k], B's [k][column], so that loops run along the columns. Integers stand in the exponents' planes.
 
-Sources: PTX ISA, "Shared memory descriptor", "Canonical layouts", "Packing formats"; CUTLASS names the same layouts in units of 16
-bytes (cute/atom/mma_traits_sm100.hpp, make_umma_desc). Inferred: the base offset is subtracted from the row in the pattern; the
-leading offset leads to the next chunks where a row is longer than the pattern; 4-bit floats in a byte of tensor memory stand in
-its bits 2 to 5, as they do in registers.
+Sources: PTX ISA, "Shared memory descriptor", "Canonical layouts", "Packing formats"; CUTLASS names the same layouts in
+units of 16 bytes (cute/atom/mma_traits_sm100.hpp, make_umma_desc). Inferred: the base offset is subtracted from the row
+in the pattern; the leading offset leads to the next chunks where a row is longer than the pattern; 4-bit floats in a
+byte of tensor memory stand in its bits 2 to 5, as they do in registers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from gpusim.isa.jit import inner
 
 #: Rows and elements of A that are multiplied at a time, elements of B along k (twice as many for a sparse A), columns.
 ROWS, A_DEPTH, B_DEPTH, COLUMNS = 128, 96, 128, 256
-#: The depth of the deepest product, of 4-bit floats on sm_103; code of the layout whose pattern has 128 bytes, and its bytes.
+#: The depth of the deepest product, of 4-bit floats on sm_103; code of the layout whose pattern has 128 bytes, and its
+#: bytes.
 DEEP, SWIZZLE_128, _PATTERN_BYTES = 96, 2, 128
 #: Scales along k of a row or column, at most.
 SCALES = 8
@@ -38,7 +40,8 @@ WORK = np.dtype(
         ("pick", "<i4", (ROWS, A_DEPTH)),  # which row of B's planes an element of A is multiplied with
         ("b_sig", "<f4", (B_DEPTH, COLUMNS)),
         ("b_exp", "<i4", (B_DEPTH, COLUMNS)),
-        # what the patterns of the formats of A and of B that take at most 8 bits stand for, and 1 + which formats those are
+        # what the patterns of the formats of A and of B that take at most 8 bits stand for, and 1 + which formats those
+        # are
         ("table_sig", "<f4", (2, 256)),
         ("table_exp", "<i4", (2, 256)),
         ("table_form", "<i8", (2,)),
@@ -125,8 +128,8 @@ def code_at(form, place, i):
 
 @inner
 def layout_of(descriptor):
-    """(chunks of the swizzle's pattern, mask of the row bits that are exchanged, bit where they go): (0, 0, 0) for a layout
-    code that there is not."""
+    """(chunks of the swizzle's pattern, mask of the row bits that are exchanged, bit where they go): (0, 0, 0) for a
+    layout code that there is not."""
     code = descriptor >> 61 & 7
     if code == 0:
         return np.int64(1), np.int64(0), np.int64(4)
@@ -143,8 +146,8 @@ def layout_of(descriptor):
 
 @inner
 def chunk_address(descriptor, turned, chunk, line):
-    """Shared address of a chunk: number ``chunk`` along what is contiguous (k, or where it is ``turned`` rows or columns) of line number
-    ``line``."""
+    """Shared address of a chunk: number ``chunk`` along what is contiguous (k, or where it is ``turned`` rows or
+    columns) of line number ``line``."""
     start = (descriptor & 0x3FFF) << 4
     leading, stride = (descriptor >> 16 & 0x3FFF) << 4, (descriptor >> 32 & 0x3FFF) << 4
     width, mask, to = layout_of(descriptor)
@@ -253,10 +256,10 @@ def put_halves(work, is_a, line, k, place, form, negated):
 
 @inner
 def bring(work, is_a, descriptor, turned, lines, depth, form, negated, low, high, shift, to, skipped):
-    """Decode ``lines`` rows of A, or columns of B, ``depth`` elements deep, from shared memory into planes from line ``to`` on; the matrix begins
-    ``skipped`` lines before them. ``low``, ``high``: first and
-    last address of a chunk that is the block's; ``shift``: from a shared address to the host's. Returns -1, or an address that is not
-    the block's."""
+    """Decode ``lines`` rows of A, or columns of B, ``depth`` elements deep, from shared memory into planes from line
+    ``to`` on; the matrix begins ``skipped`` lines before them. ``low``, ``high``: first and last address of a chunk
+    that is the block's; ``shift``: from a shared address to the host's. Returns -1, or an address that is not the
+    block's."""
     width = in_chunk(form)
     first = skipped // width if turned else np.int64(0)
     across, along = (depth // width, lines) if not turned else ((skipped + lines + width - 1) // width, depth)

@@ -1,15 +1,15 @@
 """Tensor memory of a thread block (tcgen05): allocation, transfers between it, registers and shared memory.
 
-Mental model: 128 lanes of 512 columns of 32 bits; an address has the lane in its upper half and the column in the lower one. Columns
-are allocated 32 at a time, in all lanes. A warp reaches 32 lanes, those of its place in its warp group; loads and stores are spread
-over its threads in shapes; what copies and products do reaches all lanes.
+Mental model: 128 lanes of 512 columns of 32 bits; an address has the lane in its upper half and the column in the lower
+one. Columns are allocated 32 at a time, in all lanes. A warp reaches 32 lanes, those of its place in its warp group;
+loads and stores are spread over its threads in shapes; what copies and products do reaches all lanes.
 
-A block has all of an SM's tensor memory here: that of other blocks on the SM is another's. What is allocated is zeroed, so that results
-do not depend on what ran before; on a GPU it holds anything.
+A block has all of an SM's tensor memory here: that of other blocks on the SM is another's. What is allocated is zeroed,
+so that results do not depend on what ran before; on a GPU it holds anything.
 
 Sources: PTX ISA, "Tensor Memory", tcgen05.alloc, ld, st, cp, shift; how threads, registers and lanes belong together:
-CUTLASS, cute/atom/copy_traits_sm100.hpp. Chosen where nothing says: tcgen05.st.unpack::16b clears the upper halves; tcgen05.cp.4x256b
-writes the addressed lane of each warp's 32; tcgen05.shift moves the 32 lanes that the address names.
+CUTLASS, cute/atom/copy_traits_sm100.hpp. Chosen where nothing says: tcgen05.st.unpack::16b clears the upper halves;
+tcgen05.cp.4x256b writes the addressed lane of each warp's 32; tcgen05.shift moves the 32 lanes that the address names.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _take(memory, first, units, warp):
 
 @inner
 def allocate(state, memory, other, units, warp):
-    """(status, first unit or -1) of ``units`` units beside each other for ``warp``, aligned to their number, that are free in ``memory`` and in
+    """(status, first unit or -1) of ``units`` units beside each other for ``warp``, aligned to their number, that are
+    free in ``memory`` and in
     ``other``: that of the partner where two blocks allocate together, else the same."""
     if units < 1 or units > ops.UNITS or units & (units - 1):
         return fault(state, ops.FAULT_SIZE, units), np.int64(-1)
@@ -118,9 +119,9 @@ def end_tensor_memory(state):
 
 @inner
 def reset_allocation(state):
-    """What compiled code notes of allocations, in the shared memory that the system keeps: nothing yet; of the mbarrier by which two
-    blocks tell each other what they have, a phase with one arrival has begun. Who writes that on a GPU is not published; it follows
-    from how it is used."""
+    """What compiled code notes of allocations, in the shared memory that the system keeps: nothing yet; of the mbarrier
+    by which two blocks tell each other what they have, a phase with one arrival has begun. Who writes that on a GPU is
+    not published; it follows from how it is used."""
     words = state.shared_host - state.shared_base
     for i in range(_NOTES, _NOTES + _NOTES_BYTES, 8):
         store64(words + i, np.int64(0))
@@ -128,8 +129,8 @@ def reset_allocation(state):
 
 
 def tell_rank(state: np.record, rank: int) -> None:
-    """Begin the notes of a block that takes its place in a cluster. Which parity of the mbarrier lets it allocate: of each pair of
-    blocks the first may do so at once."""
+    """Begin the notes of a block that takes its place in a cluster. Which parity of the mbarrier lets it allocate: of
+    each pair of blocks the first may do so at once."""
     place = int(state.shared_host) - int(state.shared_base)
     ctypes.c_int64.from_address(place + int(state.pair_allocation[0])).value = int(_ONE_TO_COME)
     ctypes.c_uint32.from_address(place + int(state.pair_allocation[1])).value = 1 - rank % 2
@@ -140,8 +141,8 @@ def tell_rank(state: np.record, rank: int) -> None:
 
 @inner
 def _cell(shape, thread, register):
-    """(lane, column) of a thread's register, -1 for a thread that has none: 32 lanes of a column for each register; 16 lanes of
-    two, four or eight columns for one, two or four; half of the threads."""
+    """(lane, column) of a thread's register, -1 for a thread that has none: 32 lanes of a column for each register; 16
+    lanes of two, four or eight columns for one, two or four; half of the threads."""
     if shape == ops.LANES_32:
         return thread, register
     if shape == ops.LANES_16x64:
@@ -157,8 +158,8 @@ def _cell(shape, thread, register):
 
 @inner
 def transfer(state, memory, registers, warp, address, shape, repeats, packed, place, step, stores):
-    """LDTM and STTM: ``place`` is where the first of the registers begins, ``step`` from one to the next; with ``packed`` a register holds the lower
-    halves of two columns."""
+    """LDTM and STTM: ``place`` is where the first of the registers begins, ``step`` from one to the next; with
+    ``packed`` a register holds the lower halves of two columns."""
     lane, column = address >> ops.LANE_SHIFT, address & ((1 << ops.LANE_SHIFT) - 1)
     within = lane & 31
     if lane >> 5 != warp & 3 or (within if shape == ops.LANES_32 else within & 15):
@@ -212,8 +213,8 @@ def _order(word, operation):
 
 @inner
 def find_statistic(registers, shape, repeats, place, result, operation):
-    """The smallest or largest of each thread's ``repeats`` registers from ``place`` on goes to ``result``; of floats NaN counts for nothing
-    unless it wins, and where nothing counts the result is NaN (as PTX min and max)."""
+    """The smallest or largest of each thread's ``repeats`` registers from ``place`` on goes to ``result``; of floats
+    NaN counts for nothing unless it wins, and where nothing counts the result is NaN (as PTX min and max)."""
     kind = operation % ops.STAT_OPERATIONS
     floats, wins = operation >= ops.STAT_F32, operation >= ops.STAT_F32_NAN
     for thread in range(at.LANES):
@@ -252,8 +253,8 @@ def copy_shape(shape):
 
 @inner
 def copy(state, memory, words_host, address, descriptor, shape, unpacked, low, high, shift):
-    """UTCCP: rows of shared memory to lanes. ``words_host``: host address of ``memory.words``; ``low``, ``high``, ``shift``: as of
-    :func:`gpusim.emulator.tensor_matrices.bring`."""
+    """UTCCP: rows of shared memory to lanes. ``words_host``: host address of ``memory.words``; ``low``, ``high``,
+    ``shift``: as of :func:`gpusim.emulator.tensor_matrices.bring`."""
     lane, column = address >> ops.LANE_SHIFT, address & ((1 << ops.LANE_SHIFT) - 1)
     rows, chunks = copy_shape(shape)
     copies = np.int64(1)

@@ -1,12 +1,14 @@
 """A product into tensor memory (tcgen05.mma): what its descriptors ask for, and the product itself.
 
-Mental model: the instruction descriptor gives shape and formats; A's rows (of the block, or half of them where two blocks work
-together) and all columns of B are decoded into planes; then each row of D is read from its lane, added to, and written back. Where a row and a
-column of D lie depends on the shape: 128 rows take a lane each; 64 rows the lower 16 of each warp's 32; where fewer rows of A meet
-all lanes (weight-stationary, and 128 rows of two blocks), the columns are dealt to groups of lanes.
+Mental model: the instruction descriptor gives shape and formats; A's rows (of the block, or half of them where two
+blocks work together) and all columns of B are decoded into planes; then each row of D is read from its lane, added to,
+and written back. Where a row and a column of D lie depends on the shape: 128 rows take a lane each; 64 rows the lower
+16 of each warp's 32; where fewer rows of A meet all lanes (weight-stationary, and 128 rows of two blocks), the columns
+are dealt to groups of lanes.
 
-Sources: PTX ISA, "Instruction descriptor", "Data path layout organization", "Scale factor layout", "Sparse matrices"; CUTLASS for the
-same facts (cute/arch/mma_sm100_desc.hpp; tmem_frg, tmem_sf_frg and tmem_e_frg in cute/atom/mma_traits_sm100.hpp).
+Sources: PTX ISA, "Instruction descriptor", "Data path layout organization", "Scale factor layout", "Sparse matrices";
+CUTLASS for the same facts (cute/arch/mma_sm100_desc.hpp; tmem_frg, tmem_sf_frg and tmem_e_frg in
+cute/atom/mma_traits_sm100.hpp).
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ _COLUMN_MASK = (1 << ops.LANE_SHIFT) - 1
 _LANE_MASK = ops.MEMORY_LANES - 1
 #: Bytes of a row of A that one block of the sum multiplies.
 _BLOCK_BYTES = 32
-#: Bit of the instruction descriptor of packed 4-bit floats that asks for a depth of 96; of a shared-memory descriptor that gives the leading
-#: dimension as an address.
+#: Bit of the instruction descriptor of packed 4-bit floats that asks for a depth of 96; of a shared-memory descriptor
+#: that gives the leading dimension as an address.
 _DEEP_BIT, _ABSOLUTE_BIT = 31, 52
 #: Columns of tensor memory that have the scales of 128 rows or columns, one word for each.
 _SCALE_COLUMNS = 4
@@ -37,8 +39,8 @@ _SCALE_COLUMNS = 4
 
 @inner
 def format_of(kind, code, in_bytes):
-    """The form (gpusim/emulator/tensor_matrices.py) of a format code of an instruction descriptor; -1 for none. ``in_bytes``: elements of
-    fewer bits have a byte each, as in tensor memory."""
+    """The form (gpusim/emulator/tensor_matrices.py) of a format code of an instruction descriptor; -1 for none.
+    ``in_bytes``: elements of fewer bits have a byte each, as in tensor memory."""
     if kind == ops.HALVES:
         if code == 0:
             return np.int64(matrices.F16)
@@ -114,9 +116,10 @@ def shape_fault(code, rows, columns):
 
 @inner
 def _choose(work, memory, rows, dealt, form, depth, address, selector):
-    """Where the elements of a sparse A stand in B, by metadata in tensor memory: 2 bits for each element of 4 (of two for TF32, of four
-    pairs for 4-bit floats), the lowest first. 16 lanes hold those of 16 rows and 16 bits for each: of rows 0 to 7 the lower, of 8 to 15
-    the upper half, what is further along k 8 lanes on; of 8 and 4 bits a row's own lane has 64."""
+    """Where the elements of a sparse A stand in B, by metadata in tensor memory: 2 bits for each element of 4 (of two
+    for TF32, of four pairs for 4-bit floats), the lowest first. 16 lanes hold those of 16 rows and 16 bits for each: of
+    rows 0 to 7 the lower, of 8 to 15 the upper half, what is further along k 8 lanes on; of 8 and 4 bits a row's own
+    lane has 64."""
     lane0, column = address >> ops.LANE_SHIFT & _LANE_MASK, address & _COLUMN_MASK
     wide = form == matrices.TF32 or form == matrices.F16 or form == matrices.BF16
     if wide:
@@ -141,8 +144,8 @@ def _choose(work, memory, rows, dealt, form, depth, address, selector):
 
 @inner
 def _scale_at(memory, lane, column, byte, pitch, is_e8m0):
-    """(significand, exponent) of a scale: a power of two (E8M0), or an unsigned number of E4M3. Bytes beyond a word are those of the word
-    ``pitch`` columns on."""
+    """(significand, exponent) of a scale: a power of two (E8M0), or an unsigned number of E4M3. Bytes beyond a word are
+    those of the word ``pitch`` columns on."""
     code = np.int64(memory.words[lane, column + (byte >> 2) * pitch]) >> (8 * (byte & 3)) & 0xFF
     if is_e8m0:
         return np.float32(1.0), np.int64(UNDEFINED) if code == 255 else code - 127
@@ -160,16 +163,18 @@ def scale_pitch(lines):
 
 @inner
 def scale_columns(lines, first, scales):
-    """Columns of tensor memory that ``scales`` scales of each of so many rows or columns reach to, from byte ``first`` of their words on."""
+    """Columns of tensor memory that ``scales`` scales of each of so many rows or columns reach to, from byte ``first``
+    of their words on."""
     return (lines + 31) // 32 + (scale_pitch(lines) if first + scales > 4 else 0)
 
 
 @inner
 def _apply_scales(work, memory, rows, dealt, columns, scales, a_address, b_address, a_first, b_first, is_e8m0):
-    """Read the scales of A's rows and B's columns: of row r of A in lane r, column r / 32 from the address on; of column n of B in lane
-    n mod 32, column n / 32; byte after byte along k. All warps' lanes have the same (tcgen05.cp.32x128b.warpx4), but for the two halves of B's
-    columns where these are dealt to two halves of the lanes. What does not fit a row's word stands in the word of the next columns, four for each 128 rows
-    (PTX ISA shows it in pictures alone)."""
+    """Read the scales of A's rows and B's columns: of row r of A in lane r, column r / 32 from the address on; of
+    column n of B in lane n mod 32, column n / 32; byte after byte along k. All warps' lanes have the same
+    (tcgen05.cp.32x128b.warpx4), but for the two halves of B's columns where these are dealt to two halves of the lanes.
+    What does not fit a row's word stands in the word of the next columns, four for each 128 rows (PTX ISA shows it in
+    pictures alone)."""
     a_pitch, b_pitch = np.int64(_SCALE_COLUMNS), scale_pitch(columns // 2 if dealt else columns)
     a_column, b_column = a_address & _COLUMN_MASK, b_address & _COLUMN_MASK
     half = columns // 2 if dealt else columns
@@ -191,7 +196,8 @@ def _apply_scales(work, memory, rows, dealt, columns, scales, a_address, b_addre
 
 @inner
 def _scale_exponents(work, rows, columns, depth, wide, scales):
-    """Multiply 8-bit elements by their scales, which are powers of two: a scale's exponent is added to each element's."""
+    """Multiply 8-bit elements by their scales, which are powers of two: a scale's exponent is added to each
+    element's."""
     for row in range(rows):
         for k in range(depth):
             power = work.a_power[row, k * scales // depth]
@@ -220,7 +226,8 @@ def _open_row(work, memory, lane, column, columns, parts, step, accumulate):
 
 @inner
 def _close_row(work, memory, lane, column, columns, parts, step, registers, off, first_lane):
-    """Write a row of D back; ``off``: where the registers begin whose bits say which lanes are left alone, -1 for none."""
+    """Write a row of D back; ``off``: where the registers begin whose bits say which lanes are left alone, -1 for
+    none."""
     each = columns // parts
     for part in range(parts):
         if off >= 0:
@@ -233,7 +240,8 @@ def _close_row(work, memory, lane, column, columns, parts, step, registers, off,
 
 @inner
 def check(state, memory, code, d, idesc):
-    """Whether shape and formats are such that there are, and D's columns the block's: DONE, or BAD_TENSOR with the reason noted."""
+    """Whether shape and formats are such that there are, and D's columns the block's: DONE, or BAD_TENSOR with the
+    reason noted."""
     kind, two = code & ops.KIND_MASK, code & ops.TWO_BLOCKS != 0
     if is_deep(kind, idesc) and (idesc >> 2 & 1 or not state.rules[DEEP_NIBBLES]):
         return fault(state, ops.FAULT_DEEP, idesc)
@@ -269,7 +277,8 @@ def check(state, memory, code, d, idesc):
 
 @inner
 def _known_layout(descriptor, kind, idesc, turned):
-    """Whether there is such a layout. Leading addresses are for rows of 48 bytes that go on in the next pattern of 128 bytes."""
+    """Whether there is such a layout. Leading addresses are for rows of 48 bytes that go on in the next pattern of 128
+    bytes."""
     if descriptor >> _ABSOLUTE_BIT & 1:
         return is_deep(kind, idesc) and not turned and descriptor >> 61 & 7 == matrices.SWIZZLE_128
     return layout_of(descriptor)[0] != 0
@@ -277,7 +286,8 @@ def _known_layout(descriptor, kind, idesc, turned):
 
 @inner
 def bring_columns(state, work, code, descriptor, idesc, columns, low, high, shift, to, skipped):
-    """Decode B, or the half of its columns that one of two blocks has, but for the first ``skipped``; DONE, or why not."""
+    """Decode B, or the half of its columns that one of two blocks has, but for the first ``skipped``; DONE, or why
+    not."""
     kind = code & ops.KIND_MASK
     form = format_of(kind, idesc >> 10 & 7, False)
     turned = idesc >> 16 & 1 != 0
@@ -299,9 +309,9 @@ def bring_columns(state, work, code, descriptor, idesc, columns, low, high, shif
 def multiply(
     state, memory, words_host, work, registers, code, d, a, metadata, idesc, further, accumulate, rank, low, high, shift
 ):
-    """Multiply the block's rows of A with the columns of B that ``work`` holds, into its D. ``a``: descriptor, or address in tensor
-    memory; ``further``: where the registers begin that hold the addresses of the scales, or the lanes that are off; ``rank``: of
-    two blocks, which. Returns DONE or why not."""
+    """Multiply the block's rows of A with the columns of B that ``work`` holds, into its D. ``a``: descriptor, or
+    address in tensor memory; ``further``: where the registers begin that hold the addresses of the scales, or the lanes
+    that are off; ``rank``: of two blocks, which. Returns DONE or why not."""
     kind, two = code & ops.KIND_MASK, code & ops.TWO_BLOCKS != 0
     stationary, in_memory = code & ops.WEIGHT_STATIONARY != 0, code & ops.A_IN_TENSOR_MEMORY != 0
     rows, columns = rows_of(idesc), columns_of(idesc)

@@ -1,16 +1,18 @@
 """The sums of a product on decoded planes: one row of D at a time, all its columns side by side.
 
-Mental model: as in :mod:`gpusim.isa.bodies.tensor`: products are exact; those of a block and the accumulator are aligned to the
-largest exponent, cut to a number of fraction bits, added, and the sum is cut to FP32 (or rounded to nearest half). Here a product
-is a float32 of at most 22 bits that is brought to units of the last fraction bit by a power of two, and conversion to an integer cuts it:
-exactly what the alignment does. 16 such products fit an int32, and their sums and the accumulator's add exactly in FP64.
+Mental model: as in :mod:`gpusim.isa.bodies.tensor`: products are exact; those of a block and the accumulator are
+aligned to the largest exponent, cut to a number of fraction bits, added, and the sum is cut to FP32 (or rounded to
+nearest half). Here a product is a float32 of at most 22 bits that is brought to units of the last fraction bit by a
+power of two, and conversion to an integer cuts it: exactly what the alignment does. 16 such products fit an int32, and
+their sums and the accumulator's add exactly in FP64.
 
-Sources: Xie et al., "MMA-Sim", arXiv 2511.10909 and its published model, bitwise equal to B200 for tcgen05.mma: 25 fraction bits,
-blocks of 32 bytes of a row of A; 8-bit products with scales the same, the scales' exponents added to the products'; 4-bit ones in groups
-of 16 whose sum is exact, multiplied by the scales, whose exponents alone decide about the alignment, and cut at 35 bits. Khattak
-and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv 2512.07004, find the same 25 bits on B200 for half, bfloat16, TF32 and
-8-bit floats. Not published, and chosen here: sparse products make blocks of what is multiplied, not of what is skipped; scale-input-d
-lowers the accumulator's exponent before the alignment.
+Sources: Xie et al., "MMA-Sim", arXiv 2511.10909 and its published model, bitwise equal to B200 for tcgen05.mma: 25
+fraction bits, blocks of 32 bytes of a row of A; 8-bit products with scales the same, the scales' exponents added to the
+products'; 4-bit ones in groups of 16 whose sum is exact, multiplied by the scales, whose exponents alone decide about
+the alignment, and cut at 35 bits. Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv 2512.07004,
+find the same 25 bits on B200 for half, bfloat16, TF32 and 8-bit floats. Not published, and chosen here: sparse products
+make blocks of what is multiplied, not of what is skipped; scale-input-d lowers the accumulator's exponent before the
+alignment.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ _INFINITE, _UNDEFINED = INFINITE - 4096, UNDEFINED - 4096
 
 @inner
 def open_floats(code, acc, acc_exp, odd, columns, form, divide):
-    """Split the accumulators ``code`` (patterns) into ``acc``, significands with 23 fraction bits, and exponents; a zero has the
-    lowest exponent of FP32. ``divide``: by which power of two they are divided."""
+    """Split the accumulators ``code`` (patterns) into ``acc``, significands with 23 fraction bits, and exponents; a
+    zero has the lowest exponent of FP32. ``divide``: by which power of two they are divided."""
     less = np.int32(divide)
     if form == D_F16:
         for n in range(columns):
@@ -79,7 +81,8 @@ def _highest(top, b_exp, a_exp, pick, first, count, columns):
 
 @inner
 def _units(a, b, exponent):
-    """A product in units of the last fraction bit, cut; ``exponent``: of it, less the block's, plus what makes a float of it."""
+    """A product in units of the last fraction bit, cut; ``exponent``: of it, less the block's, plus what makes a float
+    of it."""
     held = np.int32(exponent) if exponent > 0 else np.int32(0)  # one below is far less than a unit
     return np.int32((a * b) * float_of(np.int32(held << np.int32(23))))
 
@@ -102,7 +105,8 @@ def _add_products(sums, base, b_sig, b_exp, a_sig, a_exp, pick, first, count, co
 
 @apart
 def add_block(work, row, first, count, columns):
-    """total, top = the accumulators and ``count`` products of ``row`` from ``first`` on, in units of 2 ** (top - 25)."""
+    """total, top = the accumulators and ``count`` products of ``row`` from ``first`` on, in units of 2 ** (top -
+    25)."""
     a_sig, a_exp, pick = work.a_sig[row], work.a_exp[row], work.pick[row]
     b_sig, b_exp, top, sums, total = work.b_sig, work.b_exp, work.top, work.sum, work.total
     acc, acc_exp = work.acc, work.acc_exp
@@ -132,7 +136,8 @@ def add_block(work, row, first, count, columns):
 
 @apart
 def add_groups(work, row, depth, groups_a_scale, columns):
-    """The same of 4-bit floats with scales, each of which is of ``groups_a_scale`` groups; in units of 2 ** (top - 35)."""
+    """The same of 4-bit floats with scales, each of which is of ``groups_a_scale`` groups; in units of 2 ** (top -
+    35)."""
     a_exp, pick, b_exp, sums, top, total = work.a_exp[row], work.pick[row], work.b_exp, work.sum, work.top, work.total
     for n in range(columns):
         top[n] = work.acc_exp[n]

@@ -1,9 +1,11 @@
 """One instruction on tensor memory (tcgen05) for one warp: operands from registers, then the unit that serves it.
 
-Mental model: products, copies and shifts are asynchronous on a GPU; here they are done when they are issued, so that whoever waits for
-them finds them done. What two blocks of a cluster do together (``.2CTA``) is done by the one that issues it, in the memory of both.
+Mental model: products, copies and shifts are asynchronous on a GPU; here they are done when they are issued, so that
+whoever waits for them finds them done. What two blocks of a cluster do together (``.2CTA``) is done by the one that
+issues it, in the memory of both.
 
-The unit is called by address, as texture units are: it is compiled apart from the interpreter, when a kernel first needs it.
+The unit is called by address, as texture units are: it is compiled apart from the interpreter, when a kernel first
+needs it.
 """
 
 from __future__ import annotations
@@ -84,14 +86,16 @@ def _long(registers, place):
 
 @inner
 def has_partner(state):
-    """Whether the block has a partner in its cluster, the block with the other last bit of the rank, that has not ended."""
+    """Whether the block has a partner in its cluster, the block with the other last bit of the rank, that has not
+    ended."""
     partner = state.cluster_rank ^ 1
     return state.cluster_size % 2 == 0 and state.peer_tensor[partner] != 0 and state.peer_shared[partner] != 0
 
 
 @inner
 def _note(state, kind, address, shared, first, blocks, rows, columns, depth):
-    """Log a record of what the tensor core is asked for (gpusim/trace/layout.py); the caller has set what else it says."""
+    """Log a record of what the tensor core is asked for (gpusim/trace/layout.py); the caller has set what else it
+    says."""
     t, counts = state.tensor, state.bulk_counts
     t[m.NOTE_KIND], t[m.NOTE_ACCESS], t[m.SWIZZLE], t[m.NOTE_SHARED] = kind, state.used[at.ACCESSES], 0, shared
     t[m.NOTE_BLOCKS] = ((np.int64(1) << blocks) - 1) << first if blocks > 1 else np.int64(0)
@@ -179,7 +183,8 @@ def _product(state, row, registers, warp, own_base):
 
 @inner
 def execute_unit(state, row, registers, warp, own_base):
-    """Execute an instruction on tensor memory; returns DONE, BAD_ADDRESS or BAD_TENSOR, with the fault's address and reason noted."""
+    """Execute an instruction on tensor memory; returns DONE, BAD_ADDRESS or BAD_TENSOR, with the fault's address and
+    reason noted."""
     operation = np.int64(row[at.F3])
     if operation == ops.PRODUCT:
         return _product(state, row, registers, warp, own_base)

@@ -1,11 +1,13 @@
 """What a texture unit does for one lane: an element fetched, a neighbourhood filtered, a surface's bytes moved.
 
-Mental model: the unit reads a descriptor (:mod:`gpusim.launch.texture`), turns coordinates into places of elements by the address
-modes, and returns one element, a weighted mean of two, four or eight, or one channel of four. Weights have 8 bits of fraction, as
-the CUDA Programming Guide says of linear filtering; that they are rounded to the nearest is a guess. On a cube the largest of the
-three coordinates names the face (Programming Guide, "Cubemap Textures"); among equals z goes before y before x, a guess.
+Mental model: the unit reads a descriptor (:mod:`gpusim.launch.texture`), turns coordinates into places of elements by
+the address modes, and returns one element, a weighted mean of two, four or eight, or one channel of four. Weights have
+8 bits of fraction, as the CUDA Programming Guide says of linear filtering; that they are rounded to the nearest is a
+guess. On a cube the largest of the three coordinates names the face (Programming Guide, "Cubemap Textures"); among
+equals z goes before y before x, a guess.
 
-The unit is called by address, as runs of arithmetic are: it is compiled apart from the interpreter, when a kernel first needs it.
+The unit is called by address, as runs of arithmetic are: it is compiled apart from the interpreter, when a kernel first
+needs it.
 """
 
 from __future__ import annotations
@@ -156,7 +158,8 @@ def _face(x, y, z):
 
 @inner
 def _over_edge(face, i, j, n):
-    """(face, column, row) of the element next to ``face`` at column ``i``, row ``j`` of which one lies outside 0 to ``n - 1``."""
+    """(face, column, row) of the element next to ``face`` at column ``i``, row ``j`` of which one lies outside 0 to ``n
+    - 1``."""
     s, t, m = (2.0 * i + 1.0) / n - 1.0, (2.0 * j + 1.0) / n - 1.0, np.float64(1.0)
     # What reaches over the edge is folded down along the next face.
     if abs(s) > 1.0:
@@ -175,8 +178,8 @@ def _over_edge(face, i, j, n):
 
 @inner
 def _cube_tap(descriptor, data, i, j, first, face, n, channel):
-    """A channel of the element at column ``i``, row ``j`` of ``face`` or beside it, and its host address; the slice of face 0 is
-    ``first``."""
+    """A channel of the element at column ``i``, row ``j`` of ``face`` or beside it, and its host address; the slice of
+    face 0 is ``first``."""
     i_out, j_out = i < 0 or i >= n, j < 0 or j >= n
     i_in, j_in = min(max(i, np.int64(0)), n - 1), min(max(j, np.int64(0)), n - 1)
     if i_out and j_out:  # three faces meet there, and no fourth element
@@ -195,9 +198,9 @@ def _cube_tap(descriptor, data, i, j, first, face, n, channel):
 
 @inner
 def texture_lane(descriptor, data, base, state, row, registers, x, y, d, second, lane):
-    """Do what instruction ``row`` asks of a texture or surface for one lane, whose coordinates begin at ``x`` (and ``y``) among
-    the registers; results go to ``d`` and behind two channels to ``second``. ``data`` is the host's, ``base`` the device's address
-    of the elements; state.address gets where the lane looked. Returns whether it may."""
+    """Do what instruction ``row`` asks of a texture or surface for one lane, whose coordinates begin at ``x`` (and
+    ``y``) among the registers; results go to ``d`` and behind two channels to ``second``. ``data`` is the host's,
+    ``base`` the device's address of the elements; state.address gets where the lane looked. Returns whether it may."""
     kind, dims, layered = row[at.F0] & 15, np.int64((row[at.F0] >> 4) & 15), (row[at.F0] >> 8) & 1
     first_words = np.int64((row[at.F0] >> 12) & 15)
     mask, gathered = row[at.F1] & 15, np.int64((row[at.F1] >> 4) & 3)

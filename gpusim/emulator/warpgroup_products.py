@@ -1,12 +1,13 @@
 """A warp's part of a warp group's product: 16 rows of A times B, added to its accumulators.
 
-Mental model: A and B are brought to planes of numbers (:mod:`gpusim.emulator.warpgroup_tiles`), C from the warp's registers to a plane of
-patterns, then summed (:mod:`gpusim.emulator.warpgroup_sums`), and D goes back to the registers. Warps in lockstep execute the instruction
-one after another and share the planes of B. The product is complete when the instruction has been executed: what a program may not look
-at before it has waited is there early.
+Mental model: A and B are brought to planes of numbers (:mod:`gpusim.emulator.warpgroup_tiles`), C from the warp's
+registers to a plane of patterns, then summed (:mod:`gpusim.emulator.warpgroup_sums`), and D goes back to the registers.
+Warps in lockstep execute the instruction one after another and share the planes of B. The product is complete when the
+instruction has been executed: what a program may not look at before it has waited is there early.
 
-D's registers (PTX ISA, "Register Fragments for wgmma.mma_async"): register 4 j + 2 h + c of lane 4 g + t holds row g + 8 h and column
-8 j + 2 t + c; of 16-bit accumulators register 2 j + h holds columns 8 j + 2 t (lower half) and the next one.
+D's registers (PTX ISA, "Register Fragments for wgmma.mma_async"): register 4 j + 2 h + c of lane 4 g + t holds row g +
+8 h and column 8 j + 2 t + c; of 16-bit accumulators register 2 j + h holds columns 8 j + 2 t (lower half) and the next
+one.
 
 It is called by address, as texture units are: compiled apart from the interpreter, when a kernel first needs it.
 """
@@ -43,7 +44,8 @@ _SUMS = int((tiles.WORK.fields or {})["sums"][1])
 
 @inner
 def _load_accumulators(state, work, registers, c, columns, half, form, accumulates):
-    """C from the registers at ``c`` to ``sums``, as FP32 patterns or integers; zeros if it does not count, and beyond the last column.
+    """C from the registers at ``c`` to ``sums``, as FP32 patterns or integers; zeros if it does not count, and beyond
+    the last column.
     ``half``: where odd columns begin."""
     sums = work.sums
     if not accumulates or columns != 2 * half:
@@ -72,7 +74,8 @@ def _load_accumulators(state, work, registers, c, columns, half, form, accumulat
 
 @inner
 def _bytes_before(upper, eight, odd):
-    """How far into ``sums`` a register's first lane stands: rows 8 on if ``upper``, the columns from 8 * ``eight`` on."""
+    """How far into ``sums`` a register's first lane stands: rows 8 on if ``upper``, the columns from 8 * ``eight``
+    on."""
     return 4 * (upper * (8 * tiles.PITCH) + 4 * eight + odd)
 
 
@@ -108,9 +111,9 @@ def _decode_plane(work, first, lines, length, pitch, floating, style, negated):
 
 @inner
 def multiply_rows(state, work, row, registers, index, warp, a, descriptors, metadata, d, fresh):
-    """Execute the product ``index`` for ``warp``: A's registers begin at ``a``, the descriptors' at ``descriptors``, metadata's at
-    ``metadata``, D's at ``d``. ``fresh``: shared memory may have changed since the planes of B were made. Returns DONE, BAD_ADDRESS, or BAD_TENSOR for a
-    warp whose group lacks warps."""
+    """Execute the product ``index`` for ``warp``: A's registers begin at ``a``, the descriptors' at ``descriptors``,
+    metadata's at ``metadata``, D's at ``d``. ``fresh``: shared memory may have changed since the planes of B were made.
+    Returns DONE, BAD_ADDRESS, or BAD_TENSOR for a warp whose group lacks warps."""
     styles, shape, options, floating = np.int64(row[at.F0]), np.int64(row[at.F1]), np.int64(row[at.F2]), row[at.F3] != 0
     form, bits = styles >> 16 & 15, styles >> 20
     columns, depth, lane = shape & 0xFFFF, shape >> 16, 2 * (options >> 8)

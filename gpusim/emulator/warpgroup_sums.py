@@ -1,15 +1,15 @@
 """Sums of a warp group's products: one row of D at a time, all its columns side by side.
 
-Mental model: the rule is that of :mod:`gpusim.isa.bodies.tensor`: the exact products of a block and the accumulator are aligned to the
-largest exponent, cut to a number of fraction bits and added exactly; the sum is cut (FP32) or rounded (FP16). Here the largest exponent
-of each column is found first, then each product is scaled by its power of two and cut by the conversion to an integer, which for
-numbers of 11 bits is exact in FP32. Columns where that is not so (an infinity, a NaN, a block of numbers all below 2 ** -60, or one above
-2 ** 100) are computed again one by one.
+Mental model: the rule is that of :mod:`gpusim.isa.bodies.tensor`: the exact products of a block and the accumulator are
+aligned to the largest exponent, cut to a number of fraction bits and added exactly; the sum is cut (FP32) or rounded
+(FP16). Here the largest exponent of each column is found first, then each product is scaled by its power of two and cut
+by the conversion to an integer, which for numbers of 11 bits is exact in FP32. Columns where that is not so (an
+infinity, a NaN, a block of numbers all below 2 ** -60, or one above 2 ** 100) are computed again one by one.
 
-A block is all that one instruction multiplies along k: 32 bytes of a dense row of A. Fraction bits: 25, of 8-bit floats 13, and 13 of the
-FP32 result then. Source: Xie et al., "MMA-Sim", arXiv 2511.10909, equal to an H100 in every bit; Khattak and Mikaitis, arXiv
-2512.07004, and DeepSeek-V3's report (arXiv 2412.19437) say the same of FP8 in other words. That a sparse block has as many products as a
-dense one's is a guess.
+A block is all that one instruction multiplies along k: 32 bytes of a dense row of A. Fraction bits: 25, of 8-bit floats
+13, and 13 of the FP32 result then. Source: Xie et al., "MMA-Sim", arXiv 2511.10909, equal to an H100 in every bit;
+Khattak and Mikaitis, arXiv 2512.07004, and DeepSeek-V3's report (arXiv 2412.19437) say the same of FP8 in other words.
+That a sparse block has as many products as a dense one's is a guess.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from gpusim.isa.jit import apart, inner
 FRACTION_BITS, FRACTION_BITS_8 = 25, 13
 #: An exponent below this one belongs to a product of which a factor is zero.
 _NO_PRODUCT = -(1 << 12)
-#: Blocks whose largest exponent lies between have products that FP32 holds as far as they count, and sums that are normal numbers.
+#: Blocks whose largest exponent lies between have products that FP32 holds as far as they count, and sums that are
+#: normal numbers.
 _LOWEST, _HIGHEST = -60, 100
 _BIAS = 127
 #: Where the rows of B that a row of a sparse A is multiplied with are brought together.
@@ -44,7 +45,8 @@ def _power(exponent):
 
 @inner
 def _biased_exponent(code, form):
-    """Biased exponent of an accumulator given as FP32 pattern: 255 if it is not finite, of a denormal that of the least normal number."""
+    """Biased exponent of an accumulator given as FP32 pattern: 255 if it is not finite, of a denormal that of the least
+    normal number."""
     biased = np.int32(np.int32(code >> 23) & np.int32(255))
     low = np.int32(1)
     if form == ops.ACCUMULATE_F16:
@@ -54,15 +56,16 @@ def _biased_exponent(code, form):
 
 @inner
 def _needs_care(code, product, largest):
-    """Whether FP32 does not hold what counts: an exponent out of bounds, unless there are zeros alone. ``product``: exponent of the largest
-    product; ``largest``: biased, of all."""
+    """Whether FP32 does not hold what counts: an exponent out of bounds, unless there are zeros alone. ``product``:
+    exponent of the largest product; ``largest``: biased, of all."""
     some = product > np.int32(_NO_PRODUCT) or np.int32(code & np.int32(0x7FFFFFFF)) != 0
     return (largest < np.int32(_LOWEST + _BIAS) and some) or largest > np.int32(_HIGHEST + _BIAS)
 
 
 @apart
 def _again(work, row, first, code, products, fraction_bits, form):
-    """One element of D from its accumulator's pattern, whatever its terms are. ``first``: where its column of B begins."""
+    """One element of D from its accumulator's pattern, whatever its terms are. ``first``: where its column of B
+    begins."""
     values, exponents, own = work.values, work.exponents, row * products
     result_bits = np.int64(FRACTION_BITS_8 if fraction_bits == FRACTION_BITS_8 else ACCUMULATOR_BITS)
     c = np.float64(float_of(code))
@@ -131,7 +134,8 @@ def _strip_of(width):
 
     @inner
     def align(work, row, start, fraction_bits, form):
-        """Fill ``scale`` and ``unit``, begin ``parts`` with the accumulators' part; returns whether some column needs care."""
+        """Fill ``scale`` and ``unit``, begin ``parts`` with the accumulators' part; returns whether some column needs
+        care."""
         top, scale, unit, parts, sums = work.top, work.scale, work.unit, work.parts, work.sums
         place = np.uint64(row * PITCH + start)
         bits = np.int32(fraction_bits)
@@ -153,7 +157,8 @@ def _strip_of(width):
 
     @inner
     def add_products(work, row, first, products):
-        """Add the products to ``parts``, eight along k to the one, the next eight to the other: each stays below 2 ** 31."""
+        """Add the products to ``parts``, eight along k to the one, the next eight to the other: each stays below 2 **
+        31."""
         values, scale, parts = work.values, work.scale, work.parts
         for j in range(0, products, 8):
             a = np.uint64(A_PLACE + row * products + j)
@@ -227,7 +232,8 @@ _add_wide, _add_narrow = _strip_of(STRIP), _strip_of(NARROW)
 
 @inner
 def add_floats(work, columns, products, sparse, fraction_bits, form):
-    """D in ``sums`` in place of C, given as FP32 patterns, from the planes of A and B; ``columns``: a multiple of NARROW."""
+    """D in ``sums`` in place of C, given as FP32 patterns, from the planes of A and B; ``columns``: a multiple of
+    NARROW."""
     start = np.int64(0)
     while start < columns:
         if columns - start >= STRIP:
@@ -252,7 +258,8 @@ def _ones(word):
 
 @inner
 def add_integers(work, columns, products, sparse, bits, saturates):
-    """The same for bytes, or for ``bits`` 1 counts of the ones that words of A and B share: exact, wrapped or saturated at the end."""
+    """The same for bytes, or for ``bits`` 1 counts of the ones that words of A and B share: exact, wrapped or saturated
+    at the end."""
     raw, chosen, sums, before = work.raw, work.chosen, work.sums, work.before
     for start in range(0, columns, STRIP):
         width = np.uint64(min(np.int64(STRIP), columns - start))

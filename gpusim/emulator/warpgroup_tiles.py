@@ -1,17 +1,20 @@
 """Operands of a warp group's products: matrices in shared memory, found by descriptors, as planes of numbers.
 
-Mental model: a descriptor says where a matrix begins in shared memory and how it goes on from 8 x 16-byte cores to the next
-ones; the hardware exchanges 16-byte chunks by bits of the address (*swizzle*). Elements are gathered as they are into a plane
-``raw``, then decoded into planes of values and of exponents, which loops over contiguous memory do for many at a time.
+Mental model: a descriptor says where a matrix begins in shared memory and how it goes on from 8 x 16-byte cores to the
+next ones; the hardware exchanges 16-byte chunks by bits of the address (*swizzle*). Elements are gathered as they are
+into a plane ``raw``, then decoded into planes of values and of exponents, which loops over contiguous memory do for
+many at a time.
 
-Planes are flat: column n of B has the place ``n / 8 * 4 + n / 2 mod 4``, which odd columns have in the other half: as D's registers have
-them, so that four neighbours in a register are neighbours here. B's element of place p and depth k stands at ``k * PITCH + p``, A's (row, k) at ``A_PLACE + row * products + k``
-(``products``: elements of a row of A), so that sums run along the columns. An element is (``values`` float32, ``exponents`` int16): a denormal has the exponent of the smallest normal number, as
-in :mod:`gpusim.isa.bodies.tensor`, zero has NOTHING, what is no finite number BEYOND: so that a product of that and of zero is above all others, too.
+Planes are flat: column n of B has the place ``n / 8 * 4 + n / 2 mod 4``, which odd columns have in the other half: as
+D's registers have them, so that four neighbours in a register are neighbours here. B's element of place p and depth k
+stands at ``k * PITCH + p``, A's (row, k) at ``A_PLACE + row * products + k`` (``products``: elements of a row of A), so
+that sums run along the columns. An element is (``values`` float32, ``exponents`` int16): a denormal has the exponent of
+the smallest normal number, as in :mod:`gpusim.isa.bodies.tensor`, zero has NOTHING, what is no finite number BEYOND: so
+that a product of that and of zero is above all others, too.
 
-Sources: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, canonical layouts, register fragments; the
-layouts in units of 16 bytes as CUTLASS names them (cute/atom/mma_traits_sm90_gmma.hpp, make_gmma_desc). That a base offset is
-subtracted from the row in the pattern follows from its definition.
+Sources: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": matrix descriptor, canonical layouts, register
+fragments; the layouts in units of 16 bytes as CUTLASS names them (cute/atom/mma_traits_sm90_gmma.hpp, make_gmma_desc).
+That a base offset is subtracted from the row in the pattern follows from its definition.
 """
 
 from __future__ import annotations
@@ -26,12 +29,13 @@ from gpusim.isa.bodies.small import shape
 from gpusim.isa.jit import inner
 
 COLUMNS, B_DEPTH, PRODUCTS, ROWS = 256, 64, 32, 16
-#: From a row of a plane to the next one: a line of the host's cache more than the columns, so that rows do not all share a set.
+#: From a row of a plane to the next one: a line of the host's cache more than the columns, so that rows do not all
+#: share a set.
 PITCH = COLUMNS + 16
 A_PLACE = B_DEPTH * PITCH
 PLANE = A_PLACE + ROWS * PRODUCTS
-#: Columns that are computed at a time, so that what belongs to them stays in the host's L1 cache, and of what is left behind those: loops of
-#: a length that is known are vectorised without a remainder.
+#: Columns that are computed at a time, so that what belongs to them stays in the host's L1 cache, and of what is left
+#: behind those: loops of a length that is known are vectorised without a remainder.
 STRIP, NARROW = 64, 16
 NOTHING, BEYOND = -(1 << 13), 16000
 #: Bits of a descriptor's addresses and offsets, which count 16 bytes.
@@ -87,10 +91,12 @@ def _bring_chunk(work, host, to, step, size):
 
 @inner
 def gather_matrix(work, descriptor, first, lines, depth, size, turned, of_a, half, low, high, shift):
-    """Bring lines ``first`` to ``first + lines - 1`` (rows of A, or columns of B) of the matrix that ``descriptor`` names to ``raw``.
-    ``size``: bytes of an element; ``turned``: lines lie side by side in memory, else what is along k; ``half``: of B as of :func:`place_of`; ``low``,
-    ``high``: first and last address where a chunk may begin; ``shift``: from a shared address to that of the host. Returns -1, or an address
-    that is not the block's."""
+    """Bring lines ``first`` to ``first + lines - 1`` (rows of A, or columns of B) of the matrix that ``descriptor``
+    names to ``raw``.
+    ``size``: bytes of an element; ``turned``: lines lie side by side in memory, else what is along k; ``half``: of B as
+    of :func:`place_of`; ``low``,
+    ``high``: first and last address where a chunk may begin; ``shift``: from a shared address to that of the host.
+    Returns -1, or an address that is not the block's."""
     start = (descriptor & _FIELD) << 4
     leading, stride = (descriptor >> 16 & _FIELD) << 4, (descriptor >> 32 & _FIELD) << 4
     turn, mode = descriptor >> 49 & 7, descriptor >> 62 & 3
@@ -104,7 +110,8 @@ def gather_matrix(work, descriptor, first, lines, depth, size, turned, of_a, hal
             chunk = inside + (first // elements if turned else 0)
             core = (line & 7) * CHUNK * width
             if bits:
-                # Of the canonical layouts that are swizzled, one of lines side by side leads from chunk to chunk by the leading offset.
+                # Of the canonical layouts that are swizzled, one of lines side by side leads from chunk to chunk by the
+                # leading offset.
                 offset = core + (line >> 3) * stride + (chunk & (width - 1)) * CHUNK + (chunk >> bits) * leading
             elif turned:
                 offset = core + (line >> 3) * leading + chunk * stride
@@ -133,8 +140,8 @@ def gather_matrix(work, descriptor, first, lines, depth, size, turned, of_a, hal
 
 @inner
 def gather_fragment(work, registers, a, size, products):
-    """Bring A from registers to ``raw``: 32-bit register r of lane 4 g + t holds what is along k of row g + 8 (r mod 2), from byte
-    16 (r / 2) + 4 t on."""
+    """Bring A from registers to ``raw``: 32-bit register r of lane 4 g + t holds what is along k of row g + 8 (r mod
+    2), from byte 16 (r / 2) + 4 t on."""
     elements = 4 // size
     mask = (np.int64(1) << (8 * size)) - 1
     for r in range(4):
@@ -147,8 +154,9 @@ def gather_fragment(work, registers, a, size, products):
 
 @inner
 def choose_half(work, registers, metadata, lane, size, products):
-    """A sparse A: two bits of metadata for each element say which. As for mma.sync (:mod:`gpusim.isa.bodies.tensor_blocks`); CUTLASS
-    has the same in its layouts of metadata (cute/atom/mma_traits_sm90_gmma_sparse.hpp). ``lane``: where the selector begins."""
+    """A sparse A: two bits of metadata for each element say which. As for mma.sync
+    (:mod:`gpusim.isa.bodies.tensor_blocks`); CUTLASS has the same in its layouts of metadata
+    (cute/atom/mma_traits_sm90_gmma_sparse.hpp). ``lane``: where the selector begins."""
     for row in range(ROWS):
         upper, home = row >> 3, 4 * (row & 7) + lane
         for j in range(products):

@@ -1,8 +1,8 @@
 """Products of warp groups that are not computed: for a launch of which the paths and addresses alone count.
 
-Mental model: where nothing that a block does depends on values (:mod:`gpusim.emulator.oblivious`), its trace is the same whatever its tensor
-cores compute and its bulk copies bring, and these are nearly all of the emulator's work. So the products' entry point is one that does nothing;
-copies are told to move nothing by ``State.without_data``.
+Mental model: where nothing that a block does depends on values (:mod:`gpusim.emulator.oblivious`), its trace is the
+same whatever its tensor cores compute and its bulk copies bring, and these are nearly all of the emulator's work. So
+the products' entry point is one that does nothing; copies are told to move nothing by ``State.without_data``.
 """
 
 from __future__ import annotations

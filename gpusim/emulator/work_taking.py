@@ -1,8 +1,8 @@
 """Clusters that running ones take over before they start (PTX clusterlaunchcontrol.try_cancel).
 
-Mental model: on a GPU the blocks of the first wave ask for the next cluster whenever they are done, and get whichever is next. Here the
-clusters behind the first wave are dealt out to those of it in turn, so that each of them does as much as if all were equally fast,
-in whatever order the emulator runs them. What nobody asks for starts as usual.
+Mental model: on a GPU the blocks of the first wave ask for the next cluster whenever they are done, and get whichever
+is next. Here the clusters behind the first wave are dealt out to those of it in turn, so that each of them does as much
+as if all were equally fast, in whatever order the emulator runs them. What nobody asks for starts as usual.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from gpusim.isa.jit import inner, seldom
 from gpusim.isa.lane_masks import first_lane
 from gpusim.trace.layout import RANK_SHIFT
 
-#: Entries of ``work`` int64[CLUSTERS + clusters]: clusters of the grid, those of the first wave, and for each cluster how many it has
-#: taken over (of the first wave) or whether it can still be.
+#: Entries of ``work`` int64[CLUSTERS + clusters]: clusters of the grid, those of the first wave, and for each cluster
+#: how many it has taken over (of the first wave) or whether it can still be.
 TOTAL, WAVE, CLUSTERS = range(3)
 TAKEN, STARTED = -1, -2
 _ANSWER_BYTES, _BARRIER_BYTES = 16, 8
@@ -65,8 +65,8 @@ def _take(state):
 
 @inner
 def told_lanes(state, row, address, mask):
-    """The lanes of a NEXT_WORK whose ``address`` int64[32] is told: the first of ``mask``, or where all blocks of the cluster are,
-    one for each rank, whose address is made that block's."""
+    """The lanes of a NEXT_WORK whose ``address`` int64[32] is told: the first of ``mask``, or where all blocks of the
+    cluster are, one for each rank, whose address is made that block's."""
     if row[at.OP] != ops.NEXT_WORK or mask == 0:
         return mask
     low = first_lane(mask)

@@ -1,7 +1,8 @@
 """How sure an energy is: by what takes most of it.
 
-Mental model: an energy errs by its time's factor and by its power's, which is meant here. ``errors.json`` (written by ``tools/energy_error.py --record``) keeps the factor that holds four of five measured
-operators that set nothing, given their measured time, by the unit that takes most. A generation without measurements takes the widest, and says so.
+Mental model: an energy errs by its time's factor and by its power's, which is meant here. ``errors.json`` (written by
+``tools/energy_error.py --record``) keeps the factor that holds four of five measured operators that set nothing, given
+their measured time, by the unit that takes most. A generation without measurements takes the widest, and says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """What one event costs on a generation of GPUs: the files beside this one, read and checked.
 
-Mental model: an energy figure belongs to the process and the design of a generation, a power limit to a board. Each figure says where it comes from and
-of what kind that evidence is. A generation without a file takes another's figures (:data:`LIKE`), and all of them are guesses then. A file may say which other's figures it has but for its own (``like``).
+Mental model: an energy figure belongs to the process and the design of a generation, a power limit to a board. Each
+figure says where it comes from and of what kind that evidence is. A generation without a file takes another's figures
+(:data:`LIKE`), and all of them are guesses then. A file may say which other's figures it has but for its own
+(``like``).
 """
 
 from __future__ import annotations
@@ -20,16 +22,20 @@ _LANES = 32  # of a warp
 KINDS = ("measured", "fitted", "published", "guess")
 #: Generations without a file -> whose figures they take.
 LIKE = {"ada": "hopper", "turing": "ampere", "volta": "ampere"}
-#: Generation, capability -> whose figures are taken (a guess): a GB202 has neither the HBM nor the tensor memory that Blackwell's figures are of.
+#: Generation, capability -> whose figures are taken (a guess): a GB202 has neither the HBM nor the tensor memory that
+#: Blackwell's figures are of.
 _FIGURES_LIKE = {("blackwell", 12): "ada"}
-#: Generation -> capabilities whose GPUs are made in another process than the rest of it, and the file of what these take otherwise.
+#: Generation -> capabilities whose GPUs are made in another process than the rest of it, and the file of what these
+#: take otherwise.
 _OWN_PROCESS = {"ampere": (((8, 6), (8, 7)), "ampere_ga10x")}
 
 
 @dataclass(frozen=True)
 class EnergyFigures:
-    """Picojoules an event (``_pj``; nanojoules: ``_nj``), watts, degrees Celsius and kelvins, at the described clock; what each is stands in the files. ``clock_exponent``:
-    dynamic power goes with the clock to this power. ``settle_ms``: how long a run of launches lasts before the board's limit holds half of it, ``run_launches``: of the runs that its generation's rows are of."""
+    """Picojoules an event (``_pj``; nanojoules: ``_nj``), watts, degrees Celsius and kelvins, at the described clock;
+    what each is stands in the files. ``clock_exponent``: dynamic power goes with the clock to this power.
+    ``settle_ms``: how long a run of launches lasts before the board's limit holds half of it, ``run_launches``: of the
+    runs that its generation's rows are of."""
 
     constant_watts: float
     leakage_watts: float
@@ -63,7 +69,8 @@ class EnergyFigures:
     link_byte_pj: float
 
     def tensor_flop_pj(self, dtype: str) -> float:
-        """Of an operation of a product with operands of ``dtype`` ("bf16", "nvfp4"), on tensor cores but for "fp32". Raises SpecError for one that is not known."""
+        """Of an operation of a product with operands of ``dtype`` ("bf16", "nvfp4"), on tensor cores but for "fp32".
+        Raises SpecError for one that is not known."""
         name = DTYPES.get(dtype)
         if name is None:
             raise SpecError(f"no energy is known for products of {dtype!r}: known are {', '.join(DTYPES)}")
@@ -71,7 +78,8 @@ class EnergyFigures:
 
     @property
     def fma_flop_pj(self) -> float:
-        """Of an operation of a product on FMA pipes, an FFMA of a lane being two: its share of the issue, its registers and its arithmetic, as an exact launch is charged."""
+        """Of an operation of a product on FMA pipes, an FFMA of a lane being two: its share of the issue, its registers
+        and its arithmetic, as an exact launch is charged."""
         return (self.issue_pj / _LANES + self.lane_register_pj + self.lane_fp32_pj) / 2
 
     def leakage_watts_at(self, celsius: float | None = None) -> float:
@@ -93,7 +101,8 @@ DTYPES = {
 
 @functools.cache
 def figures_of(generation: str) -> EnergyFigures:
-    """The figures of a generation ("hopper"), or of the one that it is taken to be like. Raises SpecError where neither is known, or a file is wrong."""
+    """The figures of a generation ("hopper"), or of the one that it is taken to be like. Raises SpecError where neither
+    is known, or a file is wrong."""
     table = _table(generation)
     return EnergyFigures(**{name: each["value"] for name, each in table.items()})
 
@@ -119,7 +128,8 @@ def evidence_of(generation: str) -> dict[str, tuple[float, str, str]]:
 
 
 def figures_for(spec: GpuSpec) -> EnergyFigures:
-    """The figures of a GPU: its generation's, with what it takes at rest, and what busy SMs take beside their events, by its board or, where that says nothing, by its SMs. Raises SpecError as :func:`figures_of` does."""
+    """The figures of a GPU: its generation's, with what it takes at rest, and what busy SMs take beside their events,
+    by its board or, where that says nothing, by its SMs. Raises SpecError as :func:`figures_of` does."""
     return _figures_for(energy_generation(spec), spec.sm_count, spec.board.resting_watts)
 
 

@@ -1,7 +1,8 @@
 """Energy of one projected operator: its events at what each takes, and its time at what the GPU takes anyway.
 
-Mental model: static power runs for the operator's whole time, each operation and each byte adds its own. What comes out above the board's limit cannot be:
-there the clock has fallen and the voltage with it, the power is the limit's, and the units share what is left. Operands are taken to be random.
+Mental model: static power runs for the operator's whole time, each operation and each byte adds its own. What comes out
+above the board's limit cannot be: there the clock has fallen and the voltage with it, the power is the limit's, and the
+units share what is left. Operands are taken to be random.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ class Projected(Protocol):
 
 @dataclass(frozen=True)
 class Energy:
-    """Of one GPU. ``joules``: expected; ``low_joules``, ``high_joules``: four of five measurements should lie between, by the errors of power and of time; ``by_unit``: (unit, joules), which
-    add up to ``joules``; ``clock_share``: the clock that the limit leaves over the described one; ``validated``: whether the interval is known for this
+    """Of one GPU. ``joules``: expected; ``low_joules``, ``high_joules``: four of five measurements should lie between,
+    by the errors of power and of time; ``by_unit``: (unit, joules), which add up to ``joules``; ``clock_share``: the
+    clock that the limit leaves over the described one; ``validated``: whether the interval is known for this
     generation, and ``reason`` from what."""
 
     seconds: float
@@ -66,8 +68,9 @@ class Energy:
 def energy_of(
     spec: GpuSpec, projection: Projected, limit_watts: float | None = None, celsius: float | None = None
 ) -> Energy:
-    """Energy of ``projection`` on ``spec`` within its ``seconds``. ``limit_watts``: another than the board's; ``celsius``: of the die, if not the figures'
-    own. Raises SpecError for a generation or operands of which nothing is known, and for a limit below what idles."""
+    """Energy of ``projection`` on ``spec`` within its ``seconds``. ``limit_watts``: another than the board's;
+    ``celsius``: of the die, if not the figures' own. Raises SpecError for a generation or operands of which nothing is
+    known, and for a limit below what idles."""
     seconds = projection.seconds
     dynamic = (("busy SMs", figures_for(spec).busy_watts * seconds), *_events(spec, projection))
     units, generation = dict(dynamic), energy_generation(spec)
@@ -100,7 +103,8 @@ def _events(spec: GpuSpec, projection: Projected) -> tuple[tuple[str, float], ..
 
 
 def work_of(spec: GpuSpec, projection: Projected, seconds_at: Callable[[float], float], count: float = 1.0) -> Work:
-    """``count`` times ``projection`` as a part of launches that share a clock; ``seconds_at``: its time, once, at a share of the described clock."""
+    """``count`` times ``projection`` as a part of launches that share a clock; ``seconds_at``: its time, once, at a
+    share of the described clock."""
     units = dict(_events(spec, projection))
     fixed = units["DRAM"] + units["links"]
     return Work(
@@ -112,8 +116,8 @@ def energy_within(
     spec: GpuSpec, seconds: float, dynamic: tuple[tuple[str, float], ...], band_of: Callable[[float], EnergyBand],
     limit_watts: float | None = None, celsius: float | None = None,
 ) -> Energy:  # fmt: skip
-    """Energy of what lasts ``seconds`` and takes ``dynamic`` joules by unit at the described clock; ``band_of``: how sure a number of joules is. Raises
-    SpecError for a time, a limit or a temperature that cannot be."""
+    """Energy of what lasts ``seconds`` and takes ``dynamic`` joules by unit at the described clock; ``band_of``: how
+    sure a number of joules is. Raises SpecError for a time, a limit or a temperature that cannot be."""
     figures = figures_for(spec)
     if not (math.isfinite(seconds) and seconds > 0.0):
         raise SpecError(f"an operator of {seconds!r} seconds has no power")
@@ -123,7 +127,8 @@ def energy_within(
     dynamic_watts = sum(joules for _, joules in dynamic) / seconds
     clock_share = share = 1.0
     if limit is not None and static_watts + dynamic_watts > limit.limit_watts:
-        # A die that is warmer than the figures' may leak more than the limit leaves: the slowest clock still takes something.
+        # A die that is warmer than the figures' may leak more than the limit leaves: the slowest clock still takes
+        # something.
         share = max(limit.limit_watts - static_watts, 0.0) / dynamic_watts
         # The time is the slowed one, so of the clock's power one is in it already.
         clock_share = share ** (1.0 / (limit.exponent - 1.0))

@@ -1,7 +1,8 @@
 """The clock that a power limit leaves, and the time that follows.
 
-Mental model: at the described clock a launch takes what idles and what its events take. Above the limit the clock falls until the rest fits: dynamic power
-goes with a power of the clock, as the voltage follows it. The limit acts on launches that last; short ones are over before.
+Mental model: at the described clock a launch takes what idles and what its events take. Above the limit the clock falls
+until the rest fits: dynamic power goes with a power of the clock, as the voltage follows it. The limit acts on launches
+that last; short ones are over before.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _HALVINGS = 40
 
 @dataclass(frozen=True)
 class PowerLimit:
-    """``limit_watts``: of the board; ``static_watts``: what no clock changes; ``exponent``: of the clock in dynamic power; ``settle_seconds``: a launch
-    of that length is held for half of its time."""
+    """``limit_watts``: of the board; ``static_watts``: what no clock changes; ``exponent``: of the clock in dynamic
+    power; ``settle_seconds``: a launch of that length is held for half of its time."""
 
     limit_watts: float
     static_watts: float
@@ -51,8 +52,9 @@ class PowerLimit:
 
 
 class HeldWatts(float):
-    """A power limit of a GPU that has been busy for seconds, as a server's or a training run's is: its control has settled, so that it holds launches however short. Of another number of watts, and of as many that
-    have not held, it is told apart."""
+    """A power limit of a GPU that has been busy for seconds, as a server's or a training run's is: its control has
+    settled, so that it holds launches however short. Of another number of watts, and of as many that have not held, it
+    is told apart."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HeldWatts) and float(self) == float(other)
@@ -72,8 +74,9 @@ def held_limit(spec: GpuSpec, limit_watts: float | None = None) -> float | None:
 
 
 def power_limit(spec: GpuSpec, limit_watts: float | None = None, run_launches: float = 0.0) -> PowerLimit | None:
-    """The limit of the GPU's board, or ``limit_watts``; None where none is known. ``run_launches``: how often a launch is repeated in its run (0: as often as in the runs of its generation's rows). Raises SpecError for a limit that is not above what the GPU takes at
-    rest, or one asked for where nothing is known of the generation's energy."""
+    """The limit of the GPU's board, or ``limit_watts``; None where none is known. ``run_launches``: how often a launch
+    is repeated in its run (0: as often as in the runs of its generation's rows). Raises SpecError for a limit that is
+    not above what the GPU takes at rest, or one asked for where nothing is known of the generation's energy."""
     watts = spec.board.power_limit_watts if limit_watts is None else limit_watts
     if not watts or math.isinf(watts) or (limit_watts is None and not knows_energy(spec)):
         return None
@@ -98,8 +101,9 @@ def slowed_by_power(
     spec: GpuSpec, limit_watts: float | None, seconds: float, dtype: str, flops: float, dram_bytes: float, l2_bytes: float, vector_flops: float = 0.0,
     run_launches: float = 0.0,
 ) -> float:  # fmt: skip
-    """What an operator of ``seconds`` at the described clock lasts under the board's limit, or under ``limit_watts`` (``inf``: none), by its operations
-    on tensor cores and outside, and its bytes; ``run_launches``: as :func:`power_limit` has it."""
+    """What an operator of ``seconds`` at the described clock lasts under the board's limit, or under ``limit_watts``
+    (``inf``: none), by its operations on tensor cores and outside, and its bytes; ``run_launches``: as
+    :func:`power_limit` has it."""
     limit = power_limit(spec, limit_watts, run_launches)
     if limit is None:
         return seconds
@@ -113,8 +117,9 @@ def slowed_beside_dram(
     spec: GpuSpec, limit_watts: float | None, seconds_at: Callable[[float], float], dtype: str, flops: float, dram_bytes: float, l2_bytes: float,
     vector_flops: float = 0.0, run_launches: float = 0.0,
 ) -> float:  # fmt: skip
-    """What an operator lasts under the board's limit, or under ``limit_watts`` (``inf``: none), that takes ``seconds_at(share)`` at so much of the described clock: what waits for
-    DRAM keeps its time and its energy, the rest takes longer and, a byte or an operation, less. Below the least clock that boards have nothing falls further.
+    """What an operator lasts under the board's limit, or under ``limit_watts`` (``inf``: none), that takes
+    ``seconds_at(share)`` at so much of the described clock: what waits for DRAM keeps its time and its energy, the rest
+    takes longer and, a byte or an operation, less. Below the least clock that boards have nothing falls further.
     ``run_launches``: as :func:`power_limit` has it."""
     seconds, limit = seconds_at(1.0), power_limit(spec, limit_watts, run_launches)
     if limit is None:

@@ -208,7 +208,8 @@ class Arena:
         accesses[named, A_SIGNAL] = base + first + 1
 
     def _place_patterns(self, chunk: Chunk, accesses: np.ndarray) -> tuple[int, int]:
-        """Copy the patterns of the chunk's scattered accesses in and let its ``accesses`` name them; (first row, rows)."""
+        """Copy the patterns of the chunk's scattered accesses in and let its ``accesses`` name them; (first row,
+        rows)."""
         rows = np.require(chunk.scattered, requirements="CW").view(np.int64).reshape(-1, LANES)
         most = int(np.count_nonzero(chunk.accesses["stride"] == SCATTERED))
         patterns = np.empty((most + 1, SCATTER_TABLE.width), np.int64)
@@ -237,7 +238,8 @@ class Arena:
         return base
 
     def add(self, chunk: Chunk, number: int = 0) -> LiveChunk:
-        """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without instructions."""
+        """Copy chunk ``number`` in, each warp ending with it; raises TraceFormatError for a run without
+        instructions."""
         if (chunk.runs["count"] < 1).any():
             raise TraceFormatError(f"chunk at block {chunk.first_block}: a run without instructions")
         runs = RUN_TABLE.zeros(len(chunk.runs))

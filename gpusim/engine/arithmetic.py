@@ -1,7 +1,7 @@
 """Arithmetic of a fixed latency issues: it takes its pipe and its operands' ports.
 
-Mental model: most instructions change nothing else of a unit, so that the way of :func:`gpusim.engine.issue.issue` is cut short for them. An FMA pipe of two halves keeps a
-port a half.
+Mental model: most instructions change nothing else of a unit, so that the way of :func:`gpusim.engine.issue.issue` is
+cut short for them. An FMA pipe of two halves keeps a port a half.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from gpusim.model.write_back import write_beside
 
 @inlined
 def take_half(ports, sub, which, interval, now):
-    """Keep halves of the FMA pipe: of one, the light one for FP32 if it is free, so that integers find the heavy one."""
+    """Keep halves of the FMA pipe: of one, the light one for FP32 if it is free, so that integers find the heavy
+    one."""
     light, heavy = ports[sub, op.LITE_PORT, FREE], ports[sub, op.HEAVY_PORT, FREE]
     if which == op.BOTH_HALVES:
         light = heavy = now + interval
@@ -34,7 +35,8 @@ def take_half(ports, sub, which, interval, now):
 
 @inlined
 def take_part(ports, sub, takes, port, interval, now):
-    """Keep what :data:`gpusim.model.program.TAKES` says beside or in place of the port: a half of the FMA pipe, the entrance of all arithmetic."""
+    """Keep what :data:`gpusim.model.program.TAKES` says beside or in place of the port: a half of the FMA pipe, the
+    entrance of all arithmetic."""
     which = takes % op.ENTRANCE
     if which:
         take_half(ports, sub, which, interval, now)

@@ -1,11 +1,12 @@
 """The block dispatcher as a part of the engine: which block goes to which slot, and when.
 
 Mental model: free block slots wait for blocks. At the launch all slots of all SMs are free, in the order round-robin
-over the SMs, from one group of them (GPC) to the next; later a slot is free when its block has ended, half the turnaround after the exit. The
-dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
-``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The blocks of a cluster start
-together, when the last of them has a slot; the first ones lie in one group of SMs each, and SMs that are too few for one more get none. Later
-clusters take the slots that are free first, most often those of one that has ended. The trace comes from :mod:`gpusim.engine.supply`.
+over the SMs, from one group of them (GPC) to the next; later a slot is free when its block has ended, half the
+turnaround after the exit. The dispatcher serves one slot each ``dispatch_interval_cycles``, the first one of an SM in
+``first_dispatch_interval_cycles``; the block starts the other half of the turnaround later. The blocks of a cluster
+start together, when the last of them has a slot; the first ones lie in one group of SMs each, and SMs that are too few
+for one more get none. Later clusters take the slots that are free first, most often those of one that has ended. The
+trace comes from :mod:`gpusim.engine.supply`.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def next_decision(s):
 
 @compiled
 def _pass_idle(p, s, live, row, idle):
-    """Leave the clusters out that are next and execute nothing, since others have taken over their work; ``idle`` bool[blocks of the
-    chunk]. False if the next one has blocks that do and blocks that do not."""
+    """Leave the clusters out that are next and execute nothing, since others have taken over their work; ``idle``
+    bool[blocks of the chunk]. False if the next one has blocks that do and blocks that do not."""
     dispatcher = s.dispatcher
     while dispatcher[0, NEXT_BLOCK] < live[row, L_END] and dispatcher[0, STAGED] == 0:
         count = 0
@@ -122,8 +123,8 @@ def _pass_idle(p, s, live, row, idle):
 @compiled
 def serve(p, s, live, row, until, idle):
     """Give blocks of live chunk ``row`` to the slots whose turn comes before cycle ``until``; the number of
-    messages of ``starts`` written, -1 for a cluster of which only some blocks execute something or lie in the chunk. ``idle`` as in :func:`_pass_idle`,
-    empty where all blocks do."""
+    messages of ``starts`` written, -1 for a cluster of which only some blocks execute something or lie in the chunk.
+    ``idle`` as in :func:`_pass_idle`, empty where all blocks do."""
     dispatcher, times = s.dispatcher, s.times
     n = 0
     while dispatcher[0, NEXT_BLOCK] < live[row, L_END]:
@@ -201,7 +202,8 @@ _decision_after, _note_ends, _serve_until = direct(next_decision), direct(end_bl
 
 
 def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray) -> None:
-    """Add to ``executions`` int64[instructions] how often each issues in the chunk for blocks ``first`` to ``end - 1``."""
+    """Add to ``executions`` int64[instructions] how often each issues in the chunk for blocks ``first`` to ``end -
+    1``."""
     per_block = len(chunk.warps) // chunk.blocks
     first, end = (min(max(block - chunk.first_block, 0), chunk.blocks) * per_block for block in (first, end))
     if first == end:
@@ -214,8 +216,8 @@ def count_executions(chunk: Chunk, first: int, end: int, executions: np.ndarray)
 
 
 def _slots(launch: Launch, blocks_per_sm: int, spec: GpuSpec) -> int:
-    """Block slots that the launch uses: as many as it has blocks, in whole clusters. Raises LaunchError if not even one cluster is
-    resident at once."""
+    """Block slots that the launch uses: as many as it has blocks, in whole clusters. Raises LaunchError if not even one
+    cluster is resident at once."""
     size = launch.cluster_blocks
     slots = min(launch.blocks, blocks_per_sm * len(service_order(spec, size))) // size * size
     if not slots:
@@ -353,7 +355,8 @@ class Dispatcher:
 
     @property
     def compiled_row(self) -> int:
-        """The row of ``live`` whose blocks come next, if compiled code may serve them, 0 if none are left; -1: the trace is to be brought in first, or looked at."""
+        """The row of ``live`` whose blocks come next, if compiled code may serve them, 0 if none are left; -1: the
+        trace is to be brought in first, or looked at."""
         if self._chain is not None or self._supply is None:
             return -1
         if self.next_block == self.blocks:
@@ -366,8 +369,8 @@ class Dispatcher:
         return self._rates, self._state, self._chunks.live
 
     def served(self, last_start_tick: int, emptied: bool) -> None:
-        """Compiled code has served blocks, the last of which starts at ``last_start_tick`` (negative: none), and noted block ends; ``emptied``: with which a
-        chunk has no block left."""
+        """Compiled code has served blocks, the last of which starts at ``last_start_tick`` (negative: none), and noted
+        block ends; ``emptied``: with which a chunk has no block left."""
         if last_start_tick >= 0:
             self.last_tick = last_start_tick - self.minimum_latency_ticks
         if emptied:
@@ -410,8 +413,8 @@ class Dispatcher:
         return outgoing
 
     def skip(self, target: int) -> np.ndarray:
-        """Leave out the blocks from the next one to ``target - 1``, as if they had ended (their ``block_times`` are -1);
-        how often each instruction would have issued for them, int64[instructions]."""
+        """Leave out the blocks from the next one to ``target - 1``, as if they had ended (their ``block_times`` are
+        -1); how often each instruction would have issued for them, int64[instructions]."""
         first = self.next_block
         executions = np.zeros(self._instructions, np.int64)
         rates = self._rates

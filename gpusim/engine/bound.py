@@ -1,8 +1,9 @@
 """What bounds a run: the unit nearest to its peak, what its warps wait for, or the launch itself.
 
-Mental model: the roof is the unit that was busiest of its peak. From 60 % of it on the run is bound by that unit, below by what its warps
-wait for: the threshold that ncu's own rules use ("below 60 % of peak typically indicate latency issues", Nsight Compute's speed-of-light
-rule). Where starting and ending launches is half of the time, that is what bounds it.
+Mental model: the roof is the unit that was busiest of its peak. From 60 % of it on the run is bound by that unit, below
+by what its warps wait for: the threshold that ncu's own rules use ("below 60 % of peak typically indicate latency
+issues", Nsight Compute's speed-of-light rule). Where starting and ending launches is half of the time, that is what
+bounds it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model.stall_reasons import SELECTED, STALL_NAMES
 from gpusim.uncertainty.limiters import Limiter
 
-#: Busy share from which on a unit counts as the roof. ncu's rules take 60 % as the end of "latency issues" and 80 % as high.
+#: Busy share from which on a unit counts as the roof. ncu's rules take 60 % as the end of "latency issues" and 80 % as
+#: high.
 ROOF_PERCENT = 60.0
 #: From this share of the time on, the launch itself is what bounds the run.
 LAUNCH_PERCENT = 50.0
@@ -29,8 +31,8 @@ _L2_UNITS = ("L2", "crossbar")
 
 @dataclass(frozen=True)
 class Bound:
-    """``roof``: the unit nearest to its peak, and how near; ``percent``: of the time or of the warp-cycles, where launches or a wait
-    bound the run; ``reason``: the stall that it waits for."""
+    """``roof``: the unit nearest to its peak, and how near; ``percent``: of the time or of the warp-cycles, where
+    launches or a wait bound the run; ``reason``: the stall that it waits for."""
 
     limiter: Limiter
     roof: str

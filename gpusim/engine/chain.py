@@ -1,8 +1,9 @@
 """A chain of launches that depend on each other programmatically, simulated at once.
 
-Mental model: the first grid begins as any launch does; each later one is launched with programmatic stream serialization and may begin before the
-one before it has ended (:mod:`gpusim.engine.chain_dispatch`). All share the SMs' room, pipes and caches. A grid's cycles are those
-by which its completion lies behind that of the grid before, so that they add up to the chain's.
+Mental model: the first grid begins as any launch does; each later one is launched with programmatic stream
+serialization and may begin before the one before it has ended (:mod:`gpusim.engine.chain_dispatch`). All share the SMs'
+room, pipes and caches. A grid's cycles are those by which its completion lies behind that of the grid before, so that
+they add up to the chain's.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ _ASKING = [
 
 @dataclass(frozen=True)
 class GridResult:
-    """One grid of a chain; times in cycles since the chain's begin. ``start_cycle`` of its first block, ``let_go_cycle`` at which the dispatcher knows
-    that all its blocks have let the next grid begin, ``end_cycle`` at which it has completed. ``result``: as of a launch alone; its
-    ``cycles`` are those by which it ends after the grid before, its ``overlap_cycles`` those that lie before that end; its block times count from that end, and are below
-    0 before it. What L2, DRAM and the ports count for all grids at once is shared out by the sectors that each grid's instructions ask for."""
+    """One grid of a chain; times in cycles since the chain's begin. ``start_cycle`` of its first block,
+    ``let_go_cycle`` at which the dispatcher knows that all its blocks have let the next grid begin, ``end_cycle`` at
+    which it has completed. ``result``: as of a launch alone; its ``cycles`` are those by which it ends after the grid
+    before, its ``overlap_cycles`` those that lie before that end; its block times count from that end, and are below 0
+    before it. What L2, DRAM and the ports count for all grids at once is shared out by the sectors that each grid's
+    instructions ask for."""
 
     start_cycle: int
     let_go_cycle: int
@@ -62,7 +65,8 @@ class GridResult:
 
     @property
     def block_times(self) -> np.ndarray:
-        """int64[blocks, columns] of :data:`gpusim.engine.block_dispatcher.BLOCK_TIME_TABLE`, since the chain's begin."""
+        """int64[blocks, columns] of :data:`gpusim.engine.block_dispatcher.BLOCK_TIME_TABLE`, since the chain's
+        begin."""
         times = self.result.block_times.copy()
         times[:, :2] += self.end_cycle - self.cycles
         return times
@@ -70,7 +74,8 @@ class GridResult:
 
 @dataclass(frozen=True)
 class ChainResult:
-    """What is said of a chain: ``cycles`` from its begin to the end of its last grid, ``counters`` of L2 and DRAM of all of it."""
+    """What is said of a chain: ``cycles`` from its begin to the end of its last grid, ``counters`` of L2 and DRAM of
+    all of it."""
 
     cycles: int
     grids: tuple[GridResult, ...]
@@ -100,8 +105,9 @@ def why_not_at_once(traces: Sequence[Trace]) -> str:
 def at_once(
     traces: Sequence[Trace], say: Callable[[str], None], why_apart: Callable[[Trace], str] = lambda trace: ""
 ) -> list[list[int]]:
-    """The launches of ``traces``, by index, that are simulated at once: each but the first depends programmatically on the one before, which lets it
-    begin. ``say`` is told why where that is not done; ``why_apart``: why else a launch is to run by itself, empty where it is not."""
+    """The launches of ``traces``, by index, that are simulated at once: each but the first depends programmatically on
+    the one before, which lets it begin. ``say`` is told why where that is not done; ``why_apart``: why else a launch is
+    to run by itself, empty where it is not."""
     groups: list[list[int]] = []
     for i, trace in enumerate(traces):
         follows = bool(groups) and trace.launch.dependent and lets_dependents_go(traces[i - 1])
@@ -196,7 +202,8 @@ class RunningChain:
         return ChainResult(end - begin, tuple(results), counters), end
 
     def _shares(self, reading: Reading) -> list[float]:
-        """Of what is counted for all grids at once the share of each: by the sectors that its instructions ask for, or by instructions where none does."""
+        """Of what is counted for all grids at once the share of each: by the sectors that its instructions ask for, or
+        by instructions where none does."""
         asked, first = [], 0
         for trace in self._traces:
             code = slice(first, first + len(trace.program.instructions))

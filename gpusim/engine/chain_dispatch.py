@@ -1,15 +1,17 @@
 """Which block of a chain of grids goes to which SM, and when (programmatic dependent launch).
 
-Mental model: the grids are dispatched one after another, each slot at the dispatcher's interval. The first grid's blocks go where they would alone
-(:mod:`gpusim.engine.block_dispatcher`). Those of a dependent grid may go from when each block of the grid before has issued
-``griddepcontrol.launch_dependents`` or ended (PTX ISA, griddepcontrol), and the front end has worked through the launch, which it begins
-when the last block of the grid before has been dispatched and which takes ``launch.start_cycles``: a guess, as NVIDIA says nothing of it; so the
-launch is hidden by what the grid before still does, and no further. Where no block has issued the instruction, the dependent grid is launched as
-without the attribute, when the grid before has completed: with the attribute but no instruction, programs took as long as without either on an
-RTX 5090 (github.com/kekzl/imp, pull request 1740). Blocks go to an SM with room for them beside whatever is
-resident there: of those the one that holds the fewest blocks of the grid. A grid completes when all its blocks have ended and the grids
-before it are complete, and all their writes have been acknowledged (:mod:`gpusim.model.grid_writes`), at the SMs ``launch.end_cycles`` later; then
-``griddepcontrol.wait`` of the next one is over. The blocks of a cluster of a dependent grid go at once to the SMs of one GPC that all have room for one.
+Mental model: the grids are dispatched one after another, each slot at the dispatcher's interval. The first grid's
+blocks go where they would alone (:mod:`gpusim.engine.block_dispatcher`). Those of a dependent grid may go from when
+each block of the grid before has issued ``griddepcontrol.launch_dependents`` or ended (PTX ISA, griddepcontrol), and
+the front end has worked through the launch, which it begins when the last block of the grid before has been dispatched
+and which takes ``launch.start_cycles``: a guess, as NVIDIA says nothing of it; so the launch is hidden by what the grid
+before still does, and no further. Where no block has issued the instruction, the dependent grid is launched as without
+the attribute, when the grid before has completed: with the attribute but no instruction, programs took as long as
+without either on an RTX 5090 (github.com/kekzl/imp, pull request 1740). Blocks go to an SM with room for them beside
+whatever is resident there: of those the one that holds the fewest blocks of the grid. A grid completes when all its
+blocks have ended and the grids before it are complete, and all their writes have been acknowledged
+(:mod:`gpusim.model.grid_writes`), at the SMs ``launch.end_cycles`` later; then ``griddepcontrol.wait`` of the next one
+is over. The blocks of a cluster of a dependent grid go at once to the SMs of one GPC that all have room for one.
 """
 
 from __future__ import annotations
@@ -81,7 +83,8 @@ C_FULL = CHAIN_TABLE.column("flag", "no SM has room for the next block until ano
 C_FIRST_SERVED = CHAIN_TABLE.column("count", "slots that have been given their first block of the first grid")
 C_SLOTS = CHAIN_TABLE.column("count", "slots that the first grid uses")
 
-#: Columns of ``placed``: the grid of a block that is resident in a slot, its first warp slot, whether it has let others go.
+#: Columns of ``placed``: the grid of a block that is resident in a slot, its first warp slot, whether it has let others
+#: go.
 P_GRID, P_FIRST_WARP, P_LET_GO = range(3)
 _HALF = 32  # warp slots in a word of R_WARPS
 
@@ -187,7 +190,8 @@ def _leave_next(s):
 
 @compiled
 def _first_warp(p, s, sm, grid):
-    """The first of as many free warp slots side by side as a block of the grid needs, -1 if it does not fit on the SM."""
+    """The first of as many free warp slots side by side as a block of the grid needs, -1 if it does not fit on the
+    SM."""
     room, grids = s.room, s.grids
     if room[sm, R_SLOTS] == 0 or s.held[sm, grid] == grids[grid, G_MOST]:
         return -1
@@ -203,8 +207,8 @@ def _first_warp(p, s, sm, grid):
 
 @compiled
 def _group_with_room(p, s, grid):
-    """Of the groups of SMs with room for a block of a cluster of the grid on each the one that holds the fewest of them, as the index of its
-    first SM in the order of service; -1 if there is none."""
+    """Of the groups of SMs with room for a block of a cluster of the grid on each the one that holds the fewest of
+    them, as the index of its first SM in the order of service; -1 if there is none."""
     best, size, order = -1, s.grids[grid, G_CLUSTER], s.order[grid]
     for first in range(0, s.grids[grid, G_SMS], size):
         if best >= 0 and s.held[order[first], grid] >= s.held[order[best], grid]:
@@ -219,7 +223,8 @@ def _group_with_room(p, s, grid):
 
 @compiled
 def _place(p, s, grid, rank, sm, slot, first_warp):
-    """A block of the grid takes its room in a slot; it is the one with rank ``rank`` of the cluster that is dispatched."""
+    """A block of the grid takes its room in a slot; it is the one with rank ``rank`` of the cluster that is
+    dispatched."""
     grids, room = s.grids, s.room
     _flip_warps(room, sm, first_warp, grids[grid, G_WARPS])
     room[sm, R_SLOTS] ^= 1 << slot
@@ -232,8 +237,8 @@ def _place(p, s, grid, rank, sm, slot, first_warp):
 
 @compiled
 def _start_cluster(p, s, n, grid, decision, rows, first_row_block, end_row_block):
-    """The next cluster of the grid starts where its blocks have been placed; its messages are those from number ``n`` on. False if a block of
-    it is none of ``first_row_block`` to ``end_row_block - 1``."""
+    """The next cluster of the grid starts where its blocks have been placed; its messages are those from number ``n``
+    on. False if a block of it is none of ``first_row_block`` to ``end_row_block - 1``."""
     grids, size = s.grids, s.grids[grid, G_CLUSTER]
     number = grids[grid, G_NEXT]
     grids[grid, G_NEXT] = number + size
@@ -283,9 +288,9 @@ def _tell(s, until):
 
 @compiled
 def _serve(p, s, first, end, rows, until):
-    """Dispatch blocks of the grid that is served, whose blocks ``first`` to ``end - 1`` have their warps in the tables from ``rows`` on, as far as their turn
-    comes before ``until``; the number of messages of ``starts`` written, -1 for a cluster that does not lie in these blocks. The last one may end
-    the room of ``starts``."""
+    """Dispatch blocks of the grid that is served, whose blocks ``first`` to ``end - 1`` have their warps in the tables
+    from ``rows`` on, as far as their turn comes before ``until``; the number of messages of ``starts`` written, -1 for
+    a cluster that does not lie in these blocks. The last one may end the room of ``starts``."""
     chain, grids = s.chain, s.grids
     grid, n = chain[0, C_GRID], 0
     size, sms, order = grids[grid, G_CLUSTER], grids[grid, G_SMS], s.order[grid]
@@ -402,7 +407,8 @@ def chain_rates(spec: GpuSpec) -> ChainRates:
 
 
 def chain_state(spec: GpuSpec, needs: np.ndarray, shared_bytes: int, decision: int) -> ChainState:
-    """Nothing dispatched yet; ``needs`` GRID_TABLE rows with what blocks need; ``shared_bytes`` an SM's, the first decision at cycle ``decision``."""
+    """Nothing dispatched yet; ``needs`` GRID_TABLE rows with what blocks need; ``shared_bytes`` an SM's, the first
+    decision at cycle ``decision``."""
     sizes = sorted({int(size) for size in needs[:, G_CLUSTER]})
     orders = {size: service_order(spec, size) for size in sizes}
     order = np.full((len(needs), spec.sm_count), -1, np.int64)

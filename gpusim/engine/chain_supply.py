@@ -1,8 +1,8 @@
 """The dispatcher's view of a chain of grids: the chunks of each, and their blocks as they are served.
 
-Mental model: one arena holds the parts of all grids' traces, whose programs lie one behind the other. So the runs of a later grid begin so many
-instructions further on, and its words that warps poll have numbers of their own. Blocks are joined to whole ones beforehand: a chain is
-in memory anyhow.
+Mental model: one arena holds the parts of all grids' traces, whose programs lie one behind the other. So the runs of a
+later grid begin so many instructions further on, and its words that warps poll have numbers of their own. Blocks are
+joined to whole ones beforehand: a chain is in memory anyhow.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ MOST_GRIDS, MOST_BYTES = 256, 1 << 30
 
 @dataclass(frozen=True)
 class _Shifted:
-    """The chunks of a trace for a program that begins with instruction ``first_instruction`` of the chain's, and whose ``words``
-    that warps poll have the numbers from ``first_word`` on."""
+    """The chunks of a trace for a program that begins with instruction ``first_instruction`` of the chain's, and whose
+    ``words`` that warps poll have the numbers from ``first_word`` on."""
 
     trace: Trace
     first_instruction: int
@@ -90,8 +90,9 @@ def chain_needs(traces: Sequence[Trace], fits: Sequence[Occupancy], spec: GpuSpe
 
 
 class ChainSupply:
-    """Serves the blocks of a chain that begins at the machine's cycle ``launch_cycle``. ``carveout_bytes``: shared memory of an SM while it runs;
-    ``reach`` as in :class:`Supply`. ``times``: as a dispatcher's ``block_times``, grid behind grid."""
+    """Serves the blocks of a chain that begins at the machine's cycle ``launch_cycle``. ``carveout_bytes``: shared
+    memory of an SM while it runs; ``reach`` as in :class:`Supply`. ``times``: as a dispatcher's ``block_times``, grid
+    behind grid."""
 
     def __init__(
         self, traces: Sequence[Trace], fits: Sequence[Occupancy], spec: GpuSpec, launch_cycle: int, arena: Arena, reach: int

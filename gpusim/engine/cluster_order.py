@@ -10,8 +10,8 @@ from gpusim.model.compiled import compiled
 
 @compiled
 def block_at(cluster, shape, grid, place):
-    """Number in the grid of the block at ``place`` in the order of dispatch. ``cluster``: blocks of one; ``shape`` its sides, ``grid``
-    those of the grid, in x, y, z."""
+    """Number in the grid of the block at ``place`` in the order of dispatch. ``cluster``: blocks of one; ``shape`` its
+    sides, ``grid`` those of the grid, in x, y, z."""
     if cluster == 1:
         return place
     number, rank = place // cluster, place % cluster

@@ -22,8 +22,8 @@ from gpusim.model.l2_tags import EMPTY, HELD, STAMP, Tags
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Trace
 
-#: The buffer of a flush is this many times as large as the L2, so that each set is full of it (do_bench's: 256 MiB, whatever the
-#: GPU), and lies where no launch has memory.
+#: The buffer of a flush is this many times as large as the L2, so that each set is full of it (do_bench's: 256 MiB,
+#: whatever the GPU), and lies where no launch has memory.
 _FLUSH_SHARE, _FLUSH_ADDRESS = 1.5, 0x2000_0000_0000
 
 
@@ -54,18 +54,20 @@ class Device:
             group.state.l1[:] = 0
 
     def flush_data(self) -> None:
-        """Leave the L2 full of another buffer's lines that are yet to be written back, as a benchmark does that zeroes a
-        buffer larger than the L2 before each repetition; what the launches before left there is gone."""
+        """Leave the L2 full of another buffer's lines that are yet to be written back, as a benchmark does that zeroes
+        a buffer larger than the L2 before each repetition; what the launches before left there is gone."""
         self.sweep_data()
         self.fill_data(_FLUSH_SHARE, 1.0)
 
     def overwrite_data(self, traces: list[Trace], overwritten_bytes: int) -> None:
-        """Leave the L2 as a repeat of ``traces`` finds it behind a write of ``overwritten_bytes``, after which the GPU was idle for a while.
+        """Leave the L2 as a repeat of ``traces`` finds it behind a write of ``overwritten_bytes``, after which the GPU
+        was idle for a while.
 
-        A line of what the launches touched stays with probability exp(-overwritten / L2's bytes), the others have been replaced by lines that are yet to be
-        written back. Which line stays follows from its number, so the state is the same each time. The share is a guess as to its cause: it is what victims drawn
-        at random would leave, where chases show the least recently used to go; but NVBench overwrites as many bytes as L2 holds, and its times fit a quarter to a half of the
-        lines left, on RTX 3080 and RTX 5090 (docs/validation/external.md).
+        A line of what the launches touched stays with probability exp(-overwritten / L2's bytes), the others have been
+        replaced by lines that are yet to be written back. Which line stays follows from its number, so the state is the
+        same each time. The share is a guess as to its cause: it is what victims drawn at random would leave, where
+        chases show the least recently used to go; but NVBench overwrites as many bytes as L2 holds, and its times fit a
+        quarter to a half of the lines left, on RTX 3080 and RTX 5090 (docs/validation/external.md).
         """
         self.sweep_data()
         self.warm(traces, traces[0])
@@ -79,7 +81,8 @@ class Device:
         tags.slots[STAMP, stays] = uses
 
     def fill_data(self, share: float, written: float) -> None:
-        """Fill a ``share`` of the L2 with another buffer's lines, of which ``written`` (a share) are yet to be written back."""
+        """Fill a ``share`` of the L2 with another buffer's lines, of which ``written`` (a share) are yet to be written
+        back."""
         l2 = self.spec.l2
         count = int(share * l2.total_bytes) // l2.line_bytes
         lines = np.uint64(_FLUSH_ADDRESS) + np.arange(count, dtype=np.uint64) * np.uint64(l2.line_bytes)
@@ -89,7 +92,8 @@ class Device:
 
     @property
     def flushed(self) -> float:
-        """Share of L2's lines that hold those of another buffer (:meth:`fill_data`). A launch's first blocks write these back, its later ones its own."""
+        """Share of L2's lines that hold those of another buffer (:meth:`fill_data`). A launch's first blocks write
+        these back, its later ones its own."""
         chip, held = self.spec.l2, self.l2.state.tags.slots[HELD]
         first = _FLUSH_ADDRESS // chip.line_bytes
         return np.count_nonzero(

@@ -29,7 +29,8 @@ from gpusim.trace.record import Trace
 
 #: Fewer busy SMs than this are not worth a second thread.
 _SMS_WORTH_A_THREAD = 8
-#: Fewer warp instructions than this, a tenth of a second, are simulated before clearing large pages for all SMs has paid.
+#: Fewer warp instructions than this, a tenth of a second, are simulated before clearing large pages for all SMs has
+#: paid.
 _INSTRUCTIONS_WORTH_LARGE_PAGES = 500_000
 
 
@@ -52,21 +53,23 @@ def simulate(
 ) -> Result:
     """Predict what the launches of ``traces`` cost, one after another on one machine.
 
-    ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time. ``code``: launches that ran
-    before, of which only their machine code is left, in the instruction caches: all data have been swept out since.
+    ``warm``: launches whose footprint the caches (L1 too) hold beforehand; they take no time. ``code``: launches that
+    ran before, of which only their machine code is left, in the instruction caches: all data have been swept out since.
     ``flush``: by the writes of a buffer larger than the L2, whose last lines are yet to be written back, as Triton's
-    do_bench sweeps it. ``overwritten_bytes``: by a write of so many bytes before each repeat of the launches, which in the L2 of so many
-    bytes leaves a share of their lines (:meth:`gpusim.engine.device.Device.overwrite_data`), as NVBench's cold measurement does.
+    do_bench sweeps it. ``overwritten_bytes``: by a write of so many bytes before each repeat of the launches, which in
+    the L2 of so many bytes leaves a share of their lines (:meth:`gpusim.engine.device.Device.overwrite_data`), as
+    NVBench's cold measurement does.
     ``window_cycles``: length of the engine's windows, at most :func:`window_limit_cycles`; ``threads``:
     SM groups run in parallel (default: the cores, fewer for small grids); ``order_seed``: visit parts and
     SMs in a shuffled order. None of the three changes the result. ``samples``: keep readings over time (see
     :mod:`gpusim.engine.samples`). ``sample``: leave out the middle of large launches and extrapolate
-    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done), the rest of a last launch whose blocks are all resident
-    (:mod:`gpusim.engine.sampled.resident`), and iterations of loops of launches that were
+    (:mod:`gpusim.engine.sampling`; each launch's ``sampling`` says what was done), the rest of a last launch whose
+    blocks are all resident (:mod:`gpusim.engine.sampled.resident`), and iterations of loops of launches that were
     captured from a few blocks (:mod:`gpusim.engine.sampled.iterations`), where simulating them takes more than about
-    ``sample_instructions`` warp instructions. ``progress(done, blocks)`` is called now
-    and then. Launches that depend programmatically on the one before (``Launch.dependent``) overlap with it (:mod:`gpusim.engine.chain`), without ``samples``
-    of them; ``say`` is told why where they do not. Raises UsageError, LaunchError, UnknownGpuError, SpecError, TraceFormatError and DeadlockError.
+    ``sample_instructions`` warp instructions. ``progress(done, blocks)`` is called now and then. Launches that depend
+    programmatically on the one before (``Launch.dependent``) overlap with it (:mod:`gpusim.engine.chain`), without
+    ``samples`` of them; ``say`` is told why where they do not. Raises UsageError, LaunchError, UnknownGpuError,
+    SpecError, TraceFormatError and DeadlockError.
     """
     launches = [traces] if isinstance(traces, Trace | str | os.PathLike) else list(traces)
     strange = [each for each in launches if not isinstance(each, Trace)]
@@ -134,13 +137,15 @@ def simulate(
                 results.append(result)
                 shown.to(len(ran) + len(results))
                 if left_out(result.sampling) and i + 1 < len(launches):
-                    # As the blocks left out would have left the L2; of a launch without all iterations as the simulated part did.
+                    # As the blocks left out would have left the L2; of a launch without all iterations as the simulated
+                    # part did.
                     device.warm([plan.part() if plan else trace], launches[i + 1])
     return summed(spec, results, machine.windows)
 
 
 def check_architecture(trace: Trace, spec: GpuSpec) -> None:
-    """Refuse a trace whose machine code would not run there: it runs on its own compute capability and on later minor versions of it."""
+    """Refuse a trace whose machine code would not run there: it runs on its own compute capability and on later minor
+    versions of it."""
     (major, minor), runs = trace.launch.capability, spec.capability
     if major != runs[0] or minor > runs[1]:
         have, want = (".".join(map(str, c)) for c in (trace.launch.capability, spec.capability))

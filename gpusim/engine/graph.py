@@ -44,8 +44,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Route:
-    """Messages of the kind ``message`` (a name in :data:`gpusim.model.messages.MESSAGES`) go from node ``source`` to node
-    ``target`` and take ``latency_ticks`` or more. Of messages that carry a device, a node of a device gets its own."""
+    """Messages of the kind ``message`` (a name in :data:`gpusim.model.messages.MESSAGES`) go from node ``source`` to
+    node ``target`` and take ``latency_ticks`` or more. Of messages that carry a device, a node of a device gets its
+    own."""
 
     source: str
     target: str
@@ -100,8 +101,8 @@ class MachineGraph:
 
     @property
     def least_ticks(self) -> dict[str, dict[str, int]]:
-        """Least time from an event of one node to the arrival at another of a message that it causes, over whichever nodes; of a
-        node to itself, until something comes back. NEVER where there is no way."""
+        """Least time from an event of one node to the arrival at another of a message that it causes, over whichever
+        nodes; of a node to itself, until something comes back. NEVER where there is no way."""
         names = [node.name for node in self.parts]
         least = {source: dict.fromkeys(names, NEVER) for source in names}
         for route in self.routes:

@@ -24,8 +24,8 @@ _handle_until = direct(hbm.handle_until)
 
 
 class HbmPart:
-    """The DRAM channels. Takes DRAM_REQUEST, sends DRAM_RESPONSE. ``rates`` and ``state`` are what the compiled code gets; ``requests`` holds what has not been
-    handled yet."""
+    """The DRAM channels. Takes DRAM_REQUEST, sends DRAM_RESPONSE. ``rates`` and ``state`` are what the compiled code
+    gets; ``requests`` holds what has not been handled yet."""
 
     def __init__(self, spec: GpuSpec, device: int = 0) -> None:
         self.name, self.device = part_name(device, "hbm"), device

@@ -2,8 +2,8 @@
 
 Mental model: batches come from several senders; an inbox merges them into one array sorted by (time, rank),
 where the rank decides between messages of equal time and is unique among them. So neither windows nor the
-order of deliveries show. Who takes messages up to some tick has those sorted alone: the others are put aside as they came.
-Times within a window span a few thousand ticks, so counting sorts beat comparisons.
+order of deliveries show. Who takes messages up to some tick has those sorted alone: the others are put aside as they
+came. Times within a window span a few thousand ticks, so counting sorts beat comparisons.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _FEW = 12
 #: What a tally counts: messages that are due, messages that are kept, and the earliest time of those.
 _DUE, _KEPT, _EARLIEST = range(3)
 #: Bits of a key that hold the message's place among those that are due; its time stands above them, as in a key of
-#: :mod:`gpusim.model.event_heap`. All SMs of the largest GPU have a twentieth of so many requests under way at most; more are refused.
+#: :mod:`gpusim.model.event_heap`. All SMs of the largest GPU have a twentieth of so many requests under way at most;
+#: more are refused.
 PLACE_BITS = 22
 PLACES = (1 << PLACE_BITS) - 1
 
@@ -35,7 +36,8 @@ def _field_of(rows, i, fields, k):
 
 @inlined
 def _rank_of(rows, i, fields):
-    """The rank of row ``i``: the fields (word, shift, bits) one behind the other, most significant first. One or two fields without a loop."""
+    """The rank of row ``i``: the fields (word, shift, bits) one behind the other, most significant first. One or two
+    fields without a loop."""
     rank = _field_of(rows, i, fields, 0)
     if fields.shape[0] > 1:
         rank = rank << fields[1, 2] | _field_of(rows, i, fields, 1)
@@ -61,8 +63,8 @@ def _copy(out, to, rows, row):
 
 @compiled
 def _split(rows, until, due, keys, kept, tally):
-    """Copy ``rows`` int64[n, words] before tick ``until`` behind those in ``due``, with their keys in ``keys[0]``, the others behind
-    those in ``kept``; all have room. ``tally`` int64[3] says how many these are."""
+    """Copy ``rows`` int64[n, words] before tick ``until`` behind those in ``due``, with their keys in ``keys[0]``, the
+    others behind those in ``kept``; all have room. ``tally`` int64[3] says how many these are."""
     n_due, n_kept, earliest = tally[_DUE], tally[_KEPT], tally[_EARLIEST]
     for i in range(rows.shape[0]):
         time = rows[i, 0]
@@ -79,7 +81,8 @@ def _split(rows, until, due, keys, kept, tally):
 
 @compiled
 def sort_keyed(rows, n, out, fields, keys, counts):
-    """Copy the ``n`` of ``rows`` int64[..., words] whose keys stand in ``keys[0]`` to ``out``, sorted by word 0 and then by rank.
+    """Copy the ``n`` of ``rows`` int64[..., words] whose keys stand in ``keys[0]`` to ``out``, sorted by word 0 and
+    then by rank.
 
     ``fields`` int64[k, 3]; ``keys`` int64[2, >= n]; ``counts`` int64[2 ** _DIGIT_BITS].
     """

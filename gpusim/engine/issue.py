@@ -135,8 +135,8 @@ STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
 @inlined
 def account(state, sub, warp, pc, now):
-    """Charge the cycles since the warp's last issue to reasons, at the instruction that waited; those at a barrier at the
-    barrier, not at what stands behind it."""
+    """Charge the cycles since the warp's last issue to reasons, at the instruction that waited; those at a barrier at
+    the barrier, not at what stands behind it."""
     stalls, warps, slots = state.stalls, state.resident.warps, state.resident.slots
     stall_end = warps[warp, STALL_END]
     ready = state.resident.ready[warp]
@@ -186,15 +186,16 @@ def enter_code(program, warps, code, sms, timing, sm, sub, warp, pc, now):
 
 @inlined
 def hint_access(tables, access):
-    """Ask for a warp's access records from ``access`` on, the next one and those of the cache line behind it: each is read once, and
-    nothing else brings it near."""
+    """Ask for a warp's access records from ``access`` on, the next one and those of the cache line behind it: each is
+    read once, and nothing else brings it near."""
     prefetch(tables.accesses, (access, 0))
     prefetch(tables.accesses, (access + HOST_ACCESSES, 0))
 
 
 @inlined
 def hint_lanes(tables, access):
-    """Ask for the lanes' addresses of an access that the LSU is about to work out, where a row of their own holds them."""
+    """Ask for the lanes' addresses of an access that the LSU is about to work out, where a row of their own holds
+    them."""
     stride = tables.accesses[access, A_STRIDE]
     if stride <= SCATTERED:
         for lane in range(0, LANES, HOST_LANES):
@@ -216,8 +217,9 @@ def go_on(tables, warps, warp):
 
 @inner
 def choose_round(state, tables, warp, now):
-    """Behind a run of the warp's path: it goes on with the round of polling that stands there if its last poll has not seen
-    what it waits for, makes one again that is at its end, or goes on behind it, with the next round if it has not seen it yet."""
+    """Behind a run of the warp's path: it goes on with the round of polling that stands there if its last poll has not
+    seen what it waits for, makes one again that is at its end, or goes on behind it, with the next round if it has not
+    seen it yet."""
     warps, runs = state.resident.warps, tables.runs
     run = warps[warp, RUN]
     if warps[warp, POLL_END]:
@@ -248,7 +250,8 @@ def choose_round(state, tables, warp, now):
 
 @inlined
 def take_unit(state, tables, sm, sub, warp, pc, now):
-    """What an instruction that is not PLAIN takes of its sub-core's units, or hands to the SM's, and when its counters fall."""
+    """What an instruction that is not PLAIN takes of its sub-core's units, or hands to the SM's, and when its counters
+    fall."""
     program, timing, subs, ports = state.program, state.timing, state.subs, state.resident.ports
     warps, board, port = state.resident.warps, state.resident.board, program[pc, op.PORT]
     writer, reader = program[pc, op.WRITE_BARRIER], program[pc, op.READ_BARRIER]
@@ -299,7 +302,8 @@ def take_unit(state, tables, sm, sub, warp, pc, now):
 
 @inlined
 def issue(state, tables, sm, sub, warp, now):
-    """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``: SmState."""
+    """Issue the next instruction of ``warp`` in cycle ``now``; True if it was the warp's last one. ``state``:
+    SmState."""
     program, timing, sms, subs, ports = state.program, state.timing, state.sms, state.subs, state.resident.ports
     resident, front = state.resident, state.front
     warps, slots, board = resident.warps, resident.slots, resident.board
@@ -418,8 +422,9 @@ def issue(state, tables, sm, sub, warp, now):
 
 @inner
 def note_product(warps, timing, warp, flags, free, end):
-    """The core will have done with a product of the warp's group at ``free``, and it will be there at ``end``, and with it, perhaps, a group of
-    products. As many as the core keeps of a warp may issue before the oldest of them has left it."""
+    """The core will have done with a product of the warp's group at ``free``, and it will be there at ``end``, and with
+    it, perhaps, a group of products. As many as the core keeps of a warp may issue before the oldest of them has left
+    it."""
     issued = warps[warp, PRODUCTS_ISSUED] + 1
     warps[warp, PRODUCTS_ISSUED] = issued
     warps[warp, PRODUCTS_LEAVE + issued % MOST_QUEUED_PRODUCTS] = free
@@ -444,8 +449,8 @@ def close_group(warps, warp):
 
 @inner
 def arrive(resident, program, tables, timing, sm, warp, pc, recorded, waits, now):
-    """The warp comes to its block's barrier, the last one to come lets all go on. ``recorded``: the access that says which barrier it is where
-    a register does, and whether a guard held."""
+    """The warp comes to its block's barrier, the last one to come lets all go on. ``recorded``: the access that says
+    which barrier it is where a register does, and whether a guard held."""
     warps, blocks = resident.warps, resident.blocks
     block = warps[warp, BLOCK]
     number, meeting = program[pc, op.BARRIER_ID], program[pc, op.BARRIER_WARPS]

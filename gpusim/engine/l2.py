@@ -37,8 +37,8 @@ _handle_until = direct(l2.handle_until)
 
 
 class L2Part:
-    """The slices of both partitions. Takes REQUEST and DRAM_RESPONSE, sends RESPONSE and DRAM_REQUEST. ``rates`` and ``state`` are what the compiled code gets;
-    ``requests`` and ``fills`` hold what has not been handled yet."""
+    """The slices of both partitions. Takes REQUEST and DRAM_RESPONSE, sends RESPONSE and DRAM_REQUEST. ``rates`` and
+    ``state`` are what the compiled code gets; ``requests`` and ``fills`` hold what has not been handled yet."""
 
     def __init__(self, spec: GpuSpec, device: int = 0, elsewhere: Windows = ()) -> None:
         self.name, self.device, self._spec = part_name(device, "l2"), device, spec
@@ -143,7 +143,8 @@ class L2Part:
         return 1.0 - np.count_nonzero(held == l2_tags.EMPTY) / len(held)
 
     def deliver(self, batch: np.ndarray) -> None:
-        """Take a batch whose times are not before any tick already advanced to. Requests for memory that is elsewhere are left to the port to its devices."""
+        """Take a batch whose times are not before any tick already advanced to. Requests for memory that is elsewhere
+        are left to the port to its devices."""
         if self.elsewhere and batch.dtype == REQUEST:
             batch = batch[owners(batch["line"], self.elsewhere) < 0]
         (self.requests if batch.dtype == REQUEST else self.fills).add(batch)

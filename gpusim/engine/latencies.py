@@ -23,7 +23,8 @@ def turnaround_halves(spec: GpuSpec) -> tuple[int, int]:
 
 
 def peer_ticks(spec: GpuSpec) -> int:
-    """One block of a cluster to another: half of a load there and back, or the barrier where that is faster; at least a cycle."""
+    """One block of a cluster to another: half of a load there and back, or the barrier where that is faster; at least a
+    cycle."""
     away = min((spec.l1.cluster_shared_latency_cycles + 1) // 2, spec.l1.cluster_barrier_latency_cycles)
     return max(1, away) * TICKS_PER_CYCLE
 

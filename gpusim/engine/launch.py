@@ -27,16 +27,16 @@ from gpusim.trace.record import Trace
 
 #: Called with the blocks that have ended and all blocks.
 Progress = Callable[[int, int], None]
-#: Called with the launch's cycle, what gives how often each instruction has issued, int64[instructions], and what reads all counters at
-#: a cycle.
+#: Called with the launch's cycle, what gives how often each instruction has issued, int64[instructions], and what reads
+#: all counters at a cycle.
 Watch = Callable[[int, Callable[[], np.ndarray], Callable[[int], Reading]], None]
 
 
 @dataclass(frozen=True)
 class Observation:
     """What is wanted beside the result: ``samples`` over time (:mod:`gpusim.engine.samples`), to leave blocks out
-    (``sample``, :mod:`gpusim.engine.sampling`), calls of ``progress`` when another hundredth of the blocks has ended, and of ``watch`` at
-    every window boundary."""
+    (``sample``, :mod:`gpusim.engine.sampling`), calls of ``progress`` when another hundredth of the blocks has ended,
+    and of ``watch`` at every window boundary."""
 
     samples: bool = False
     sample: bool = False
@@ -53,8 +53,8 @@ NOTHING_MORE = Observation()
 
 
 class CounterReader:
-    """The counters of a device since the machine's cycle ``start``. ``reads_waves``: somebody asks how full L2 is, for which all its lines are looked
-    through once (a millisecond on an H200)."""
+    """The counters of a device since the machine's cycle ``start``. ``reads_waves``: somebody asks how full L2 is, for
+    which all its lines are looked through once (a millisecond on an H200)."""
 
     def __init__(self, device: Device, start: int, reads_waves: bool) -> None:
         self._device, self._start = device, start
@@ -74,7 +74,8 @@ class CounterReader:
         return Reading(cycle - self._start, issued, self._filled(memory), stalls, work, totals, memory)
 
     def _filled(self, memory: Mapping[str, float]) -> float:
-        """The share of L2's lines that hold something, without what is left of another buffer's lines (:meth:`Device.fill_data`): as much as the launch brought in is gone of that."""
+        """The share of L2's lines that hold something, without what is left of another buffer's lines
+        (:meth:`Device.fill_data`): as much as the launch brought in is gone of that."""
         chip = self._device.spec.l2
         brought = memory["dram__bytes_read.sum"] + chip.sector_bytes * memory["lts__t_sectors_op_write.sum"]
         return self._device.l2.filled - self._flushed_before * max(0.0, 1 - brought / chip.total_bytes)
@@ -94,8 +95,8 @@ class CounterReader:
 
 
 class RunningLaunch:
-    """One launch on ``device`` from the machine's ``cycle`` on. ``reach_cycles``: the longest window; ``keep_l1``: leave the
-    L1 as it is."""
+    """One launch on ``device`` from the machine's ``cycle`` on. ``reach_cycles``: the longest window; ``keep_l1``:
+    leave the L1 as it is."""
 
     def __init__(
         self, device: Device, trace: Trace, cycle: int, reach_cycles: int, keep_l1: bool, wanted: Observation
@@ -129,8 +130,8 @@ class RunningLaunch:
         return self._trace.launch.blocks
 
     def how_far(self) -> tuple[int, float]:
-        """Blocks that have ended, and the share of the launch's work that is done, by warp instructions where the trace says
-        how many there are. May be called from another thread while the launch runs."""
+        """Blocks that have ended, and the share of the launch's work that is done, by warp instructions where the trace
+        says how many there are. May be called from another thread while the launch runs."""
         finished = self._device.dispatcher.finished
         if self._instructions is None:
             self._instructions = known_instructions(self._trace)

@@ -16,7 +16,8 @@ from gpusim.model.messages import PACKET
 
 
 class LinkPart:
-    """Lanes between ``devices`` devices. Takes PACKET, sends it on to its device. ``device`` is None: it belongs to none."""
+    """Lanes between ``devices`` devices. Takes PACKET, sends it on to its device. ``device`` is None: it belongs to
+    none."""
 
     device = None
 
@@ -33,8 +34,8 @@ class LinkPart:
         return self._latency
 
     def deliver(self, batch: np.ndarray) -> None:
-        """Take packets whose times are not before any tick already advanced to. Raises SpecError for a packet from or to
-        a device that the link does not join."""
+        """Take packets whose times are not before any tick already advanced to. Raises SpecError for a packet from or
+        to a device that the link does not join."""
         for end in ("source", "device"):
             strangers = set(batch[end].tolist()) - set(range(len(self._free)))
             if strangers:

@@ -1,7 +1,7 @@
 """The machine: parts built and wired from a description, and the launches that run on it.
 
-Mental model: a :class:`Machine` is a graph of parts (:mod:`gpusim.engine.graph`) that keep their state, caches above all,
-from launch to launch, and one clock. Launches run one after another, or at once on different devices, under a
+Mental model: a :class:`Machine` is a graph of parts (:mod:`gpusim.engine.graph`) that keep their state, caches above
+all, from launch to launch, and one clock. Launches run one after another, or at once on different devices, under a
 :class:`~gpusim.engine.window.WindowScheduler` until nothing in the machine has anything left to do; a launch ends with
 its last block or its last acknowledged store, whichever is later.
 """
@@ -43,8 +43,8 @@ Builder = Callable[[MachineGraph, Node, int], Sequence[Part]]
 _OF_CLUSTERS = frozenset({"peer"})
 #: Windows that threads share before it is decided, once more, whether the parts are to take turns.
 _WINDOWS_TO_DECIDE = 16
-#: Cycles of SMs that one call of compiled code runs through at most, a few tenths of a second: Python obeys a signal between
-#: two calls. A machine whose parts are far apart could take windows that last for minutes.
+#: Cycles of SMs that one call of compiled code runs through at most, a few tenths of a second: Python obeys a signal
+#: between two calls. A machine whose parts are far apart could take windows that last for minutes.
 _MOST_SM_CYCLES = 1 << 18
 
 
@@ -69,10 +69,10 @@ BUILDERS: dict[str, Builder] = {
 class Machine:
     """The machine that ``graph`` describes, at some cycle; a context manager that owns its threads.
 
-    ``threads``: parts run at once, SMs of a device in so many groups; ``window_cycles``: length of the engine's windows, the
-    longest that is exact and not too much work by default; ``order_seed``: visit parts and SMs in a shuffled order. None of these changes a
-    result. ``builders``: how each kind of node is built. Raises UsageError for a window that is not exact, SpecError for
-    a part that is faster than its routes say, or of no known kind.
+    ``threads``: parts run at once, SMs of a device in so many groups; ``window_cycles``: length of the engine's
+    windows, the longest that is exact and not too much work by default; ``order_seed``: visit parts and SMs in a
+    shuffled order. None of these changes a result. ``builders``: how each kind of node is built. Raises UsageError for
+    a window that is not exact, SpecError for a part that is faster than its routes say, or of no known kind.
     """
 
     def __init__(
@@ -136,8 +136,9 @@ class Machine:
     def launch_chain(
         self, traces: Sequence[Trace], *, device: int = 0, keep_l1: bool = False, wanted: Observation = NOTHING_MORE
     ) -> ChainResult:
-        """Run launches at once of which each depends programmatically on the one before (:mod:`gpusim.engine.chain`), the first as :meth:`launch` does. Raises
-        UsageError for launches that cannot be, DeadlockError if one cannot end."""
+        """Run launches at once of which each depends programmatically on the one before (:mod:`gpusim.engine.chain`),
+        the first as :meth:`launch` does. Raises UsageError for launches that cannot be, DeadlockError if one cannot
+        end."""
         if reason := why_not_at_once(traces):
             raise UsageError(f"launches that depend on each other programmatically: {reason}; simulate them one by one")
         reach = 2 * self.window_ticks // TICKS_PER_CYCLE
@@ -156,8 +157,8 @@ class Machine:
     def launch_together(
         self, traces: Mapping[int, Trace], *, keep_l1: bool = False, wanted: Observation = NOTHING_MORE
     ) -> dict[int, LaunchResult]:
-        """Run one launch on each of several devices, all from this cycle on, until the machine is quiet; by device. Raises
-        DeadlockError if a launch cannot end."""
+        """Run one launch on each of several devices, all from this cycle on, until the machine is quiet; by device.
+        Raises DeadlockError if a launch cannot end."""
         for number in traces:
             if number not in range(len(self.devices)):
                 raise UsageError(f"{self.graph.name} has no device {number}; give 0 to {len(self.devices) - 1}")

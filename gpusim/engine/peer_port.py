@@ -1,7 +1,8 @@
 """The port of a GPU to others' memory: loads and stores whose address belongs to a peer leave here, and peers' come in.
 
-Mental model: a request of an SM that is for another device becomes a packet on the link; there it becomes a request to that device's L2, where its memory's lines are kept, as if an SM more had made it;
-the answer goes back the same way. What the link adds to each packet is in its bytes. A window's messages are handled as arrays.
+Mental model: a request of an SM that is for another device becomes a packet on the link; there it becomes a request to
+that device's L2, where its memory's lines are kept, as if an SM more had made it; the answer goes back the same way.
+What the link adds to each packet is in its bytes. A window's messages are handled as arrays.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _SECTORS = np.array([bin(mask).count("1") for mask in range(256)], np.int64)
 
 @dataclass(frozen=True)
 class PeerPortSpec:
-    """``gpu``; ``windows``: addresses that are other devices' memory; ``latency_ns``: from the crossbar to the link; ``packet_overhead_bytes``: that a packet takes beside its data."""
+    """``gpu``; ``windows``: addresses that are other devices' memory; ``latency_ns``: from the crossbar to the link;
+    ``packet_overhead_bytes``: that a packet takes beside its data."""
 
     gpu: GpuSpec
     windows: Windows
@@ -43,7 +45,8 @@ class PeerPortSpec:
 
 
 class PeerPort:
-    """Takes REQUEST of its SMs and RESPONSE of its L2 (those that are its business) and PACKET; sends REQUEST to its L2, RESPONSE to its SMs, PACKET to the link."""
+    """Takes REQUEST of its SMs and RESPONSE of its L2 (those that are its business) and PACKET; sends REQUEST to its
+    L2, RESPONSE to its SMs, PACKET to the link."""
 
     def __init__(self, spec: PeerPortSpec, device: int) -> None:
         self.name, self.device, self._spec = part_name(device, "peer_port"), device, spec
@@ -57,7 +60,8 @@ class PeerPort:
         self._sent, self._asked = 0, 0
         #: what this device's SMs have sent to others and been answered, with what packets take beside their data
         self.carried_bytes = 0
-        #: Requests of peers that the L2 has, in the order of the tags that it has them under (``handle``): running numbers, so that no window shows in them.
+        #: Requests of peers that the L2 has, in the order of the tags that it has them under (``handle``): running
+        #: numbers, so that no window shows in them.
         self._pending = np.zeros(0, PACKET)
 
     @property
@@ -188,7 +192,8 @@ def peer_graph(
     port_latency_ns: float,
     packet_overhead_bytes: int,
 ) -> MachineGraph:
-    """GPUs that reach each other's memory over ``link``. ``windows``: by device, the addresses that are others' memory. One way takes ``port_latency_ns`` and the link's latency."""
+    """GPUs that reach each other's memory over ``link``. ``windows``: by device, the addresses that are others' memory.
+    One way takes ``port_latency_ns`` and the link's latency."""
     parts, routes = [Node("link", "link", link, None)], []
     for device, spec in enumerate(specs):
         port = part_name(device, "peer_port")

@@ -1,8 +1,9 @@
 """Notices when all that warps still do is poll for what nobody will write, and says who waits for whom.
 
-Mental model: a warp that polls looks busy for ever. But if, for far longer than any instruction can take, nothing has issued
-on the device but rounds of polling loops, and no block has started, nothing else ever will. It happens where the simulated GPU
-holds fewer blocks at a time than wait for each other, as on silicon. Looked at now and then, at window boundaries.
+Mental model: a warp that polls looks busy for ever. But if, for far longer than any instruction can take, nothing has
+issued on the device but rounds of polling loops, and no block has started, nothing else ever will. It happens where the
+simulated GPU holds fewer blocks at a time than wait for each other, as on silicon. Looked at now and then, at window
+boundaries.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from gpusim.model.stall_reasons import SELECTED
 from gpusim.model.timing import MAX_BLOCKS, SUB_CORES, WARPS_PER_BLOCK, WARPS_PER_SUB_CORE
 from gpusim.model.trace_tables import A_SIGNAL, G_ADDRESS, G_BLOCK, G_COUNT, G_MORE, G_POLLS, G_WARP, G_WORD
 
-#: Cycles without any other instruction after which the launch is stuck. An instruction takes some thousands at most: the
-#: longest waits for data behind everything that all SMs can have asked of DRAM.
+#: Cycles without any other instruction after which the launch is stuck. An instruction takes some thousands at most:
+#: the longest waits for data behind everything that all SMs can have asked of DRAM.
 PATIENCE_CYCLES = 1 << 18
 #: Cycles from one look to the next.
 _INTERVAL_CYCLES = 1 << 15

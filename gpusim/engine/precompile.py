@@ -5,7 +5,8 @@ once makes Numba compile, and cache on disk, all that any simulation needs::
 
     python -m gpusim.engine.precompile [--first]
 
-``--first`` leaves out what only a simulation with warm caches, or of launches that overlap, needs: somebody waits for a first result.
+``--first`` leaves out what only a simulation with warm caches, or of launches that overlap, needs: somebody waits for a
+first result.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def one_load(capability: tuple[int, int]) -> Trace:
 
 
 def precompile(gpu: str = "h200", warm: bool = True) -> None:
-    """Run :func:`one_load` from cold caches, so that it goes all the way to DRAM; ``warm`` an L2 with it too, and run a chain of two."""
+    """Run :func:`one_load` from cold caches, so that it goes all the way to DRAM; ``warm`` an L2 with it too, and run a
+    chain of two."""
     spec = load_gpu(gpu)
     trace = one_load(spec.capability)
     simulate(trace, spec)

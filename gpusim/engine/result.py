@@ -33,9 +33,10 @@ class LaunchResult:
     ``samples`` int64[rows, columns] of :mod:`gpusim.engine.samples`, None unless asked for;
     ``sampling`` says what part of a sampled launch was simulated (its cycles and counters are then extrapolated, but
     for the issues; ``block_times`` of the blocks left out are -1), None unless asked for; ``device``: the number of the
-    GPU in the machine that it ran on; ``clock_hz``: its SM clock; ``spec``: its description, None in a result made by hand;
-    ``overlap_cycles``: of a launch in a chain of programmatic dependent launches (:mod:`gpusim.engine.chain`) those that it ran before the launch before it had completed,
-    which are not among ``cycles``; None elsewhere."""
+    GPU in the machine that it ran on; ``clock_hz``: its SM clock; ``spec``: its description, None in a result made by
+    hand;
+    ``overlap_cycles``: of a launch in a chain of programmatic dependent launches (:mod:`gpusim.engine.chain`) those
+    that it ran before the launch before it had completed, which are not among ``cycles``; None elsewhere."""
 
     kernel: str
     cycles: int
@@ -63,7 +64,8 @@ class LaunchResult:
 
     @cached_property
     def interval(self) -> Interval | None:
-        """Between which microseconds a measurement would lie (:mod:`gpusim.uncertainty`); None without a description."""
+        """Between which microseconds a measurement would lie (:mod:`gpusim.uncertainty`); None without a
+        description."""
         if self.spec is None:
             return None
         return _interval(self.time_us, self.spec, bound_of((self,), self.spec), (self,))

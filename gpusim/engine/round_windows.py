@@ -1,17 +1,20 @@
 """How long windows may be where parts take turns: one after the other, or those at once that never speak to each other.
 
-Mental model: parts that run at once see nothing of each other within a window, so a window is no longer than the shortest way
-between any two of them. Parts that take turns see in a window what those before them have sent in it; and a part may stand ahead of
-another by some fixed *offset*. Then only what comes back counts: a window may be as long as the shortest way round, of SM to L2 and
-back twice the way there. Longer windows are fewer: what a window touches is fetched into the host's caches less often.
+Mental model: parts that run at once see nothing of each other within a window, so a window is no longer than the
+shortest way between any two of them. Parts that take turns see in a window what those before them have sent in it; and
+a part may stand ahead of another by some fixed *offset*. Then only what comes back counts: a window may be as long as
+the shortest way round, of SM to L2 and back twice the way there. Longer windows are fewer: what a window touches is
+fetched into the host's caches less often.
 
-Threads share the parts of a *stage*: SMs and DRAM send each other nothing, so they run at once; then the L2 has its turn, beside the dispatcher. That pays
-where the L2 has little to do; else all parts run at once in windows of half the length.
+Threads share the parts of a *stage*: SMs and DRAM send each other nothing, so they run at once; then the L2 has its
+turn, beside the dispatcher. That pays where the L2 has little to do; else all parts run at once in windows of half the
+length.
 
-With parts in a fixed order and offsets o, in window k each part does what comes before ``(k + 1) * window + o``. A message from ``a`` to
-``b``, sent no earlier than a's window begins, must not come before the end of what ``b`` has done when it is handed over. With its
-route's latency L: ``o[b] - o[a] <= L`` where ``a`` has its turn before ``b``, and ``<= L - window`` where not. The longest window for
-which some offsets satisfy all of these is found by halving, the offsets by Bellman's and Ford's algorithm.
+With parts in a fixed order and offsets o, in window k each part does what comes before ``(k + 1) * window + o``. A
+message from ``a`` to ``b``, sent no earlier than a's window begins, must not come before the end of what ``b`` has done
+when it is handed over. With its route's latency L: ``o[b] - o[a] <= L`` where ``a`` has its turn before ``b``, and ``<=
+L - window`` where not. The longest window for which some offsets satisfy all of these is found by halving, the offsets
+by Bellman's and Ford's algorithm.
 """
 
 from __future__ import annotations
@@ -23,15 +26,16 @@ from itertools import count
 from gpusim.engine.graph import MachineGraph
 from gpusim.model.messages import TICKS_PER_CYCLE
 
-#: Times as long as in turns that parts take at least for windows of half the length, since what a window touches is fetched more often. Measured for
-#: streaming and for tiled products with other work on both cores: 1.1 to 1.3 (docs/validation/speed.md).
+#: Times as long as in turns that parts take at least for windows of half the length, since what a window touches is
+#: fetched more often. Measured for streaming and for tiled products with other work on both cores: 1.1 to 1.3
+#: (docs/validation/speed.md).
 _SHORT_WINDOWS_COST = 1.1
 
 
 @dataclass(frozen=True)
 class Turns:
-    """Windows of ``window_ticks`` for parts that take turns in the order of a graph's nodes; ``offset_ticks`` by name of a node, 0 or
-    more: so far are its windows behind the machine's. Whole cycles all."""
+    """Windows of ``window_ticks`` for parts that take turns in the order of a graph's nodes; ``offset_ticks`` by name
+    of a node, 0 or more: so far are its windows behind the machine's. Whole cycles all."""
 
     window_ticks: int
     offset_ticks: Mapping[str, int]
@@ -43,7 +47,8 @@ class Turns:
 
 
 def stages_of(graph: MachineGraph) -> dict[str, int]:
-    """For each node, by name, the number of its stage: the first one in which no node before it has a route to it or from it."""
+    """For each node, by name, the number of its stage: the first one in which no node before it has a route to it or
+    from it."""
     stages: dict[str, int] = {}
     for node in graph.parts:
         near = {route.source for route in graph.routes if route.target == node.name}
@@ -62,7 +67,8 @@ def _longest_share_ns(times_ns: Iterable[int], threads: int) -> int:
 
 
 def turns_pay(times_ns: Mapping[str, int], stages: Mapping[str, int], threads: int) -> bool:
-    """Whether turns by ``stages`` are faster than shorter windows, in which all parts run at once and their turns take ``times_ns``, by part."""
+    """Whether turns by ``stages`` are faster than shorter windows, in which all parts run at once and their turns take
+    ``times_ns``, by part."""
     by_stage: dict[int, list[int]] = {}
     for name, time in times_ns.items():
         by_stage.setdefault(stages[name], []).append(time)
@@ -73,8 +79,8 @@ def turns_pay(times_ns: Mapping[str, int], stages: Mapping[str, int], threads: i
 def turns_of(
     graph: MachineGraph, longest_cycles: int, unused: frozenset[str] = frozenset(), stages: Mapping[str, int] | None = None
 ) -> Turns:  # fmt: skip
-    """The longest windows, at most ``longest_cycles``, of ``graph``'s nodes; no message of the kinds ``unused`` is ever sent. They take turns
-    ``stages`` by stages, else in the graph's order."""
+    """The longest windows, at most ``longest_cycles``, of ``graph``'s nodes; no message of the kinds ``unused`` is ever
+    sent. They take turns ``stages`` by stages, else in the graph's order."""
     order = stages or {node.name: place for place, node in enumerate(graph.parts)}
     routes = [
         (route.source, route.target, route.latency_ticks // TICKS_PER_CYCLE, order[route.source] < order[route.target])

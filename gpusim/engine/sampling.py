@@ -10,13 +10,15 @@ The test (:func:`steady_cost`): over the last three quarters of the waves seen, 
 the difference between the costs of that stretch's halves. The interval is that of the means of :data:`BATCHES` batches
 of waves, since neighbouring waves are alike. And all that time the L2 was full (or it would not be full at the launch's
 end either), since write-backs begin only then; of an L2 that a
-flush left full, so much counts as the launch has brought into it: until then it displaces the flush's lines, all of which are to be written back. A launch that never passes is simulated in full.
+flush left full, so much counts as the launch has brought into it: until then it displaces the flush's lines, all of
+which are to be written back. A launch that never passes is simulated in full.
 
 The error estimate is for 95 %: the interval's half-width and the drift, on what was left out; the mix of memory
 accesses and instructions of the blocks left out where it differs from that of the blocks simulated; the waves' own
 scatter at the seam and at the end; and :data:`SEAM_SHARE` for caches that miss what the left-out blocks would have
 left there; :data:`LEAST_SHARE` of the whole at least. A launch behind a sampled one finds the L2 as functional warming
-leaves it (:mod:`gpusim.engine.warm`), not as the blocks left out would have: its error is larger by :data:`BEHIND_SHARE`.
+leaves it (:mod:`gpusim.engine.warm`), not as the blocks left out would have: its error is larger by
+:data:`BEHIND_SHARE`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ TOLERANCE = 0.02
 #: without it (1.3 % at most: a matrix product whose waves hit the L2 a little more often from one to the next).
 SEAM_SHARE = 0.02
 #: Least relative error that is claimed where anything was left out, however little: the seam costs its time but once
-#: (twice the largest seen where little was left out: 1.02 % in ``tools/sampling.py``, a convolution of which 30 % were).
+#: (twice the largest seen where little was left out: 1.02 % in ``tools/sampling.py``, a convolution of which 30 %
+#: were).
 LEAST_SHARE = 0.02
 #: Relative error of a launch on the caches that a sampled one left: fitted, with a margin, to what
 #: ``tools/sampling.py --behind`` prints (12 % at most, a launch that fits in L2 about once).
@@ -67,8 +70,9 @@ STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)
 class Sampling:
     """How a launch was sampled: its ``skipped_blocks`` (0: it was simulated in full, ``why_full`` says why), the share
     of its warp instructions that was simulated, the ``steady_waves`` that the cost was read from, and the 95 %
-    half-width of its cycles. Of ``iterations`` iterations of the loop that all its blocks make, ``skipped_iterations`` were left out of
-    each (:mod:`gpusim.engine.sampled.iterations`); ``run_blocks``: blocks that the capture ran, 0: all."""
+    half-width of its cycles. Of ``iterations`` iterations of the loop that all its blocks make, ``skipped_iterations``
+    were left out of each (:mod:`gpusim.engine.sampled.iterations`); ``run_blocks``: blocks that the capture ran, 0:
+    all."""
 
     skipped_blocks: int
     simulated_percent: float
@@ -150,7 +154,8 @@ def _path_lengths(chunk: Chunk) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Reading:
-    """All counters of a launch at some cycle, and the share of the L2's lines that hold something, without what is left there of a flush."""
+    """All counters of a launch at some cycle, and the share of the L2's lines that hold something, without what is left
+    there of a flush."""
 
     cycle: int
     issued: int
@@ -162,7 +167,8 @@ class Reading:
 
 
 def l2_steady_from(readings: Sequence[Reading], left: float) -> int | None:
-    """The reading from which on the L2 is full, 0 if it will not be full within ``left`` readings more, None if that is still to come."""
+    """The reading from which on the L2 is full, 0 if it will not be full within ``left`` readings more, None if that is
+    still to come."""
     filled = [reading.l2_filled for reading in readings]
     full = next((i for i, share in enumerate(filled) if share >= L2_FULL), None)
     if full is not None:

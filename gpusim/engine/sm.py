@@ -103,7 +103,8 @@ def deliver_responses(state, batch):
 
 @compiled
 def _let_go(state, grid, cycle):
-    """The grid on which ``grid`` depends completes at ``cycle``: what its warps wait for at griddepcontrol.wait is known."""
+    """The grid on which ``grid`` depends completes at ``cycle``: what its warps wait for at griddepcontrol.wait is
+    known."""
     timing, sms, starts, resident = state.timing, state.sms, state.starts, state.resident
     warps, blocks, slots = resident.warps, resident.blocks, resident.slots
     for row in range(starts.shape[0]):
@@ -186,7 +187,8 @@ class SmGroup:
         self.first, self.count = first, count_
         self.state = empty_state(spec, first, count_)
         self.arena = Arena()
-        # Programs lie one after another in memory, in the order of their first launch: line of code by the program's hash.
+        # Programs lie one after another in memory, in the order of their first launch: line of code by the program's
+        # hash.
         self._code_lines: dict[int, int] = {}
         self._next_line = 0
         self._loaded: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}  # tables of the programs that were launched last
@@ -213,7 +215,8 @@ class SmGroup:
         self.arena = arena
 
     def begin_chain(self, traces: Sequence[Trace], l1_bytes: int, arena: Arena, keep_l1: bool) -> None:
-        """Load the programs of a chain of grids into an idle group, one behind the other; ``keep_l1`` as in :meth:`begin_launch`."""
+        """Load the programs of a chain of grids into an idle group, one behind the other; ``keep_l1`` as in
+        :meth:`begin_launch`."""
         timing, launches = self.state.timing, [trace.launch for trace in traces]
         sets = sets_in(self.spec.l1, l1_bytes)
         if not keep_l1 or timing[at.L1_SETS] != sets:
@@ -249,7 +252,8 @@ class SmGroup:
             self.state = self.state._replace(peers_sent=np.zeros(self.count * self._most_told(), PEER))
 
     def _place_memories(self, launches: Sequence[Launch]) -> None:
-        """Note how much local memory a warp has, the most of ``launches``, and where generic addresses find local and shared memory."""
+        """Note how much local memory a warp has, the most of ``launches``, and where generic addresses find local and
+        shared memory."""
         timing = self.state.timing
         local_bytes = max(launch.local_bytes for launch in launches)
         timing[at.LOCAL_BYTES_PER_WARP] = -(-max(local_bytes, 1) // 128) * 128 * 32
@@ -260,7 +264,8 @@ class SmGroup:
             timing[column] = window >> 24 if window else -1
 
     def _tables(self, program: Program) -> tuple[np.ndarray, np.ndarray]:
-        """The program's and its operands' table, kept for its next launch: making them takes longer than a small one."""
+        """The program's and its operands' table, kept for its next launch: making them takes longer than a small
+        one."""
         code = program.instructions.tobytes(), program.texts
         found = self._loaded.pop(code, None)
         if found is None:
@@ -272,8 +277,9 @@ class SmGroup:
         return found
 
     def _most_told(self) -> int:
-        """Messages that an SM sends other SMs in two windows at most: one a memory instruction and lane of a cycle each would be more than
-        the LSU takes; the same of bulk copies and of commits; and of the barrier and the end of each block one to each of its cluster."""
+        """Messages that an SM sends other SMs in two windows at most: one a memory instruction and lane of a cycle each
+        would be more than the LSU takes; the same of bulk copies and of commits; and of the barrier and the end of each
+        block one to each of its cluster."""
         cycles = 2 * request_latency_ticks(self.spec) // TICKS_PER_CYCLE
         return MOST_PEERS * (3 * cycles + 4 * self.spec.sm.max_blocks)
 

@@ -111,7 +111,8 @@ from gpusim.trace.record import MemoryKind
 SM_COLUMNS = SM_TABLE.width
 #: Columns of a table that share a cache line of the host.
 HOST_COLUMNS = HOST_LINE_BYTES // 8
-#: Columns of a warp, from the first on, that a response touches, but for one of a copy: it wakes the warp if it was the last.
+#: Columns of a warp, from the first on, that a response touches, but for one of a copy: it wakes the warp if it was the
+#: last.
 WAKING_COLUMNS = LAST_ACK + 1
 STORE, REDUCTION = int(MemoryKind.STORE), int(MemoryKind.REDUCTION)
 
@@ -257,7 +258,8 @@ def hint_arrivals(state, sm, until):
 
 @inlined
 def hint_sm(state, sm):
-    """Ask for what an SM's clock reads and writes first: the SMs before it have used the host's near caches since it ran."""
+    """Ask for what an SM's clock reads and writes first: the SMs before it have used the host's near caches since it
+    ran."""
     timing, resident = state.timing, state.resident
     for column in range(0, SM_COLUMNS, HOST_COLUMNS):
         prefetch_for_later(state.sms, (sm, column))
@@ -300,7 +302,8 @@ def hint_warps(state, sm):
 
 @inlined
 def hint_records(state, tables, sm):
-    """Ask for the access records and the blocks of those warps that will have something to do: their hints have been there long enough to say which these are."""
+    """Ask for the access records and the blocks of those warps that will have something to do: their hints have been
+    there long enough to say which these are."""
     timing, resident = state.timing, state.resident
     subs, per_sub = timing[SUB_CORES], timing[WARPS_PER_SUB_CORE]
     for sub in range(sm * subs, (sm + 1) * subs):

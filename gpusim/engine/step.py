@@ -1,8 +1,9 @@
-"""A warp that has issued comes to the next instruction of its run: its code and its constant are asked for, and when it can issue is worked out.
+"""A warp that has issued comes to the next instruction of its run: its code and its constant are asked for, and when it
+can issue is worked out.
 
-Mental model: behind most instructions nothing of what a warp may wait for has changed: what it waited for before lies in the past. Then the stall count, fetch and what the
-next instruction waits for itself decide (STEP). At the end of a run, behind fences, branches, barriers, sleeps and looks at the clock all is asked
-(:func:`gpusim.engine.issue.issue`).
+Mental model: behind most instructions nothing of what a warp may wait for has changed: what it waited for before lies
+in the past. Then the stall count, fetch and what the next instruction waits for itself decide (STEP). At the end of a
+run, behind fences, branches, barriers, sleeps and looks at the clock all is asked (:func:`gpusim.engine.issue.issue`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def read_constant(program, warps, constants, timing, sub, warp, pc, cycle):
 
 @inner
 def ask_for_code(warps, code, sms, timing, sm, sub, warp, wanted, now):
-    """The warp's instruction asks for the line of code that its FETCH, ``wanted``, names, and is followed by that line's first one if it says so."""
+    """The warp's instruction asks for the line of code that its FETCH, ``wanted``, names, and is followed by that
+    line's first one if it says so."""
     if wanted > 1:
         there = fetch(code, sms, timing, sm, sub, (wanted >> 1) - 1, now)
         warps[warp, LINE_READY] = there + timing[DECODE_CYCLES]
@@ -49,7 +51,8 @@ def ask_for_code(warps, code, sms, timing, sm, sub, warp, wanted, now):
 
 @inlined
 def step(state, sm, sub, warp, pc, now):
-    """The rest of :func:`issue` for an instruction with a STEP that is not its run's last, of a warp that neither polls nor has a fence behind it."""
+    """The rest of :func:`issue` for an instruction with a STEP that is not its run's last, of a warp that neither polls
+    nor has a fence behind it."""
     program, timing, resident, front = state.program, state.timing, state.resident, state.front
     warps = resident.warps
     ready = now + program[pc, op.STALL]

@@ -1,13 +1,13 @@
 """The trace's chunks as a running launch needs them: brought in before a warp gets there, dropped behind the last one.
 
-Mental model: a window that slides over the trace. Chunks lie in the arena from when their first block is served, or a warp of a block that goes
-on in them is within a window's reach, until their blocks have ended or moved on. A warp's rows of one chunk after
-another are linked; at each window's begin every resident warp has as many instructions before it as it can issue in
-the window, or all that it has left (looked at every few windows, that many windows ahead). So a block of any length
-needs what lies between its first and its last warp.
+Mental model: a window that slides over the trace. Chunks lie in the arena from when their first block is served, or a
+warp of a block that goes on in them is within a window's reach, until their blocks have ended or moved on. A warp's
+rows of one chunk after another are linked; at each window's begin every resident warp has as many instructions before
+it as it can issue in the window, or all that it has left (looked at every few windows, that many windows ahead). So a
+block of any length needs what lies between its first and its last warp.
 
-Whether a warp whose part ends with EXIT goes on (other lanes may) shows only in later chunks: the next one is looked at,
-and beyond it :class:`ReadAhead` reads the rest once, keeping one bit a warp.
+Whether a warp whose part ends with EXIT goes on (other lanes may) shows only in later chunks: the next one is looked
+at, and beyond it :class:`ReadAhead` reads the rest once, keeping one bit a warp.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ L_WARPS = LIVE_TABLE.column("index", "row of the first one's first warp in ``tab
 
 @inner
 def _lacks(tables, row, run, left, need):
-    """0 if ``need`` instructions lie before a warp that has ``left`` of ``run``, or all it has; else NOT_HERE or UNKNOWN."""
+    """0 if ``need`` instructions lie before a warp that has ``left`` of ``run``, or all it has; else NOT_HERE or
+    UNKNOWN."""
     have = left
     while True:
         end = tables.warps[row, W_RUN_END]
@@ -97,7 +98,8 @@ def waiting_lack(tables, first, end, need):
 
 @compiled
 def oldest_part(state, tables):
-    """The earliest chunk that a warp of a group stands in, or a block that is about to start; NEVER if there is none."""
+    """The earliest chunk that a warp of a group stands in, or a block that is about to start; NEVER if there is
+    none."""
     warps, slots = state.resident.warps, state.resident.slots
     oldest = NEVER
     for warp in range(warps.shape[0]):
@@ -175,7 +177,8 @@ _WINDOWS = 32
 
 
 class Supply:
-    """The chunks of one launch that its warps need; ``reach`` is the most instructions that a warp can issue in a window."""
+    """The chunks of one launch that its warps need; ``reach`` is the most instructions that a warp can issue in a
+    window."""
 
     def __init__(self, trace: Trace, arena: Arena, reach: int) -> None:
         self._trace, self._arena = trace, arena
@@ -211,15 +214,16 @@ class Supply:
         return row
 
     def whole_row(self, block: int) -> int:
-        """The same of a chunk that is there, all of whose blocks end in it and execute something; -1 if there is none such."""
+        """The same of a chunk that is there, all of whose blocks end in it and execute something; -1 if there is none
+        such."""
         if not len(self.live) or block >= self.live[-1, L_END]:
             return -1
         row = int(self.live[:, L_END].searchsorted(block, "right"))
         return -1 if self.places[row].outline.open_blocks or len(self.idle(row)) else row
 
     def idle(self, row: int) -> np.ndarray:
-        """Which blocks of a row of ``live`` execute nothing at all (others have taken over their work), bool[blocks]; empty if none
-        does so."""
+        """Which blocks of a row of ``live`` execute nothing at all (others have taken over their work), bool[blocks];
+        empty if none does so."""
         place = self.places[row]
         if place.idle is None:
             chunk = place.outline
@@ -312,7 +316,8 @@ class Supply:
         self._tails[start:stop] = -1
 
     def pull(self, skip_to: int = 0) -> Chunk:
-        """Bring the next chunk in, or only read it if all that it has is of blocks before ``skip_to`` that nobody wants."""
+        """Bring the next chunk in, or only read it if all that it has is of blocks before ``skip_to`` that nobody
+        wants."""
         chunk = self._next_chunk()
         n, per_block = len(self._tails) // self._per_block, self._per_block
         closed = chunk.blocks - chunk.open_blocks

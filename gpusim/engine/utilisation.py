@@ -159,7 +159,8 @@ def _pipes(launch: Ran, spec: GpuSpec, sm_cycles: int) -> list[Unit]:
     return units
 
 
-#: The tables made last, newest first: a program's launches follow each other, and a table takes Python once an instruction.
+#: The tables made last, newest first: a program's launches follow each other, and a table takes Python once an
+#: instruction.
 _TABLES: list[tuple[Program, GpuSpec, np.ndarray]] = []
 _MOST_TABLES = 16
 

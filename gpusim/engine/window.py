@@ -8,8 +8,9 @@ A part with nothing to do costs nothing; a message for it names the window of it
 sight, nothing can ever happen again: the machine is quiet, or it is deadlocked, which the caller can tell.
 
 Parts may take turns within longer windows (:mod:`gpusim.engine.round_windows`): each has what those before it
-have sent in the same window. Several threads share those that have their turn at once. Of one GPU many windows in which no block starts or ends are one call of compiled code (:mod:`gpusim.engine.window_calls`), between two
-events of this process.
+have sent in the same window. Several threads share those that have their turn at once. Of one GPU many windows in which
+no block starts or ends are one call of compiled code (:mod:`gpusim.engine.window_calls`), between two events of this
+process.
 
 Threads are worth their hand-over only where a window is long: parts that, after what their last turns took, would
 share less than :data:`WORTH_A_HAND_OVER_NS` run one after the other.
@@ -41,8 +42,8 @@ WORTH_A_HAND_OVER_NS = 60_000
 
 
 class _Place:
-    """A part in the schedule: when it has work next, the window of that turn, what it sent in its last one, what its turns take; how
-    far its windows lie behind those of the schedule."""
+    """A part in the schedule: when it has work next, the window of that turn, what it sent in its last one, what its
+    turns take; how far its windows lie behind those of the schedule."""
 
     def __init__(self, part: Part, offset_ticks: int = 0) -> None:
         self.part, self.offset_ticks = part, offset_ticks
@@ -67,8 +68,8 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Alone:
-    """How far a part may run while no other has work: ``ticks`` more than a window at most, and up to where a message of another
-    (or of its own kind, back to it) could come; see :class:`~gpusim.engine.run_ahead.RunAhead`."""
+    """How far a part may run while no other has work: ``ticks`` more than a window at most, and up to where a message
+    of another (or of its own kind, back to it) could come; see :class:`~gpusim.engine.run_ahead.RunAhead`."""
 
     ticks: int
     ways: tuple[tuple[_Place, int], ...]
@@ -83,15 +84,18 @@ class _Alone:
 
 
 class WindowScheduler:
-    """Runs parts window by window, those of a window in the order of ``parts``, or shared by threads, the longest first.
-    ``wires`` says who takes what a part sends; of messages with a field ``device`` a part of a device gets those for it.
-    ``pool``: ``helpers`` of its threads share a window's parts with the caller's. ``on_window(device, until_tick)`` is called
-    after each part's turn; ``on_boundary(device, tick)`` once before a device's parts have their turns in a window, when
-    they have done everything before ``tick`` and nothing after it. With ``ahead`` a part that alone has work in a window goes on
-    behind it as far as nothing can reach it; at a boundary it may then have done more. With ``offset_ticks``, by part, the parts take
-    turns, of which each has what those before it sent, those at once that have the same number in ``stages``: a part's windows lie so far behind the others', so that
-    at a boundary it may have done as much more, and nothing less. ``leave_after``: it stops when threads have shared so many windows, if not before; another
-    scheduler may go on from there, whatever its windows, with what this one knows of the parts' turns, ``expected_ns``. ``calls`` runs through many windows of such parts at once."""
+    """Runs parts window by window, those of a window in the order of ``parts``, or shared by threads, the longest
+    first. ``wires`` says who takes what a part sends; of messages with a field ``device`` a part of a device gets those
+    for it.
+    ``pool``: ``helpers`` of its threads share a window's parts with the caller's. ``on_window(device, until_tick)`` is
+    called after each part's turn; ``on_boundary(device, tick)`` once before a device's parts have their turns in a
+    window, when they have done everything before ``tick`` and nothing after it. With ``ahead`` a part that alone has
+    work in a window goes on behind it as far as nothing can reach it; at a boundary it may then have done more. With
+    ``offset_ticks``, by part, the parts take turns, of which each has what those before it sent, those at once that
+    have the same number in ``stages``: a part's windows lie so far behind the others', so that at a boundary it may
+    have done as much more, and nothing less. ``leave_after``: it stops when threads have shared so many windows, if not
+    before; another scheduler may go on from there, whatever its windows, with what this one knows of the parts' turns,
+    ``expected_ns``. ``calls`` runs through many windows of such parts at once."""
 
     def __init__(
         self,
@@ -214,7 +218,8 @@ class WindowScheduler:
         self._hand_over(due, until)
 
     def _take_turns(self, window: int) -> None:
-        """Run the parts that have work in a window stage after stage, those too that only get it from parts before them."""
+        """Run the parts that have work in a window stage after stage, those too that only get it from parts before
+        them."""
         tick, told = window * self.window_ticks, []
         until = tick + self.window_ticks
         for stage in self._stages:
@@ -247,7 +252,8 @@ class WindowScheduler:
         return min([place.window for place in python] + [int(min(self._environment.peek(), NEVER))])
 
     def _run_windows(self, calls: WindowCalls, now: int, stop: int) -> int:
-        """Run through windows from ``now`` on, before ``stop``, at once; the last one begun, in which parts may yet have work."""
+        """Run through windows from ``now`` on, before ``stop``, at once; the last one begun, in which parts may yet
+        have work."""
         device, ticks = calls.dispatcher.device, self.window_ticks
         if self._on_boundary is not None:
             self._on_boundary(device, now * ticks)
@@ -260,7 +266,8 @@ class WindowScheduler:
         return last
 
     def _hand_over(self, due: list[_Place], until: int) -> None:
-        """Hand over what the parts sent in the window that ends at ``until``, and see when they and others have work next."""
+        """Hand over what the parts sent in the window that ends at ``until``, and see when they and others have work
+        next."""
         self.windows += len(due)
         changed = set(due)
         for place in due:
@@ -291,8 +298,8 @@ class WindowScheduler:
         return sum(expected) - max(expected)
 
     def _share(self, pool: ThreadPoolExecutor, due: list[_Place], until: int) -> None:
-        """Run the parts in this thread and in helpers, each taking the longest that is left. What one raises is raised here,
-        when none runs any more."""
+        """Run the parts in this thread and in helpers, each taking the longest that is left. What one raises is raised
+        here, when none runs any more."""
         left = deque(sorted(due, key=lambda place: place.expected_ns, reverse=True))
 
         def work() -> None:

@@ -1,7 +1,8 @@
 """The parts of one GPU that take turns, as the compiled loop over windows gets them.
 
-Mental model: :func:`gpusim.engine.window_loop.run_windows` runs through many windows in a call. Around a call, what waits for L2 and DRAM is put into its boxes and
-taken out again, tables are made large enough, and what it left to do is done. So before and after it the parts are as they are without it.
+Mental model: :func:`gpusim.engine.window_loop.run_windows` runs through many windows in a call. Around a call, what
+waits for L2 and DRAM is put into its boxes and taken out again, tables are made large enough, and what it left to do is
+done. So before and after it the parts are as they are without it.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class _Waiting:
 
 class WindowCalls:
     """L2, SMs, DRAM and ``dispatcher`` of one GPU; ``window_ticks`` and ``offset_ticks``, by part, as
-    :class:`gpusim.engine.window.WindowScheduler` has them; ``next_boundary``: the tick before which nobody need look at a window's beginning."""
+    :class:`gpusim.engine.window.WindowScheduler` has them; ``next_boundary``: the tick before which nobody need look at
+    a window's beginning."""
 
     #: Where the functions lie, which are the same for all GPUs and launches: asking takes milliseconds.
     _calls: ClassVar[Calls | None] = None
@@ -163,7 +165,8 @@ class WindowCalls:
         return self.dispatcher.compiled_row >= 0
 
     def run(self, window: int, stop: int) -> int:
-        """Run through windows from ``window`` on, before ``stop``, as far as Python has nothing to do; the last one begun, in which parts may yet have work."""
+        """Run through windows from ``window`` on, before ``stop``, as far as Python has nothing to do; the last one
+        begun, in which parts may yet have work."""
         loop = self._loop
         loop[WINDOW], loop[STOP], loop[L2_HELD], loop[TURNS], loop[LEFT] = window, stop, self._l2.warmed, 0, 0
         loop[LIVE_ROW], loop[LAST_START], loop[EMPTIED] = self.dispatcher.compiled_row, -1, 0

@@ -1,8 +1,9 @@
 """Windows one after another in compiled code, as long as no part that is Python has anything to do.
 
-Mental model: where one thread runs all parts of a GPU they take turns (:mod:`gpusim.engine.round_windows`): L2, SMs, DRAM, and the dispatcher. What
-they send each other is sorted and handed over here; Python is called once for many windows. It is called earlier when something is to be made larger,
-when the trace of the blocks that come next is to be brought in, or, while compiled code cannot serve these, when a block has ended.
+Mental model: where one thread runs all parts of a GPU they take turns (:mod:`gpusim.engine.round_windows`): L2, SMs,
+DRAM, and the dispatcher. What they send each other is sorted and handed over here; Python is called once for many
+windows. It is called earlier when something is to be made larger, when the trace of the blocks that come next is to be
+brought in, or, while compiled code cannot serve these, when a block has ended.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ L2_HELD = LOOP_TABLE.column("flag", "the L2 has its next turn in Python")
 TURNS = LOOP_TABLE.column("count", "turns of parts")
 LEFT = LOOP_TABLE.column("mask", "what is left to do for Python, see below; 0: nothing before the window STOP")
 
-#: Of LEFT: a part cannot have its turn before its tables are larger, or not here; it has had it, and what it sent is yet to be handed over.
-#: ENDS: what is left of ``live`` that compiled code may serve; SPLIT: a cluster cannot be served.
+#: Of LEFT: a part cannot have its turn before its tables are larger, or not here; it has had it, and what it sent is
+#: yet to be handed over. ENDS: what is left of ``live`` that compiled code may serve; SPLIT: a cluster cannot be
+#: served.
 L2_ROOM, HBM_ROOM, DRAM_REQUESTS, REQUESTS, PEERS, EXITS, FILLS, ENDS, SPLIT = (1 << bit for bit in range(9))
 
 BOX_TABLE = Table(__name__, "box", "", "Where a box stands.")
@@ -227,8 +229,8 @@ def run_windows(
     calls: Calls, sms: SmState, tables: Tables, l2_rates: L2Rates, l2: L2State, dram_rates: DramRates, dram: DramState,
     requests: Box, fills: Box, dram_requests: Box, sent: Sent, dispatch: Dispatch, loop: np.ndarray,
 ) -> None:  # fmt: skip
-    """Run through windows in which L2, SMs, DRAM or the dispatcher have work, in this order, until the window STOP or until something is LEFT to do for Python. All that
-    is on its way to L2 and DRAM lies in the boxes."""
+    """Run through windows in which L2, SMs, DRAM or the dispatcher have work, in this order, until the window STOP or
+    until something is LEFT to do for Python. All that is on its way to L2 and DRAM lies in the boxes."""
     ticks, left = loop[WINDOW_TICKS], 0
     while left == 0:
         l2_tick = min(requests.box[EARLIEST], fills.box[EARLIEST], l2.scalars[l2_state.NEXT_EVENT])

@@ -1,8 +1,9 @@
 """Chakra execution traces (MLCommons; ``.et``), read and written: one file a rank, as ASTRA-sim takes them.
 
-Mental model: messages of protocol buffers after each other, the first with the version, each further one a node. Durations are whole microseconds there; what is written carries
-them as nanoseconds in an attribute too (:data:`EXACT`), and rounds so that the sum of a file's durations is right. Sizes of collectives are those of a
-rank's input, as ASTRA-sim and Chakra's converter have them: an all-gather's is its members' part of the message.
+Mental model: messages of protocol buffers after each other, the first with the version, each further one a node.
+Durations are whole microseconds there; what is written carries them as nanoseconds in an attribute too (:data:`EXACT`),
+and rounds so that the sum of a file's durations is right. Sizes of collectives are those of a rank's input, as
+ASTRA-sim and Chakra's converter have them: an all-gather's is its members' part of the message.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _MOST_GROUP_RANKS = 1 << 20
 
 
 def read_trace(path: Path, rank: int) -> ExecutionTrace:
-    """The trace of ``rank``, checked. Raises ExecutionTraceError for a damaged file, and for a node of a type that is not known."""
+    """The trace of ``rank``, checked. Raises ExecutionTraceError for a damaged file, and for a node of a type that is
+    not known."""
     nodes: list[Node] = []
     groups: dict[str, tuple[int, ...]] = {}
     dependencies, number, size = 0, 0, max(1, path.stat().st_size)
@@ -121,14 +123,16 @@ def _count(told: Mapping[str, int | float | str], name: str, node: int) -> int:
 
 
 def _stream(kind: str, told: object, group: str, peer: int) -> str:
-    """What the trace says, or a stream of each kind; NCCL has one for each group, sends and receives of each peer go side by side."""
+    """What the trace says, or a stream of each kind; NCCL has one for each group, sends and receives of each peer go
+    side by side."""
     if isinstance(told, int):
         return f"stream {told}"
     return {"collective": f"collectives of {group or 'all'}", "send": f"sends to {peer}", "receive": f"receives from {peer}"}.get(kind, kind)  # fmt: skip
 
 
 def _groups_in(text: str) -> dict[str, tuple[int, ...]]:
-    """Process groups that PyTorch's observer writes into a node: a list of objects with pg_name and ranks; no ranks are all."""
+    """Process groups that PyTorch's observer writes into a node: a list of objects with pg_name and ranks; no ranks are
+    all."""
     found = _GROUPS_IN_TEXT.search(text)
     try:
         rows = json.loads(found[0]) if found else []
@@ -146,7 +150,8 @@ def _are_ranks(value: object) -> bool:
 
 
 def read_groups(path: Path) -> dict[str, tuple[int, ...]]:
-    """Members of groups by name, as ASTRA-sim's ``--comm-group-configuration`` has them: an object of lists of ranks. Raises ExecutionTraceError."""
+    """Members of groups by name, as ASTRA-sim's ``--comm-group-configuration`` has them: an object of lists of ranks.
+    Raises ExecutionTraceError."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError, UnicodeDecodeError) as error:
@@ -206,5 +211,6 @@ def with_durations(path: Path, seconds: Mapping[int, float]) -> Iterator[bytes]:
             owed += 1e6 * seconds[number]
             micros = max(0, round(owed))
             owed -= micros
-            # Of a field that stands twice the last counts (Protocol Buffers, Encoding); of attributes the last of a name.
+            # Of a field that stands twice the last counts (Protocol Buffers, Encoding); of attributes the last of a
+            # name.
             yield put_message(message + put_number(schema.DURATION, micros) + schema.put_attribute(EXACT, 1e9 * seconds[number]))  # fmt: skip

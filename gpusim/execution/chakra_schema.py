@@ -1,6 +1,7 @@
 """Chakra's schema of execution traces: numbers of fields, of node types and of collectives.
 
-Source: mlcommons/chakra, schema/protobuf/et_def.proto; names of attributes as ASTRA-sim's feeder reads and Chakra's converter writes them.
+Source: mlcommons/chakra, schema/protobuf/et_def.proto; names of attributes as ASTRA-sim's feeder reads and Chakra's
+converter writes them.
 """
 
 from __future__ import annotations

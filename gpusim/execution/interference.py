@@ -1,8 +1,9 @@
 """What a computation and collectives on one GPU take from each other while both run.
 
-Mental model: a collective's kernel has channels, each on an SM that the computation lacks, and moves bytes in DRAM beside those that it sends. Both go at a share of
-their own speed while both run. Which share, a function of these figures says (:mod:`gpusim.collective.overlap`), or what is handed in for it: products whose shape is known are simulated
-with the collective on the same machine (:mod:`gpusim.tile.beside`).
+Mental model: a collective's kernel has channels, each on an SM that the computation lacks, and moves bytes in DRAM
+beside those that it sends. Both go at a share of their own speed while both run. Which share, a function of these
+figures says (:mod:`gpusim.collective.overlap`), or what is handed in for it: products whose shape is known are
+simulated with the collective on the same machine (:mod:`gpusim.tile.beside`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from gpusim.collective.shape import Collective
 from gpusim.execution.trace import Node
 from gpusim.gpus.spec import GpuSpec
 
-#: Bytes that pass DRAM for each that a GPU sends: its own part is read, a part that comes is written and read again to be summed or sent on.
+#: Bytes that pass DRAM for each that a GPU sends: its own part is read, a part that comes is written and read again to
+#: be summed or sent on.
 DRAM_BYTES_A_SENT = 3.0
-#: A channel is a block of so many threads, and takes a message of so many bytes a thread before another channel is used (NCCL 2.19, src/graph/tuning.cc: threadThresholds; enqueue.cc).
+#: A channel is a block of so many threads, and takes a message of so many bytes a thread before another channel is used
+#: (NCCL 2.19, src/graph/tuning.cc: threadThresholds; enqueue.cc).
 _THREADS, _THREAD_BYTES = {"LL": 512, "LL128": 640, "Simple": 512}, {"LL": 8, "LL128": 8, "Simple": 64}
 #: Blocks of vLLM's custom all-reduce (csrc/custom_all_reduce.cuh: block_limit), of 512 threads that take 16 bytes each.
 _CUSTOM_BLOCKS, _CUSTOM_BLOCK_BYTES = 36, 512 * 16

@@ -16,8 +16,9 @@ from gpusim.execution.trace import Node
 
 @dataclass
 class Meeting:
-    """``expected`` of its ``members`` come, who has is in ``came``; ``begins``, ``done``: events; ``exchange``: its messages, None where its formula counts or it has not begun; ``beside``: what it
-    takes of a member's GPU now, ``moving``: once it has begun; ``last``: who came last, ``after``: by rank the node whose end let it come."""
+    """``expected`` of its ``members`` come, who has is in ``came``; ``begins``, ``done``: events; ``exchange``: its
+    messages, None where its formula counts or it has not begun; ``beside``: what it takes of a member's GPU now,
+    ``moving``: once it has begun; ``last``: who came last, ``after``: by rank the node whose end let it come."""
 
     what: Collective
     members: tuple[int, ...]

@@ -1,7 +1,7 @@
 """One rank of a replay: its streams, what is ready in each, what runs.
 
-Mental model: of the nodes of a stream whose dependencies have ended the one with the least id begins when the one before has ended. A computation's progress is counted anew whenever
-a collective beside it begins or ends.
+Mental model: of the nodes of a stream whose dependencies have ended the one with the least id begins when the one
+before has ended. A computation's progress is counted anew whenever a collective beside it begins or ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _LEFT_SECONDS = 1e-15
 
 
 class Rank:
-    """``happened``: by node id, when it began and ended; ``collective_share``: of their speed that its collectives have now; ``changed``: an event of the next change of it."""
+    """``happened``: by node id, when it began and ended; ``collective_share``: of their speed that its collectives have
+    now; ``changed``: an event of the next change of it."""
 
     def __init__(self, replaying: Whole, trace: ExecutionTrace) -> None:
         self.trace = trace

@@ -1,8 +1,9 @@
 """Execution traces replayed on described GPUs and links: when each node begins and ends.
 
-Mental model: SimPy runs each rank's streams; a computation takes its duration, a collective begins when its last member has come and sends its messages over the cluster's links
-(:mod:`gpusim.collective.messages`), where others share them. While both run on one GPU each goes at a share of its speed. Members whose traces are not given are
-taken to come with the last one that is.
+Mental model: SimPy runs each rank's streams; a computation takes its duration, a collective begins when its last member
+has come and sends its messages over the cluster's links (:mod:`gpusim.collective.messages`), where others share them.
+While both run on one GPU each goes at a share of its speed. Members whose traces are not given are taken to come with
+the last one that is.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _ALL = ("", "0")
 
 
 class Replaying:
-    """``traces`` on GPUs like ``spec`` with ``links``. ``groups``: members of groups that the traces do not tell; ``ranks``: how many GPUs there are, if more than traces and groups show;
-    ``library``: whose all-reduces, "nccl" or "custom"; ``rates``: what computations and collectives take from each other (None: :func:`rates_by_figures`); ``alone``: collectives by
-    their formulas, as if links were not shared."""
+    """``traces`` on GPUs like ``spec`` with ``links``. ``groups``: members of groups that the traces do not tell;
+    ``ranks``: how many GPUs there are, if more than traces and groups show;
+    ``library``: whose all-reduces, "nccl" or "custom"; ``rates``: what computations and collectives take from each
+    other (None: :func:`rates_by_figures`); ``alone``: collectives by their formulas, as if links were not shared."""
 
     def __init__(
         self, spec: GpuSpec, links: Links, traces: Sequence[ExecutionTrace], groups: Mapping[str, tuple[int, ...]], *, ranks: int = 0, library: str = "nccl",
@@ -59,7 +61,8 @@ class Replaying:
         self.ranks = {rank: Rank(self, trace) for rank, trace in sorted(by_rank.items())}
 
     def run(self) -> Replay:
-        """To the end. Raises ExecutionTraceError where ranks wait for each other for ever, and for nodes that cannot be replayed."""
+        """To the end. Raises ExecutionTraceError where ranks wait for each other for ever, and for nodes that cannot be
+        replayed."""
         for rank in self.ranks.values():
             rank.begin()
         self.environment.run()

@@ -1,7 +1,8 @@
 """What a replay says: how long, how much of the exchange is not hidden by computation, what the end waited for.
 
-Mental model: of each rank the intervals in which it computes and in which it exchanges (or waits for others to come). Exposed is what is exchange and no computation. The
-critical path goes back from the last end, each node to the one whose end let it begin.
+Mental model: of each rank the intervals in which it computes and in which it exchanges (or waits for others to come).
+Exposed is what is exchange and no computation. The critical path goes back from the last end, each node to the one
+whose end let it begin.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _COMPUTING = ("compute", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """``node`` began, and ended; ``moved``: of an exchange when its last member had come; ``after``: (rank, id) of the node whose end let it begin, None for none. Seconds."""
+    """``node`` began, and ended; ``moved``: of an exchange when its last member had come; ``after``: (rank, id) of the
+    node whose end let it begin, None for none. Seconds."""
 
     node: Node
     began: float
@@ -28,8 +30,8 @@ class Happened:
 
 @dataclass(frozen=True)
 class RankTimes:
-    """Of one rank, in seconds: ``total`` until its last end, in which it was ``computing``, ``exchanging`` (waits for others included, ``waiting``), ``exposed``
-    (exchanging and not computing), ``idle`` (neither)."""
+    """Of one rank, in seconds: ``total`` until its last end, in which it was ``computing``, ``exchanging`` (waits for
+    others included, ``waiting``), ``exposed`` (exchanging and not computing), ``idle`` (neither)."""
 
     rank: int
     total: float
@@ -60,7 +62,8 @@ class Replay:
         return [_times(rank, list(own.values())) for rank, own in self.happened.items()]
 
     def critical_path(self) -> list[tuple[int, Happened, float]]:
-        """Rank, node, and the seconds that it adds, from the first to the last; they add up to all but where nothing was let begin by an end."""
+        """Rank, node, and the seconds that it adds, from the first to the last; they add up to all but where nothing
+        was let begin by an end."""
         last = max(
             ((each.ended, rank, node) for rank, own in self.happened.items() for node, each in own.items()),
             default=None,

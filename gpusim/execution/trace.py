@@ -1,7 +1,7 @@
 """What one GPU does in a step: nodes that wait for nodes.
 
-Mental model: a node computes, exchanges with other GPUs, or is the host's; it begins when all that it depends on have ended and its stream is free. Nodes of one stream
-follow each other, those of several run at once.
+Mental model: a node computes, exchanges with other GPUs, or is the host's; it begins when all that it depends on have
+ended and its stream is free. Nodes of one stream follow each other, those of several run at once.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ MOST_NODES, MOST_DEPENDENCIES = 1 << 22, 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """``kind``: of :data:`KINDS`; ``depends``: ids of nodes; ``seconds``: of what computes, None where not known; ``stream``: nodes of one follow each other;
-    ``operations``, ``moved_bytes``: of a computation, from and to DRAM; ``exchange``: of a collective its kind (:data:`gpusim.collective.shape.KINDS`), ``message_bytes`` that a
-    rank puts in (of an all-gather its part); ``group``: the name of its members; ``peer``: the other rank of a send or receive, ``tag``."""
+    """``kind``: of :data:`KINDS`; ``depends``: ids of nodes; ``seconds``: of what computes, None where not known;
+    ``stream``: nodes of one follow each other;
+    ``operations``, ``moved_bytes``: of a computation, from and to DRAM; ``exchange``: of a collective its kind
+    (:data:`gpusim.collective.shape.KINDS`), ``message_bytes`` that a rank puts in (of an all-gather its part);
+    ``group``: the name of its members; ``peer``: the other rank of a send or receive, ``tag``."""
 
     id: int
     name: str
@@ -47,7 +49,8 @@ class Node:
 
 @dataclass(frozen=True)
 class ExecutionTrace:
-    """``nodes`` of ``rank``; ``groups``: ranks of a collective's members by the group's name, as far as the trace says; ``source``: a file, for messages."""
+    """``nodes`` of ``rank``; ``groups``: ranks of a collective's members by the group's name, as far as the trace says;
+    ``source``: a file, for messages."""
 
     rank: int
     nodes: Sequence[Node]
@@ -55,7 +58,8 @@ class ExecutionTrace:
     source: str
 
     def check(self) -> None:
-        """Raises ExecutionTraceError for an id that stands twice, a dependency that is not there, nodes that wait for each other in a circle."""
+        """Raises ExecutionTraceError for an id that stands twice, a dependency that is not there, nodes that wait for
+        each other in a circle."""
         places = {node.id: place for place, node in enumerate(self.nodes)}
         if len(places) < len(self.nodes):
             seen: set[int] = set()

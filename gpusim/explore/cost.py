@@ -1,8 +1,9 @@
 """What running a shape costs, learnt from the runs of its kernel: how its executed instructions grow with each axis.
 
-Mental model: the instructions of a kernel go about as a product of powers of its axes (n^3 of a product of n x n matrices, whose blocks and bytes
-go as n^2). The exponents are a ridge regression of logarithms over the runs, from zero: until runs say otherwise, an axis costs nothing
-beyond what its launch shows. Instructions and not seconds, so that the same seed gives the same search on any machine.
+Mental model: the instructions of a kernel go about as a product of powers of its axes (n^3 of a product of n x n
+matrices, whose blocks and bytes go as n^2). The exponents are a ridge regression of logarithms over the runs, from
+zero: until runs say otherwise, an axis costs nothing beyond what its launch shows. Instructions and not seconds, so
+that the same seed gives the same search on any machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The property ``counts``: what follows from the trace alone, counted twice; and totals that must add up.
 
 Mental model: a wrong cycle count can be argued about, a wrong count of sectors cannot. Every instruction's issues,
-lanes, requests, sectors and bank passes are counted from the trace by :mod:`gpusim.explore.trace_counts` and laid beside
-what the model counted; blocks, warps, and the split of warp-cycles over stall reasons must add up. Any difference at
-all is a divergence.
+lanes, requests, sectors and bank passes are counted from the trace by :mod:`gpusim.explore.trace_counts` and laid
+beside what the model counted; blocks, warps, and the split of warp-cycles over stall reasons must add up. Any
+difference at all is a divergence.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from gpusim.trace.record import Trace
 
 @dataclass(frozen=True)
 class Covered:
-    """A workload that ran: its complete name, the timed traces, the simulation and what it covers; ``checked``: whether a
-    check has found its result right."""
+    """A workload that ran: its complete name, the timed traces, the simulation and what it covers; ``checked``: whether
+    a check has found its result right."""
 
     workload: str
     traces: tuple[Trace, ...]

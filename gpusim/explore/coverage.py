@@ -55,8 +55,8 @@ class Hits:
 
 @dataclass(frozen=True)
 class Coverage:
-    """``hits``: bin -> :class:`Hits`; ``launches``: how many were looked at; ``instructions``: warp instructions that they executed, of
-    which files of coverage say nothing. A value: operations return new ones."""
+    """``hits``: bin -> :class:`Hits`; ``launches``: how many were looked at; ``instructions``: warp instructions that
+    they executed, of which files of coverage say nothing. A value: operations return new ones."""
 
     hits: Mapping[Bin, Hits] = field(default_factory=dict)
     launches: int = 0

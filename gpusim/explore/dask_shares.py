@@ -1,8 +1,9 @@
 """The shares of a search, run by the workers of a Dask cluster.
 
-Mental model: a share is a search of its own seed that writes its runs into a folder. On the cluster that is a temporary one,
-which holds what was run before; its files come back whole when the share has ended, and are put into the search's folder once. A worker that dies takes
-its share with it, and Dask gives that to another one, where the same seed gives the same runs: none is lost and none counted twice.
+Mental model: a share is a search of its own seed that writes its runs into a folder. On the cluster that is a temporary
+one, which holds what was run before; its files come back whole when the share has ended, and are put into the search's
+folder once. A worker that dies takes its share with it, and Dask gives that to another one, where the same seed gives
+the same runs: none is lost and none counted twice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _one_at_a_time = threading.Lock()
 
 
 class Share(NamedTuple):
-    """What a share came to: shapes refused, why the last one was, the files with its runs, and the question that they answer."""
+    """What a share came to: shapes refused, why the last one was, the files with its runs, and the question that they
+    answer."""
 
     refused: int
     refusal: str
@@ -43,9 +45,9 @@ def run_shares(
     shares: Sequence[int],
     resume: bool,
 ) -> list[tuple[int, str]]:
-    """Run each of ``shares`` (how many examples) of ``plan`` on the cluster of ``client`` by ``run``, and put their files into
-    ``folder``; ``ask`` says which question a plan's runs answer. Returns how many shapes each refused, and why the last one was.
-    Raises ExecutionError where a worker has another gpusim, or died again and again."""
+    """Run each of ``shares`` (how many examples) of ``plan`` on the cluster of ``client`` by ``run``, and put their
+    files into ``folder``; ``ask`` says which question a plan's runs answer. Returns how many shapes each refused, and
+    why the last one was. Raises ExecutionError where a worker has another gpusim, or died again and again."""
     # As an argument, not scattered: what lies on a worker alone is gone when it dies.
     earlier = {path.name: path.read_bytes() for path in folder.glob(RUNS)}
     executor = client.get_executor(pure=False, retries=RETRIES)

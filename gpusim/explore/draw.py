@@ -1,7 +1,7 @@
 """Let Hypothesis draw shapes: of several kernels at once, so that ``target()`` may choose the kernel too.
 
-Mental model: a property test whose body only looks at the shape that it is given. Hypothesis generates half of the draws
-and, where the body names a ``target()``, climbs towards it with the other half.
+Mental model: a property test whose body only looks at the shape that it is given. Hypothesis generates half of the
+draws and, where the body names a ``target()``, climbs towards it with the other half.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ def draw_shapes(
     *,
     most_begun: int | None = None,
 ) -> None:
-    """Show ``on_shape`` up to ``draws`` shapes, each with its kernel, of ``strategies`` (kernel -> shapes); the same ones for the
-    same ``seed``. ``most_begun``: draws that may be begun, None for any number: a climb begins, and gives up, thousands
-    where nothing nearby is better, and Hypothesis counts none of them. Raises what ``on_shape`` raises."""
+    """Show ``on_shape`` up to ``draws`` shapes, each with its kernel, of ``strategies`` (kernel -> shapes); the same
+    ones for the same ``seed``. ``most_begun``: draws that may be begun, None for any number: a climb begins, and gives
+    up, thousands where nothing nearby is better, and Hypothesis counts none of them. Raises what ``on_shape``
+    raises."""
     begun = 0
 
     def begin(kernel: str) -> st.SearchStrategy[tuple[str, Shape]]:
@@ -64,9 +65,10 @@ def draw_shapes(
 
 @contextlib.contextmanager
 def _without_constants_of_source_files() -> Iterator[None]:
-    """Hypothesis likes to draw numbers that stand in the project's source. It reads every imported module outside of site-packages
-    for them, which takes seconds, and keeps what it finds in a folder .hypothesis where the command was called; and the same seed
-    would draw other shapes where gpusim lies elsewhere or other modules have been imported."""
+    """Hypothesis likes to draw numbers that stand in the project's source. It reads every imported module outside of
+    site-packages for them, which takes seconds, and keeps what it finds in a folder .hypothesis where the command was
+    called; and the same seed would draw other shapes where gpusim lies elsewhere or other modules have been
+    imported."""
     try:
         providers: Any = importlib.import_module("hypothesis.internal.conjecture.providers")
         before = {name: getattr(providers, name) for name in _CONSTANTS}

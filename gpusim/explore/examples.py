@@ -1,9 +1,9 @@
 """The example database: what searches have run, in a folder that any number of processes share.
 
 Mental model: each process appends to a file that it alone has made, one line a run, in one write; everybody reads
-everybody's. So there is nothing to lock: a process that is killed leaves at most a torn last line in its own file, which
-readers pass over, and two commands in one folder cannot lose each other's runs. A file's first line says what its runs
-are runs of; those of another property, GPU or gpusim are left alone, since they would say something else today.
+everybody's. So there is nothing to lock: a process that is killed leaves at most a torn last line in its own file,
+which readers pass over, and two commands in one folder cannot lose each other's runs. A file's first line says what its
+runs are runs of; those of another property, GPU or gpusim are left alone, since they would say something else today.
 """
 
 from __future__ import annotations

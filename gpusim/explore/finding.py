@@ -38,7 +38,8 @@ class Witness:
 class Finding:
     """``property`` with its ``options`` (as the command line takes them), ``gpu`` with ``settings``; ``worst`` and
     ``minimal``; the region's ``rule`` with the counts behind it; ``explains``: runs of the search that lie in it;
-    ``behaviour``: what it has in common with the search's other divergences (:mod:`gpusim.explore.shared_behaviour`), or empty."""
+    ``behaviour``: what it has in common with the search's other divergences (:mod:`gpusim.explore.shared_behaviour`),
+    or empty."""
 
     property: str
     options: Mapping[str, Scalar]

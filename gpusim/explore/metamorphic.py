@@ -2,8 +2,8 @@
 
 Mental model: nobody knows the right cycle count of an arbitrary launch, but everybody knows that more bandwidth does
 not make it slower, nor twice the work faster. Each relation changes one thing and says which of two times may not be
-longer; the excess beyond the relation's slack is the divergence. Slack exists because timing anomalies are real: a faster
-memory reorders requests, and a wave that fits a little better can cost a row buffer.
+longer; the excess beyond the relation's slack is the divergence. Slack exists because timing anomalies are real: a
+faster memory reorders requests, and a wave that fits a little better can cost a row buffer.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import Trace
 
-#: What a launch of several waves may lose beyond a relation's slack: when blocks end in another order, the next ones are dealt
-#: out differently, and the tail may grow although nothing became slower (Graham, "Bounds on multiprocessing timing
-#: anomalies", SIAM J. Appl. Math. 1969; his bound is 2 - 1/m, which would excuse anything).
+#: What a launch of several waves may lose beyond a relation's slack: when blocks end in another order, the next ones
+#: are dealt out differently, and the tail may grow although nothing became slower (Graham, "Bounds on multiprocessing
+#: timing anomalies", SIAM J. Appl. Math. 1969; his bound is 2 - 1/m, which would excuse anything).
 WAVES_SLACK = 0.10
-#: What the place of data may change: whether a line lies in the half of L2 that is near to the SM which asks for it. The far
-#: half adds about a fifth to a miss that goes to DRAM, and a small launch may be one chain of them. Another order of
-#: blocks, or arrays of another size and so at other addresses, deal this out anew.
+#: What the place of data may change: whether a line lies in the half of L2 that is near to the SM which asks for it.
+#: The far half adds about a fifth to a miss that goes to DRAM, and a small launch may be one chain of them. Another
+#: order of blocks, or arrays of another size and so at other addresses, deal this out anew.
 PLACE_SLACK = 0.25
 #: What a faster machine may lose: reordered requests, a row buffer missed.
 MACHINE_SLACK = 0.03
@@ -49,8 +49,8 @@ def _with_gpu(change: Callable[[GpuSpec], GpuSpec]) -> Callable:
 
     A scheduler that prefers some warps (the youngest) deals its issue slots by who is ready, as a list scheduler does:
     when loads return earlier the preferred warps run ahead, the others end later and alone, and the launch may take
-    longer although every warp waited less (Graham's anomaly again, within an SM). So the relation speaks only where warps
-    have also become slower in all; what they wait for each other at barriers does not count.
+    longer although every warp waited less (Graham's anomaly again, within an SM). So the relation speaks only where
+    warps have also become slower in all; what they wait for each other at barriers does not count.
     """
 
     def times(covered: Covered, _kernel: str, _shape: Mapping[str, Any], gpu: GpuSpec) -> tuple[float, float] | None:

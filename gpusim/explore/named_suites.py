@@ -1,8 +1,8 @@
 """Suites by name on a command line: a pinned suite or a suite file stands for the workloads in it.
 
-Mental model: wherever KERNEL[:axis=value,...] is taken, the name of a pinned suite or a file of ``gpusim suite make`` may
-stand instead. A suite file names the GPU that its workloads were chosen on; they are run on whichever GPU the command
-asks for, so axes that describe the machine are left to it.
+Mental model: wherever KERNEL[:axis=value,...] is taken, the name of a pinned suite or a file of ``gpusim suite make``
+may stand instead. A suite file names the GPU that its workloads were chosen on; they are run on whichever GPU the
+command asks for, so axes that describe the machine are left to it.
 """
 
 from __future__ import annotations

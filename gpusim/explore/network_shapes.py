@@ -1,7 +1,7 @@
 """What to search around: the shapes that real networks launch, by kernel.
 
-Mental model: ``llama3_8b:phase=decode,batch=8`` names a forward pass as ``gpusim workloads show`` does; its launches are
-points of the kernels' shape spaces, beside which a search draws.
+Mental model: ``llama3_8b:phase=decode,batch=8`` names a forward pass as ``gpusim workloads show`` does; its launches
+are points of the kernels' shape spaces, beside which a search draws.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ NUMBERS, NAMES = ("batch", "sequence", "tensor_parallel"), ("phase", "precision"
 
 
 def shapes_around(texts: Sequence[str], growth: float) -> dict[str, list[dict[str, Any]]]:
-    """Kernel -> its different shapes in the passes that ``texts`` name, those whose work is at most ``growth`` times the
-    kernel's small shape's. Raises UsageError for a pass that does not exist or of which nothing is that small."""
+    """Kernel -> its different shapes in the passes that ``texts`` name, those whose work is at most ``growth`` times
+    the kernel's small shape's. Raises UsageError for a pass that does not exist or of which nothing is that small."""
     load_sibling("workloads", "the workloads")
     work = importlib.import_module("gpusim.workloads.strategies").work
     found: dict[str, list[dict[str, Any]]] = {}

@@ -1,12 +1,12 @@
 """What a shape is likely to cover, predicted from the runs so far without running it.
 
-Mental model: a probability a bin, some exact, some vague. A launch's grid and block are known before it runs, and with the
-registers and shared memory that the same compiled kernel had in an earlier run so are all points of
+Mental model: a probability a bin, some exact, some vague. A launch's grid and block are known before it runs, and with
+the registers and shared memory that the same compiled kernel had in an earlier run so are all points of
 :mod:`gpusim.explore.launch_points`. For the rest the nearest runs of the same kernel answer, nearest by the distance of
-that point (:mod:`gpusim.explore.shape_distance`); a cross is as likely as its halves together, and a bin of an ordered point
-a little likely next to one that is near. False predictions of a kernel lower the probability of the same
-prediction afterwards. Bins that no run has hit can mostly not be predicted at all: for them stands the novelty of a shape to each
-point, times the new bins that the kernel's last runs brought for their novelty.
+that point (:mod:`gpusim.explore.shape_distance`); a cross is as likely as its halves together, and a bin of an ordered
+point a little likely next to one that is near. False predictions of a kernel lower the probability of the same
+prediction afterwards. Bins that no run has hit can mostly not be predicted at all: for them stands the novelty of a
+shape to each point, times the new bins that the kernel's last runs brought for their novelty.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Prediction(NamedTuple):
 
 class LaunchPrediction(NamedTuple):
     """What follows from a shape's launches alone: ``hit`` bool[bins]; ``decided`` bool[bins], those of which ``hit`` is
-    exact; ``work``: blocks of its largest launch, bytes of its arguments; ``complete``: no earlier run would add to it."""
+    exact; ``work``: blocks of its largest launch, bytes of its arguments; ``complete``: no earlier run would add to
+    it."""
 
     hit: np.ndarray
     decided: np.ndarray
@@ -66,8 +67,8 @@ class LaunchPrediction(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Bin -> column; int64[pairs, 3] (cross, half, half); int64[pairs, 2] (bin, the next of an ordered point); bool[bins]
-    of those that follow from the launch, and from its grid and block alone; bool[points] of the former."""
+    """Bin -> column; int64[pairs, 3] (cross, half, half); int64[pairs, 2] (bin, the next of an ordered point);
+    bool[bins] of those that follow from the launch, and from its grid and block alone; bool[points] of the former."""
 
     columns: dict
     crosses: np.ndarray

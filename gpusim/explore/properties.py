@@ -1,9 +1,10 @@
-"""gpusim's own properties that need no file of their own: bounds, estimates, other GPUs, other builds, invariance, NumPy.
+"""gpusim's own properties that need no file of their own: bounds, estimates, other GPUs, other builds, invariance,
+NumPy.
 
 Mental model: each runs a workload once, or twice in two ways, and says by how much that is off; what a property is
 stands in :mod:`gpusim.explore.property`. The others are :mod:`gpusim.explore.counts` (``counts``),
-:mod:`gpusim.explore.metamorphic` (``metamorphic``), :mod:`gpusim.explore.versions` and :mod:`gpusim.explore.measured_rows`
-(``silicon``).
+:mod:`gpusim.explore.metamorphic` (``metamorphic``), :mod:`gpusim.explore.versions` and
+:mod:`gpusim.explore.measured_rows` (``silicon``).
 """
 
 from __future__ import annotations

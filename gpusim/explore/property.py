@@ -2,8 +2,8 @@
 
 Mental model: a property measures how far a workload is from what should hold, as a signed share (+0.38: 38 % above);
 beyond its threshold that is a divergence. Each is a small class that says by itself how it is made and which options it
-has, so that the command line, a finding's file and a test make it from a mapping of plain texts and numbers, and so that
-a property of another distribution needs no line of gpusim (:mod:`gpusim.explore.property_registry` finds them).
+has, so that the command line, a finding's file and a test make it from a mapping of plain texts and numbers, and so
+that a property of another distribution needs no line of gpusim (:mod:`gpusim.explore.property_registry` finds them).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Outcome:
 
 
 class Property(ABC):
-    """The base of all properties: ``name``, ``asks`` (its question, one line), the ``threshold`` beyond which a divergence
-    is a finding, and its ``options``."""
+    """The base of all properties: ``name``, ``asks`` (its question, one line), the ``threshold`` beyond which a
+    divergence is a finding, and its ``options``."""
 
     name: str = ""
     asks: str = ""
@@ -50,8 +50,8 @@ class Property(ABC):
 
     @classmethod
     def complete(cls, options: Mapping[str, Any], gpu: str, settings: Sequence[str]) -> dict[str, Any]:
-        """``options`` with what the property must know besides, to be kept in a finding: ``gpu`` and its ``settings`` as
-        the command line has them."""
+        """``options`` with what the property must know besides, to be kept in a finding: ``gpu`` and its ``settings``
+        as the command line has them."""
         return dict(options)
 
     @abstractmethod
@@ -59,15 +59,17 @@ class Property(ABC):
         """Run ``kernel`` at ``shape`` (complete). Raises UsageError for a shape that the kernel refuses."""
 
     def judge(self, kernel: str, shape: Mapping[str, Any]) -> Outcome:
-        """As :meth:`measure`; a workload that cannot be run to its end (a deadlock, an address outside every allocation),
-        or whose result its own check finds wrong, is a divergence of :data:`NOT_COMPLETED` whatever the property asks. Raises UsageError for a shape that is refused."""
+        """As :meth:`measure`; a workload that cannot be run to its end (a deadlock, an address outside every
+        allocation), or whose result its own check finds wrong, is a divergence of :data:`NOT_COMPLETED` whatever the
+        property asks. Raises UsageError for a shape that is refused."""
         try:
             return self.measure(kernel, shape)
         except (ExecutionError, WrongResultError) as error:
             return Outcome(max(NOT_COMPLETED, 2.0 * self.threshold), f"{type(error).__name__}: {error}")
 
     def lacks(self, kernel: str) -> str:
-        """Why the property can check nothing at all on ``kernel``, with the remedy; empty where it can, as by default."""
+        """Why the property can check nothing at all on ``kernel``, with the remedy; empty where it can, as by
+        default."""
         return ""
 
     def require(self, kernel: str) -> None:

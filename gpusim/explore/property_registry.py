@@ -39,8 +39,8 @@ _REGISTERED: dict[str, type[Property]] = {}
 
 
 def register(name: str, make: Maker) -> None:
-    """Add a property under ``name`` in this process alone; ``make(gpu, options)`` returns it (a Property's own ``make``, or
-    any function). UsageError for a name that is taken."""
+    """Add a property under ``name`` in this process alone; ``make(gpu, options)`` returns it (a Property's own
+    ``make``, or any function). UsageError for a name that is taken."""
     if name in property_names():
         raise UsageError(f"a property called {name} exists already")
     REGISTERED.append(name)
@@ -48,8 +48,8 @@ def register(name: str, make: Maker) -> None:
 
 
 def find_property(name: str) -> type[Property]:
-    """The class of the property called ``name``. Raises UsageError for a name that nobody declares, and, naming entry point
-    and distribution, for one that cannot be imported, is no property, or is declared by two."""
+    """The class of the property called ``name``. Raises UsageError for a name that nobody declares, and, naming entry
+    point and distribution, for one that cannot be imported, is no property, or is declared by two."""
     if name in _REGISTERED:
         return _REGISTERED[name]
     declared = declared_properties().get(name)

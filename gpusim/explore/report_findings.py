@@ -100,7 +100,8 @@ def _joined(
     regions: list[tuple[Region, Tried, dict[str, Any]]], runs: list[LabelledRun]
 ) -> list[tuple[Region, Tried, dict[str, Any]]]:
     """One region for those about the same divergences: a fault that a greedy rule did not grasp at once gives several.
-    Worst and smallest case are those of the first, which was learnt around the worst, if the joined region holds them."""
+    Worst and smallest case are those of the first, which was learnt around the worst, if the joined region holds
+    them."""
     result: list[tuple[Region, Tried, dict[str, Any]]] = []
     for region, worst, minimal in regions:
         for place, (before, its_worst, its_minimal) in enumerate(result):

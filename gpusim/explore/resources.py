@@ -26,12 +26,12 @@ from gpusim.gpus.spec import PIPE_NAMES, GpuSpec, value_of
 from gpusim.io.nearest import hint
 from gpusim.trace.record import PipeClass, Trace
 
-#: Start of a key -> slack beside the common one. Warps of a sub-core that wait long for code meet at the same line and share
-#: it; those that wait less drift apart and ask for lines each for itself: 17 % at most in sweeps of loops of 46 to 187 KiB of
-#: code, 128 to 1,024 threads and caches of 16 to 256 KiB.
+#: Start of a key -> slack beside the common one. Warps of a sub-core that wait long for code meet at the same line and
+#: share it; those that wait less drift apart and ask for lines each for itself: 17 % at most in sweeps of loops of 46
+#: to 187 KiB of code, 128 to 1,024 threads and caches of 16 to 256 KiB.
 _CODE_SLACK = 0.20
-#: Other occupancy is another mix: more warps share the same caches, and more SMs or slices place lines and blocks anew, as
-#: another order of blocks does (:data:`gpusim.explore.metamorphic.PLACE_SLACK`).
+#: Other occupancy is another mix: more warps share the same caches, and more SMs or slices place lines and blocks anew,
+#: as another order of blocks does (:data:`gpusim.explore.metamorphic.PLACE_SLACK`).
 _OCCUPANCY_SLACK = 0.25
 SLACKS: tuple[tuple[str, float], ...] = (
     ("instruction_cache.", _CODE_SLACK),
@@ -47,7 +47,8 @@ def slack_of(key: str) -> float:
 
 
 def improved(gpu: GpuSpec, key: str, factor: float) -> GpuSpec | None:
-    """``gpu`` with ``key`` better by ``factor``; None where that cannot be: no such way, a limit, a rule between keys."""
+    """``gpu`` with ``key`` better by ``factor``; None where that cannot be: no such way, a limit, a rule between
+    keys."""
     which, value = better(key), value_of(gpu, key)
     if which is Better.NEITHER or isinstance(value, (str, tuple)):
         return None

@@ -4,10 +4,11 @@ Mental model: the search keeps a pool of shapes of all kernels that could be run
 some of them holding on to axes of a shape that brought something before; ``target()`` draws towards shapes of which
 :mod:`gpusim.explore.predict` expects most new bins or a divergence, which takes a fraction of a millisecond a shape.
 Then the best of the pool is run, and after each run the rest is predicted again; now and then, and the more the longer
-nothing new has come, a random one is (exploration): that finds what no prediction names. Kernels compete by the new bins that
-their shapes are expected to hit, so that one of which nothing new comes any more gives way to others; holes that recorded coverage says it can
-fill count for it. Every run is kept, so that nothing is run twice and a search that was stopped goes on where it stopped;
-findings are made from the runs afterwards (:mod:`gpusim.explore.report_findings`).
+nothing new has come, a random one is (exploration): that finds what no prediction names. Kernels compete by the new
+bins that their shapes are expected to hit, so that one of which nothing new comes any more gives way to others; holes
+that recorded coverage says it can fill count for it. Every run is kept, so that nothing is run twice and a search that
+was stopped goes on where it stopped; findings are made from the runs afterwards
+(:mod:`gpusim.explore.report_findings`).
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from gpusim.explore.predict import LaunchPrediction, Prediction, Predictor
 from gpusim.explore.property import Outcome, Property
 from gpusim.gpus.spec import GpuSpec
 
-#: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that ``target()`` led
-#: to); drawn for a round; and run in it.
+#: Shapes drawn for each kernel before the first run and kept in the pool at most (half as many more that ``target()``
+#: led to); drawn for a round; and run in it.
 POOL, ROUND_DRAWS, ROUND_RUNS = 40, 48, 2
 #: Draws that Hypothesis may begin for each that a round asks for.
 MOST_BEGUN = 2
-#: How often a run is any shape of any kernel, whatever is predicted: at least, and at most when nothing new has come for
-#: far more runs than PATIENCE. guess (chosen over searches of seeds that no benchmark reports)
+#: How often a run is any shape of any kernel, whatever is predicted: at least, and at most when nothing new has come
+#: for far more runs than PATIENCE. guess (chosen over searches of seeds that no benchmark reports)
 LEAST_EXPLORATION, MOST_EXPLORATION, PATIENCE = 1 / 16, 0.8, 6
 #: What a kernel that has not run yet is worth, in bins: its first runs open more than any later one.
 UNTRIED_KERNEL_BINS = 20.0
@@ -57,8 +58,8 @@ Strategy = Callable[..., st.SearchStrategy[dict[str, Any]]]
 
 @dataclass
 class Candidate:
-    """A shape that could be run, what follows from its launches alone, and what is predicted of it; ``targeted``: whether
-    ``target()`` may have led the draw to it."""
+    """A shape that could be run, what follows from its launches alone, and what is predicted of it; ``targeted``:
+    whether ``target()`` may have led the draw to it."""
 
     kernel: str
     shape: dict[str, Any]
@@ -72,10 +73,10 @@ class Search:
     """The state of a search over ``kernels`` for divergences of ``prop``; :meth:`run` goes on from it.
 
     ``shapes(axes, small, growth=, marks=, fixed=)``: strategy of shapes (:mod:`gpusim.workloads.strategies`);
-    ``known``: recorded coverage, by which kernels are chosen for holes; ``find_outcome``: the outcome of a shape that another
-    search has run, None where none has; ``is_ours``: whether a kernel and the text of a shape are for this search or for
-    one beside it; ``around``: kernel -> shapes, at and beside which (``beside``, a strategy like ``shapes`` that takes them
-    first) half of its shapes are drawn; ``gpu``: what shapes are predicted for;
+    ``known``: recorded coverage, by which kernels are chosen for holes; ``find_outcome``: the outcome of a shape that
+    another search has run, None where none has; ``is_ours``: whether a kernel and the text of a shape are for this
+    search or for one beside it; ``around``: kernel -> shapes, at and beside which (``beside``, a strategy like
+    ``shapes`` that takes them first) half of its shapes are drawn; ``gpu``: what shapes are predicted for;
     ``steer=False`` draws kernel and shape from the plain strategies in one run of Hypothesis, which is what the
     benchmark (``tools/explore_bench.py``) compares with.
     """
@@ -264,7 +265,8 @@ class Search:
             self.measure(chosen.kernel, chosen.shape, keep, chosen.prediction)
 
     def _is_too_large(self, kernel: str, shape: Mapping[str, Any]) -> bool:
-        """Whether a shape that nothing predicts outgrows the small one; one that is refused is told so where it is run."""
+        """Whether a shape that nothing predicts outgrows the small one; one that is refused is told so where it is
+        run."""
         try:
             return self._costs_too_much(kernel, shape) or self._outgrows(
                 kernel, self._predictor.from_launch(kernel, shape)
@@ -273,8 +275,9 @@ class Search:
             return False
 
     def _outgrows(self, kernel: str, found: LaunchPrediction) -> bool:
-        """Whether a launch has more than ``growth`` times the small shape's blocks and bytes of arguments, although its axes have not: an
-        axis may stand for its square (n of an n x n matrix), which no strategy of shapes knows. A refused small shape says nothing."""
+        """Whether a launch has more than ``growth`` times the small shape's blocks and bytes of arguments, although its
+        axes have not: an axis may stand for its square (n of an n x n matrix), which no strategy of shapes knows. A
+        refused small shape says nothing."""
         if kernel not in self._small_work:
             try:
                 self._small_work[kernel] = self._predictor.from_launch(kernel, find_kernel(kernel).small).work
@@ -294,12 +297,13 @@ class Search:
             del self._pool[key]
 
     def _costs_too_much(self, kernel: str, shape: Mapping[str, Any]) -> bool:
-        """Whether runs say that a shape executes more than ``growth`` times the small shape's instructions: those may grow as the cube of
-        an axis whose blocks and bytes grow as its square."""
+        """Whether runs say that a shape executes more than ``growth`` times the small shape's instructions: those may
+        grow as the cube of an axis whose blocks and bytes grow as its square."""
         return kernel in self._costs and self._costs[kernel].of(shape) > self.growth
 
     def _trim_pool(self, rng: random.Random) -> None:
-        """Let go of shapes of kernels of which the pool has too many; those that ``target()`` led to do not push out others."""
+        """Let go of shapes of kernels of which the pool has too many; those that ``target()`` led to do not push out
+        others."""
         for kernel in self.kernels:
             for targeted, most in ((False, POOL), (True, POOL // 2)):
                 keys = [key for key, each in self._pool.items() if key[0] == kernel and each.targeted is targeted]
@@ -342,8 +346,8 @@ class Search:
             each.prediction = prediction
 
     def _scores(self) -> dict[str, Callable[[Prediction], float]]:
-        """For each kernel, what a shape is worth running of which that is predicted: new bins that it is expected to hit,
-        and a little for being like a divergence."""
+        """For each kernel, what a shape is worth running of which that is predicted: new bins that it is expected to
+        hit, and a little for being like a divergence."""
         fillable = self._fillable_holes()
         of_kernel: dict[str, list[Tried]] = {kernel: [] for kernel in self.kernels}
         for tried in self.tried:

@@ -56,8 +56,8 @@ LOCK = ".lock"
 
 @dataclass(frozen=True)
 class Plan:
-    """What to search: ``property`` with ``options``, on ``gpu`` with ``settings``, over ``kernels``; with ``first`` each
-    worker stops at its first divergence; ``around``: passes of networks (:mod:`gpusim.explore.network_shapes`)."""
+    """What to search: ``property`` with ``options``, on ``gpu`` with ``settings``, over ``kernels``; with ``first``
+    each worker stops at its first divergence; ``around``: passes of networks (:mod:`gpusim.explore.network_shapes`)."""
 
     kernels: tuple[str, ...]
     property: str

@@ -1,10 +1,11 @@
-"""How differently two shapes of a kernel behave, learnt from its runs: a distance for each cover point (metric learning).
+"""How differently two shapes of a kernel behave, learnt from its runs: a distance for each cover point (metric
+learning).
 
-Mental model: for each cover point the difference between two runs' answers (the share of bins that only one of them hit)
-is about a weighted sum of the differences between their shapes: in size, in alignment (the power of two that divides a
-number), in choices, in blocks and in bytes of arguments. The weights are a ridge regression over all pairs of runs, none
-negative, which starts at the same weight for every axis; so an axis that moves nothing stops counting as new, and one
-that alone decides a point decides who its neighbours are.
+Mental model: for each cover point the difference between two runs' answers (the share of bins that only one of them
+hit) is about a weighted sum of the differences between their shapes: in size, in alignment (the power of two that
+divides a number), in choices, in blocks and in bytes of arguments. The weights are a ridge regression over all pairs of
+runs, none negative, which starts at the same weight for every axis; so an axis that moves nothing stops counting as
+new, and one that alone decides a point decides who its neighbours are.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def bin_points() -> tuple[tuple[str, ...], np.ndarray]:
 
 
 class ShapeDistance:
-    """The runs of one kernel and the distances that they teach: ``hits`` float[runs, bins] and ``divergences`` float[runs]
-    of the last of them. ``work``: sizes beside the axes (blocks, bytes)."""
+    """The runs of one kernel and the distances that they teach: ``hits`` float[runs, bins] and ``divergences``
+    float[runs] of the last of them. ``work``: sizes beside the axes (blocks, bytes)."""
 
     def __init__(self, shape: Shape) -> None:
         self._numbers = [axis for axis, value in shape.items() if is_number(value)]
@@ -57,7 +58,8 @@ class ShapeDistance:
         self._weights = np.zeros((0, points))
 
     def row(self, shape: Shape, work: tuple[float, ...]) -> np.ndarray:
-        """A shape as numbers: value, logarithm and alignment of each number, code of each choice, logarithms of work."""
+        """A shape as numbers: value, logarithm and alignment of each number, code of each choice, logarithms of
+        work."""
         numbers = [shape[axis] for axis in self._numbers]
         codes = [self._codes.setdefault((axis, str(shape.get(axis))), len(self._codes)) for axis in self._choices]
         return np.array(

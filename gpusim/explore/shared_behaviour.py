@@ -25,8 +25,8 @@ LEAST_LIFT = 3.0
 
 @dataclass(frozen=True)
 class Behaviour:
-    """``parts``: (point, bins of it), of each of which a run hits one; ``inside`` of ``inside + escapes`` divergences do,
-    and ``misses`` of ``others`` runs without one."""
+    """``parts``: (point, bins of it), of each of which a run hits one; ``inside`` of ``inside + escapes`` divergences
+    do, and ``misses`` of ``others`` runs without one."""
 
     parts: tuple[tuple[str, frozenset[Bin]], ...]
     inside: int
@@ -76,7 +76,8 @@ def _hit(
 
 
 def _measure(selected: Sequence[object], selected_passing: Sequence[object], all_failing: int) -> float:
-    """F-measure of a statement that holds for ``selected`` of the divergences and ``selected_passing`` of the other runs."""
+    """F-measure of a statement that holds for ``selected`` of the divergences and ``selected_passing`` of the other
+    runs."""
     return 2.0 * len(selected) / (all_failing + len(selected) + len(selected_passing))
 
 

@@ -1,8 +1,9 @@
 """What the suite's kernels are known to cover: recorded with gpusim, read to name who fills a hole.
 
-Mental model: coverage files that ship beside the recorded traces: ``suite-GPU`` of the whole suite at its small shapes, and
-``suite-searched-GPU`` of a search over the kernels that searches begin with, ``large-GPU`` of launches that are too long
-for a search. ``tools/record_coverage.py`` records them; each bin names workloads that fall into it, ready to be run.
+Mental model: coverage files that ship beside the recorded traces: ``suite-GPU`` of the whole suite at its small shapes,
+and ``suite-searched-GPU`` of a search over the kernels that searches begin with, ``large-GPU`` of launches that are too
+long for a search. ``tools/record_coverage.py`` records them; each bin names workloads that fall into it, ready to be
+run.
 """
 
 from __future__ import annotations

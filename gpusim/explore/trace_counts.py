@@ -38,7 +38,8 @@ _SHARED = {
 
 def count_trace(trace: Trace, bank_count: int) -> dict[int, np.ndarray]:
     """For each counter (a column of :mod:`gpusim.model.counters`, or ISSUES) int64[instructions]: what each
-    instruction must count; -1 where this module does not say. ``bank_count``: banks of the data array, one word each."""
+    instruction must count; -1 where this module does not say. ``bank_count``: banks of the data array, one word
+    each."""
     table = trace.program.instructions
     executed = np.zeros((2, table.size), np.int64)
     totals = {ISSUES: executed[0], count.THREAD_INSTRUCTIONS: executed[1]}
@@ -115,7 +116,8 @@ def _sectors(addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
 
 def _wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, banks: int, merges: bool) -> np.ndarray:
     """Passes over the banks that each record needs, int64[records]: 128 bytes of lanes go together, and a bank gives
-    one word a pass. ``merges``: twice as many lanes go together where all agree with their neighbour, or all with the one beyond it."""
+    one word a pass. ``merges``: twice as many lanes go together where all agree with their neighbour, or all with the
+    one beyond it."""
     passes = np.zeros(len(addresses), np.int64)
     paired = _paired(addresses, lanes) if merges else np.zeros(len(addresses), bool)
     for width in np.unique(widths).tolist():
@@ -135,7 +137,8 @@ def _wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, ba
 
 
 def _paired(addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-    """Whether all lanes of a record that are on have the address of the one 1 further, or all that of the one 2 further, bool[records]."""
+    """Whether all lanes of a record that are on have the address of the one 1 further, or all that of the one 2
+    further, bool[records]."""
     found = np.zeros(len(addresses), bool)
     for distance in (1, 2):
         other = np.arange(WARP_LANES) ^ distance
@@ -145,8 +148,8 @@ def _paired(addresses: np.ndarray, lanes: np.ndarray) -> np.ndarray:
 
 
 def _atomic_wavefronts(addresses: np.ndarray, lanes: np.ndarray, widths: np.ndarray, banks: int) -> np.ndarray:
-    """Passes that each record's atomics need, int64[records]: the lanes of a bank one after the other, those on one word
-    too, and each word of a lane by itself."""
+    """Passes that each record's atomics need, int64[records]: the lanes of a bank one after the other, those on one
+    word too, and each word of a lane by itself."""
     row, lane = np.nonzero(lanes)
     load = np.zeros((len(addresses), banks), np.int64)
     np.add.at(load, (row, addresses[row, lane] // WORD_BYTES % banks), 1)

@@ -1,8 +1,8 @@
 """Property tests on cycles in a kernel team's own repository: a decorator that draws shapes and runs each.
 
-Mental model: ``@gpusim.workload(kernel)`` turns a function of one :class:`WorkloadRun` into a Hypothesis test; each example
-is a shape of the kernel, captured and simulated when the test first asks for a figure. Shapes that the kernel refuses
-are drawn again. The profile ``ci`` draws the same few examples every time, ``nightly`` many and new ones.
+Mental model: ``@gpusim.workload(kernel)`` turns a function of one :class:`WorkloadRun` into a Hypothesis test; each
+example is a shape of the kernel, captured and simulated when the test first asks for a figure. Shapes that the kernel
+refuses are drawn again. The profile ``ci`` draws the same few examples every time, ``nightly`` many and new ones.
 
 @gpusim.workload("saxpy", gpu="h200") def test_saxpy_stays_near_its_bound(run): assert run.cycles < 4000 + 3 *
 run.least_cycles
@@ -72,8 +72,8 @@ class WorkloadRun:
 
     @functools.cached_property
     def launches(self) -> list[CaseTrace]:
-        """All launches, captured in order; the case's arrays then hold the kernel's results, which its check has found right.
-        Raises WrongResultError (an AssertionError) where that finds them wrong."""
+        """All launches, captured in order; the case's arrays then hold the kernel's results, which its check has found
+        right. Raises WrongResultError (an AssertionError) where that finds them wrong."""
         return run_made(self.case, str(self), self.gpu).launches
 
     @functools.cached_property
@@ -116,8 +116,8 @@ class WorkloadRun:
         return sum(lower_bounds(t, self.gpu, cold=cold and i == 0).least_cycles for i, t in enumerate(timed))
 
     def check(self) -> None:
-        """AssertionError unless the arrays hold what the case's own check expects (NumPy's result), which any figure asks
-        for as well. Raises UsageError for a case that has none."""
+        """AssertionError unless the arrays hold what the case's own check expects (NumPy's result), which any figure
+        asks for as well. Raises UsageError for a case that has none."""
         _ = self.launches
         if not check_result(self.case, str(self), self.gpu):
             raise UsageError(f"{self.name} cannot be checked: {NO_CHECK}; {GIVE_A_CHECK}")
@@ -157,8 +157,8 @@ def workload(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test of a function of one :class:`WorkloadRun` (and any pytest fixtures after it).
 
-    ``kernel``: a name of the suite or ``FILE.py:FUNCTION``, each also with axes that keep a value behind it as on a command line
-    (``saxpy:block_threads=128``), a case function (or class) in any form that
+    ``kernel``: a name of the suite or ``FILE.py:FUNCTION``, each also with axes that keep a value behind it as on a
+    command line (``saxpy:block_threads=128``), a case function (or class) in any form that
     :mod:`gpusim.cases.case_forms` takes, or an object with ``name``, ``axes``, ``small`` and ``make`` as the suite's
     entries have. A function's axes are its parameters (:mod:`gpusim.cases.signature`), unless ``axes`` (axis -> values
     worth trying) names them; ``small``: the simplest value of all axes or of some. ``fixed``: axes that keep a value;

@@ -1,7 +1,7 @@
 """What must hold between the figures of a GPU: caches that divide evenly, counts that fit.
 
-Mental model: the loader checks each value alone (:mod:`gpusim.gpus.limits`); here the values are checked against each other,
-because the engine sizes its arrays by them and indexes with their quotients. Everything raises
+Mental model: the loader checks each value alone (:mod:`gpusim.gpus.limits`); here the values are checked against each
+other, because the engine sizes its arrays by them and indexes with their quotients. Everything raises
 :class:`SpecError` naming file and key.
 """
 

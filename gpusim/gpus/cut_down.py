@@ -1,9 +1,10 @@
 """A GPU with fewer SMs, and as much less of all that they share.
 
-Mental model: where the blocks of a launch are alike and its waves many, a tenth of the SMs with a tenth of L2, of its bandwidths and of DRAM's takes as
-long for a tenth of the blocks. There are as many fewer slices and channels, each about as fast as it was: of as many, each a tenth as fast, a
-sector would take ten times as long on its bus, and a load that waits for nobody ten times as long as on the GPU itself. What a smaller one does not
-keep is told by whoever uses it: traffic that blocks share, and odd waves at the end.
+Mental model: where the blocks of a launch are alike and its waves many, a tenth of the SMs with a tenth of L2, of its
+bandwidths and of DRAM's takes as long for a tenth of the blocks. There are as many fewer slices and channels, each
+about as fast as it was: of as many, each a tenth as fast, a sector would take ten times as long on its bus, and a load
+that waits for nobody ten times as long as on the GPU itself. What a smaller one does not keep is told by whoever uses
+it: traffic that blocks share, and odd waves at the end.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from gpusim.gpus.spec import GpuSpec
 
 
 def cut_down(spec: GpuSpec, sms: int) -> GpuSpec:
-    """``spec`` with ``sms`` SMs, from 1 to as many as it has. Slices and channels are the nearest number that partitions and each other divide,
-    and their rates make up for the rest, so that sums are ``sms`` over those of all. Its name says the SMs. Raises ValueError."""
+    """``spec`` with ``sms`` SMs, from 1 to as many as it has. Slices and channels are the nearest number that
+    partitions and each other divide, and their rates make up for the rest, so that sums are ``sms`` over those of all.
+    Its name says the SMs. Raises ValueError."""
     if not 1 <= sms <= spec.sm_count:
         raise ValueError(f"{sms} of {spec.sm_count} SMs")
     share = sms / spec.sm_count

@@ -1,7 +1,7 @@
 """What a product's datasheet says of a GPU, as a small TOML file.
 
-Mental model: a datasheet counts and rates (SMs, clock, memory, peak arithmetic); it says nothing of latencies or queues.
-:mod:`gpusim.gpus.make` turns one into a GPU file on top of a description of a related GPU.
+Mental model: a datasheet counts and rates (SMs, clock, memory, peak arithmetic); it says nothing of latencies or
+queues. :mod:`gpusim.gpus.make` turns one into a GPU file on top of a description of a related GPU.
 
     title = "NVIDIA RTX A6000"
     source = "NVIDIA RTX A6000 datasheet"
@@ -41,8 +41,9 @@ _Words = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``kind``: GDDR6, GDDR6X, GDDR7, HBM2, HBM2e, HBM3, HBM3e, HBM4, LPDDR5 or LPDDR5X; ``bus_bits`` wide, ``gb_per_s`` at its pins; ``codes_in_line``: whether error codes lie among the data, as the board is
-    delivered (GDDR6 and GDDR7 have no pins for them, HBM has)."""
+    """``kind``: GDDR6, GDDR6X, GDDR7, HBM2, HBM2e, HBM3, HBM3e, HBM4, LPDDR5 or LPDDR5X; ``bus_bits`` wide,
+    ``gb_per_s`` at its pins; ``codes_in_line``: whether error codes lie among the data, as the board is delivered
+    (GDDR6 and GDDR7 have no pins for them, HBM has)."""
 
     kind: _Words
     gib: _Positive
@@ -52,10 +53,12 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Peak rates without sparsity, in 10^12 operations a second, a multiply-add counting two; absent where it is not said.
+    """Peak rates without sparsity, in 10^12 operations a second, a multiply-add counting two; absent where it is not
+    said.
 
-    ``fp32`` and ``fp64`` are the cores'; the others are the tensor cores', by what they multiply (``f16``, ``fp8`` with FP32 sums,
-    ``f16_f16``, ``fp8_f16`` with FP16 sums). ``exponentials``: of the special function units, each counting one."""
+    ``fp32`` and ``fp64`` are the cores'; the others are the tensor cores', by what they multiply (``f16``, ``fp8`` with
+    FP32 sums, ``f16_f16``, ``fp8_f16`` with FP16 sums). ``exponentials``: of the special function units, each counting
+    one."""
 
     fp32: _Positive | None = None
     fp64: _Positive | None = None
@@ -71,7 +74,8 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What connects the GPU to others, in GB/s of both directions together, as datasheets have it; ``gpus``: behind one NVSwitch (8 where it is not said)."""
+    """What connects the GPU to others, in GB/s of both directions together, as datasheets have it; ``gpus``: behind one
+    NVSwitch (8 where it is not said)."""
 
     nvlink_gb_per_s: _Positive | None = None
     pcie_gb_per_s: _Positive | None = None
@@ -79,7 +83,8 @@ class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Datasheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One product. ``capability`` and ``generation`` may be left out where they are those of the GPU that it is like; ``board_watts``: what it may take at most."""
+    """One product. ``capability`` and ``generation`` may be left out where they are those of the GPU that it is like;
+    ``board_watts``: what it may take at most."""
 
     title: _Words
     source: _Words

@@ -3,8 +3,9 @@
 Mental model: the engine sizes its arrays by these values and steps through time by them, so a value that no machine
 could have is refused here, by name, before it costs memory or hours. The upper limits are some ten to a thousand times
 what the largest GPU of the field has (Blackwell and its datasheets, 2025), and never more than the arrays behind them
-hold. What must hold *between* values is :mod:`gpusim.gpus.consistency`'s business. A value that is a resource says which
-way it is better, so that a search can ask whether a better machine is ever slower (:mod:`gpusim.explore.resources`).
+hold. What must hold *between* values is :mod:`gpusim.gpus.consistency`'s business. A value that is a resource says
+which way it is better, so that a search can ask whether a better machine is ever slower
+(:mod:`gpusim.explore.resources`).
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ def built_in_of(name_or_path: str | Path) -> str:
 
 
 def own_claims(name_or_path: str | Path) -> dict[str, Claim]:
-    """What a user's file, and those of the user's that it inherits from, state otherwise than the built-in GPU below them; nothing of a built-in GPU. Raises as :func:`load_gpu` does."""
+    """What a user's file, and those of the user's that it inherits from, state otherwise than the built-in GPU below
+    them; nothing of a built-in GPU. Raises as :func:`load_gpu` does."""
     path = locate(name_or_path)
     if path.parent == _FOLDER:
         return {}
@@ -95,8 +96,8 @@ def own_claims(name_or_path: str | Path) -> dict[str, Claim]:
 
 
 def locate(name_or_path: str | Path) -> Path:
-    """The TOML file of a built-in name, or product's name (:mod:`gpusim.gpus.names`), or of a path; UnknownGpuError where
-    there is none."""
+    """The TOML file of a built-in name, or product's name (:mod:`gpusim.gpus.names`), or of a path; UnknownGpuError
+    where there is none."""
     text = str(name_or_path)
     known = list_gpus()
     if text in known:

@@ -1,26 +1,31 @@
 """A GPU file made from a datasheet and from the description of a related GPU, by rules.
 
-Mental model: what the datasheet states is taken from it; what follows from it (channels of a memory bus, slices of L2, cycles of a
-tensor core) is computed; everything else is the related GPU's, which the new file inherits. Each value says which it is:
-``datasheet`` for what is stated or is arithmetic on it, ``guess`` for a rule. A file made so is a start: measurements replace its
-guesses one by one.
+Mental model: what the datasheet states is taken from it; what follows from it (channels of a memory bus, slices of L2,
+cycles of a tensor core) is computed; everything else is the related GPU's, which the new file inherits. Each value says
+which it is: ``datasheet`` for what is stated or is arithmetic on it, ``guess`` for a rule. A file made so is a start:
+measurements replace its guesses one by one.
 
 Rules, with their reasons:
 
 - Latencies beyond the SM stay in nanoseconds, SM-side ones in cycles: crossbar and L2 have clocks of their own (the RTX
-  4090, described like the L40, has both its latencies within 8 %). Of what DRAM adds to them a part stays in nanoseconds, that of the DRAM and its
-  controller; the rest is the chip's and follows its clock.
-- What L2 delivers when all SMs read goes by the SMs, not by the slices: each takes in as many bytes a clock as the related GPU's, by the width of its port
-  (:mod:`gpusim.gpus.capability_rules`); 34.7 to 38 on A100 and Hopper, 16.2 and 16.7 on L40 and A40, whose slices deliver 48 and 29. No slice gives more than its width.
-- What starts a launch and its blocks keeps its time, not its cycles: from 1.41 to 2.49 GHz the described GPUs need 370 to 500 ns to start a launch
-  and 170 to 215 ns from a block to the next.
-- L2 has a slice for each 64 bits of an HBM bus (16 a stack: GA100, GH100 and GB100 alike) and for each 8 of GDDR (TU104, GA102, AD102 and GB202 alike).
+  4090, described like the L40, has both its latencies within 8 %). Of what DRAM adds to them a part stays in
+  nanoseconds, that of the DRAM and its controller; the rest is the chip's and follows its clock.
+- What L2 delivers when all SMs read goes by the SMs, not by the slices: each takes in as many bytes a clock as the
+  related GPU's, by the width of its port (:mod:`gpusim.gpus.capability_rules`); 34.7 to 38 on A100 and Hopper, 16.2 and
+  16.7 on L40 and A40, whose slices deliver 48 and 29. No slice gives more than its width.
+- What starts a launch and its blocks keeps its time, not its cycles: from 1.41 to 2.49 GHz the described GPUs need 370
+  to 500 ns to start a launch and 170 to 215 ns from a block to the next.
+- L2 has a slice for each 64 bits of an HBM bus (16 a stack: GA100, GH100 and GB100 alike) and for each 8 of GDDR
+  (TU104, GA102, AD102 and GB202 alike).
 - How many warps, blocks and bytes an SM holds is what the programming guide says of the capability.
-- Two FP64 units an SM have a latency that the related GPU's full-rate units do not show: 64 cycles, as published for two generations.
-- What a datasheet rates are the products of the newest unit: tensor memory's, warp groups' or warps' (:mod:`gpusim.gpus.make_tensor`).
-- NVLink and PCIe as the datasheet rates them; what NCCL makes of them as on the described GPUs (:mod:`gpusim.gpus.make_links`).
-- A DRAM channel is as wide as its standard has it; the reachable share of the pin rate is that of the related GPU for the same
-  kind of memory, else what the curves of this kind gave.
+- Two FP64 units an SM have a latency that the related GPU's full-rate units do not show: 64 cycles, as published for
+  two generations.
+- What a datasheet rates are the products of the newest unit: tensor memory's, warp groups' or warps'
+  (:mod:`gpusim.gpus.make_tensor`).
+- NVLink and PCIe as the datasheet rates them; what NCCL makes of them as on the described GPUs
+  (:mod:`gpusim.gpus.make_links`).
+- A DRAM channel is as wide as its standard has it; the reachable share of the pin rate is that of the related GPU for
+  the same kind of memory, else what the curves of this kind gave.
 """
 
 from __future__ import annotations
@@ -47,7 +52,8 @@ GENERATIONS = {
     "volta": "v100", "turing": "t4", "ampere": "a100_80gb", "ga100": "a100_80gb", "ga10x": "a40", "ada": "l40", "hopper": "h200",
     "blackwell": "b200", "gb20x": "rtx5090",
 }  # fmt: skip
-#: Issue to dependent issue where two FP64 units serve an SM. Sources: accel-sim, config SM86_RTX3070 (64); arXiv 2507.10789, RTX 5080 (63.57).
+#: Issue to dependent issue where two FP64 units serve an SM. Sources: accel-sim, config SM86_RTX3070 (64); arXiv
+#: 2507.10789, RTX 5080 (63.57).
 _FEW_FP64_LATENCY_CYCLES = 64
 
 
@@ -59,11 +65,12 @@ class Made(NamedTuple):
 
 
 def make_gpu(name: str, sheet: Datasheet, like: str | Path, inherited: Mapping[str, Claim] | None = None) -> Made:
-    """The GPU file called ``name`` of the product ``sheet`` describes, on top of the GPU (or generation, or file) ``like``;
+    """The GPU file called ``name`` of the product ``sheet`` describes, on top of the GPU (or generation, or file)
+    ``like``;
     ``inherited``: other claims than ``like``'s own, for who holds some of them out.
 
-    Raises UsageError for a name that no file can have, UnknownGpuError for ``like``, SpecError where the datasheet's figures
-    make no machine."""
+    Raises UsageError for a name that no file can have, UnknownGpuError for ``like``, SpecError where the datasheet's
+    figures make no machine."""
     if not name.isidentifier() or not name.isascii():
         raise UsageError(f"{name!r} is no name for a GPU file: letters, digits and _ only, as in rtx_a6000")
     parent = GENERATIONS.get(str(like).casefold(), like)
@@ -85,7 +92,8 @@ def make_gpu(name: str, sheet: Datasheet, like: str | Path, inherited: Mapping[s
 
 
 def _claims(sheet: Datasheet, base: GpuSpec, like: str, memory: str) -> Iterator[tuple[str, Claim]]:
-    """(key, claim) of each value that the new file states. ``memory``: the kind of the related GPU's, empty where it is not known."""
+    """(key, claim) of each value that the new file states. ``memory``: the kind of the related GPU's, empty where it is
+    not known."""
 
     def stated(key: str, value: object, why: str) -> tuple[str, Claim]:
         return key, Claim(value, "datasheet", f"{sheet.source}: {why}", "")

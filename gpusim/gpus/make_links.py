@@ -1,7 +1,8 @@
 """What a datasheet says of a GPU's links, as claims of its file.
 
-Mental model: datasheets count both directions together, and know two kinds: NVLink through a switch, and PCIe. What NCCL makes of a kind of link is
-what it makes of the described GPUs' (``a100_80gb``, ``a40``), by the ratio of the rates.
+Mental model: datasheets count both directions together, and know two kinds: NVLink through a switch, and PCIe. What
+NCCL makes of a kind of link is what it makes of the described GPUs' (``a100_80gb``, ``a40``), by the ratio of the
+rates.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _NVLINK_CHANNELS = 24
 
 
 def link_claims(sheet: Datasheet, base: GpuSpec, stated, ruled) -> Iterator[tuple[str, Claim]]:
-    """(key, claim) of each value of the node that is another than the related GPU's; nothing where the datasheet is silent."""
+    """(key, claim) of each value of the node that is another than the related GPU's; nothing where the datasheet is
+    silent."""
     links = sheet.links
     if links is None:
         return

@@ -1,6 +1,7 @@
 """What lies beyond the SMs of a GPU that is made from its datasheet: the ways to L2, its slices, and DRAM.
 
-Mental model: part of :mod:`gpusim.gpus.make`, whose rules these are. ``stated`` and ``ruled`` make a (key, claim) of what the datasheet says and of what a rule says.
+Mental model: part of :mod:`gpusim.gpus.make`, whose rules these are. ``stated`` and ``ruled`` make a (key, claim) of
+what the datasheet says and of what a rule says.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ KeyedClaim = tuple[str, Claim]
 Claiming = Callable[[str, object, str], KeyedClaim]
 
 
-#: Rates of a pin outside of which a datasheet's figures are in other units than asked for: HBM2 has 2 Gbit/s (JESD235), GDDR7 at most 48
-#: (JESD239); the margins are guesses, for memories to come.
+#: Rates of a pin outside of which a datasheet's figures are in other units than asked for: HBM2 has 2 Gbit/s (JESD235),
+#: GDDR7 at most 48 (JESD239); the margins are guesses, for memories to come.
 LEAST_PIN_GBIT_PER_S, MOST_PIN_GBIT_PER_S = 0.5, 128.0
-#: Of the time that DRAM adds to an L2 hit, what no clock of the chip changes: least squares of "this plus cycles" over A100, H100 PCIe, GH200, A40 and L40 (191.5, 169, 150.5, 160
-#: and 140.3 ns at 1.41, 1.755, 1.98, 1.74 and 2.49 GHz) give 69, without any one of them 50 to 82. DRAM itself takes about 30 of it (JEDEC: tRCD, tCL and a burst).
+#: Of the time that DRAM adds to an L2 hit, what no clock of the chip changes: least squares of "this plus cycles" over
+#: A100, H100 PCIe, GH200, A40 and L40 (191.5, 169, 150.5, 160 and 140.3 ns at 1.41, 1.755, 1.98, 1.74 and 2.49 GHz)
+#: give 69, without any one of them 50 to 82. DRAM itself takes about 30 of it (JEDEC: tRCD, tCL and a burst).
 DRAM_OWN_NS = 69.0
 
 #: Of DRAM's rate, what error codes take that lie in line, on whatever board has them: a40.toml has the measurement.
@@ -44,7 +46,8 @@ def network_claims(sheet: Datasheet, base: GpuSpec, like: str, ruled: Claiming) 
     width = slice_width(capability)
     for key in ("slice_bytes_per_ns", "slice_write_bytes_per_ns"):
         by_clock = getattr(base.l2, key) * faster
-        # Where the related GPU's curves show more than the width that is known of its slices, so much may come here too.
+        # Where the related GPU's curves show more than the width that is known of its slices, so much may come here
+        # too.
         most = max(width * clock_hz / 1e9, by_clock * width / slice_width(base.capability))
         reason = why if more == 1 else by_sms if by_clock * more <= most else f"as much as a slice gives: {like}'s"
         yield ruled(f"l2.{key}", round(min(by_clock * more, most), 1), reason)
@@ -63,7 +66,8 @@ def network_claims(sheet: Datasheet, base: GpuSpec, like: str, ruled: Claiming) 
 
 
 def miss_latency_ns(base: GpuSpec, faster: float, own_ns: float = DRAM_OWN_NS) -> float:
-    """What DRAM adds to an L2 hit of a chip whose clock is ``faster`` than the related GPU's; ``own_ns`` of it are the DRAM's and its controller's."""
+    """What DRAM adds to an L2 hit of a chip whose clock is ``faster`` than the related GPU's; ``own_ns`` of it are the
+    DRAM's and its controller's."""
     known = base.dram.miss_latency_ns
     return round(min(known, own_ns) + max(0.0, known - own_ns) / faster, 1)
 
@@ -130,7 +134,8 @@ def memory_claims(
 
 
 def _dividing(wanted: float, channels: int, partitions: int) -> int:
-    """The number of slices nearest to ``wanted`` that divides over partitions and that channels divide over, or the reverse."""
+    """The number of slices nearest to ``wanted`` that divides over partitions and that channels divide over, or the
+    reverse."""
     fits = [n for n in range(partitions, 4 * channels + 1, partitions) if channels % n == 0 or n % channels == 0]
     if not fits:
         raise SpecError(f"{channels} DRAM channels divide over no number of L2 slices in {partitions} partitions")

@@ -1,8 +1,9 @@
 """What a GPU file says of tensor cores, from what a datasheet rates.
 
-Mental model: a datasheet's rate is what the newest unit reaches that multiplies such operands: tensor memory (tcgen05), warp groups (wgmma) or warps (mma.sync). So it is stated of that
-unit. Older instructions reach on the new GPU what they do on the related one, but no more than the newest: on an H100 warps reach 309 multiply-adds a cycle of a sub-core where warp groups
-reach 512; on an H20, whose datasheet rates 128, both are taken to reach those (a guess).
+Mental model: a datasheet's rate is what the newest unit reaches that multiplies such operands: tensor memory (tcgen05),
+warp groups (wgmma) or warps (mma.sync). So it is stated of that unit. Older instructions reach on the new GPU what they
+do on the related one, but no more than the newest: on an H100 warps reach 309 multiply-adds a cycle of a sub-core where
+warp groups reach 512; on an H20, whose datasheet rates 128, both are taken to reach those (a guess).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from gpusim.gpus.spec import TENSOR_ROW_BYTES, TENSOR_ROWS, GpuSpec
 _M16N8K16 = 16 * 8 * 16
 #: A datasheet rounds: a rate this near to a power of two is taken to be it.
 _ROUNDING = 0.08
-#: Kinds of a datasheet's rates -> bytes of an element of A, of those that tensor memory multiplies; the first that is stated sets its columns.
+#: Kinds of a datasheet's rates -> bytes of an element of A, of those that tensor memory multiplies; the first that is
+#: stated sets its columns.
 _TENSOR_MEMORY_KINDS = {"f16": 2, "fp8": 1, "tf32": 4}
 _KINDS = ("f16", "f16_f16", "tf32", "f64", "int8", "int4", "fp8", "fp8_f16")
 
@@ -26,7 +28,8 @@ _KINDS = ("f16", "f16_f16", "tf32", "f64", "int8", "int4", "fp8", "fp8_f16")
 def tensor_claims(
     sheet: Datasheet, base: GpuSpec, macs: Callable[[float], float], stated: Claiming, ruled: Claiming
 ) -> Iterator[KeyedClaim]:
-    """Claims of ``pipes.tensor``, ``tensor`` and ``tensor_memory``; ``macs``: 10^12 operations a second of the GPU -> multiply-adds a cycle of one sub-core."""
+    """Claims of ``pipes.tensor``, ``tensor`` and ``tensor_memory``; ``macs``: 10^12 operations a second of the GPU ->
+    multiply-adds a cycle of one sub-core."""
     rates = sheet.dense_tflops
     fastest = max(filter(None, (rates.f16, rates.f16_f16)), default=None)
     if fastest is not None:

@@ -1,6 +1,7 @@
 """Kinds of DRAM, and which one each built-in GPU has.
 
-Mental model: what a standard fixes (how wide a channel is, its banks and pages) follows from the kind alone; a GPU file states what comes of it, not the kind.
+Mental model: what a standard fixes (how wide a channel is, its banks and pages) follows from the kind alone; a GPU file
+states what comes of it, not the kind.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MemoryKind:
-    """What a DRAM standard fixes, the bits of its bus for which L2 has a slice, and the share of its pin rate that streams reach.
-    ``masked_writes``: whether parts of sectors are written with a mask, as seen on an RTX 4070 (GDDR6X); an RTX 2080 Ti (GDDR6) does not."""
+    """What a DRAM standard fixes, the bits of its bus for which L2 has a slice, and the share of its pin rate that
+    streams reach.
+    ``masked_writes``: whether parts of sectors are written with a mask, as seen on an RTX 4070 (GDDR6X); an RTX 2080 Ti
+    (GDDR6) does not."""
 
     channel_bits: int
     banks: int
@@ -24,9 +27,9 @@ class MemoryKind:
 
 
 _TWO_HBM3 = "as fitted for GH200 and H200"
-#: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3), JESD270-4 (HBM4: 32 channels of 64 bits, each of two
-#: pseudo channels), JESD209-5 (LPDDR5 and 5X: channels of 16 bits, 16 banks, pages of 2 KiB). Of HBM4 and LPDDR5 no stream was measured here, and a slice of L2 for
-#: so many bits is a guess too.
+#: Widths, banks and pages: JEDEC JESD250 (GDDR6), JESD239 (GDDR7), JESD235 (HBM2), JESD238 (HBM3), JESD270-4 (HBM4: 32
+#: channels of 64 bits, each of two pseudo channels), JESD209-5 (LPDDR5 and 5X: channels of 16 bits, 16 banks, pages of
+#: 2 KiB). Of HBM4 and LPDDR5 no stream was measured here, and a slice of L2 for so many bits is a guess too.
 MEMORY_KINDS: dict[str, MemoryKind] = {
     "GDDR6": MemoryKind(16, 16, 2048, 8, 0.976, "JEDEC GDDR6", "A40: stream init and read, 679 of 696 GB/s"),
     "GDDR6X": MemoryKind(16, 16, 2048, 8, 0.976, "as GDDR6", "as GDDR6", masked_writes=True),

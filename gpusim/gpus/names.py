@@ -1,8 +1,8 @@
 """A GPU as people write it: ``H200``, ``H200 SXM``, ``a100-80gb``, ``NVIDIA GeForce RTX 4090``.
 
-Mental model: case, spaces, dashes and underscores do not count, nor do the maker and the kind of memory. A description goes by its name and by
-its product's name, of which form factor and memory may be left out, unless two descriptions would then be called the
-same: then the name is unknown, and the error offers both.
+Mental model: case, spaces, dashes and underscores do not count, nor do the maker and the kind of memory. A description
+goes by its name and by its product's name, of which form factor and memory may be left out, unless two descriptions
+would then be called the same: then the name is unknown, and the error offers both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def capability_of(name: str) -> tuple[int, int] | None:
 
 
 def called(text: str, titles: Mapping[str, str]) -> list[str]:
-    """The names of ``titles`` (name of a description -> its product's name) that ``text`` may mean; one where it is clear."""
+    """The names of ``titles`` (name of a description -> its product's name) that ``text`` may mean; one where it is
+    clear."""
     asked = squeeze(text)
     exact = [name for name in titles if squeeze(name) == asked]
     return exact or [name for name, title in titles.items() if asked in set(_aliases(title))]

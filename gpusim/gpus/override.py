@@ -21,11 +21,13 @@ from gpusim.io.nearest import hint
 
 def override_gpu(spec: GpuSpec, settings: Iterable[str]) -> GpuSpec:
     """A GPU that differs from ``spec`` in ``settings``: ``key=value`` texts with a GPU file's dotted keys
-    and TOML values, e.g. ``l2.hit_latency_ns=60``, or with a factor of what the GPU has, ``dram.peak_bytes_per_ns=*1.5``. With ``clock_hz`` crossbar and L2 follow the clock (:mod:`gpusim.gpus.clock`)
-    where no setting, in whatever order, says otherwise.
+    and TOML values, e.g. ``l2.hit_latency_ns=60``, or with a factor of what the GPU has,
+    ``dram.peak_bytes_per_ns=*1.5``. With ``clock_hz`` crossbar and L2 follow the clock (:mod:`gpusim.gpus.clock`) where
+    no setting, in whatever order, says otherwise.
 
     The name tells the difference (``h200[l2.hit_latency_ns=60]``). Raises :class:`SpecError` as
-    :func:`load_gpu` does, and for a text that is no setting, sets what another has set, or a unit that the GPU does not have.
+    :func:`load_gpu` does, and for a text that is no setting, sets what another has set, or a unit that the GPU does not
+    have.
     """
     seen = set()
     for setting in sorted(settings, key=lambda text: _key(text) != "clock_hz"):  # the others as they are given

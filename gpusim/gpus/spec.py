@@ -49,8 +49,9 @@ class PipeSpec:
     """An execution pipe of a sub-core: a warp instruction occupies its port ``interval_cycles``
     (32 / lanes) and its result is readable ``latency_cycles`` after issue. ``shared_by_sm``: one
     unit serves all four sub-cores. ``entrance_cycles``: from its issue on no arithmetic of the sub-core
-    issues for so long, whatever its pipe (0 and 1: the next cycle's may). ``own_unit``: of a class that a generation tells apart, whether
-    it has another unit than the class that it was part of (``alu_lite``, ``half_mma``, ``viadd``)."""
+    issues for so long, whatever its pipe (0 and 1: the next cycle's may). ``own_unit``: of a class that a generation
+    tells apart, whether it has another unit than the class that it was part of (``alu_lite``, ``half_mma``,
+    ``viadd``)."""
 
     interval_cycles: int
     latency_cycles: int
@@ -63,16 +64,17 @@ class PipeSpec:
 class TensorSpec:
     """What one sub-core's tensor core does with warp-wide products (mma.sync), by what it multiplies.
 
-    ``*_macs_per_cycle``: multiply-adds a cycle, 0 where it has no such product (f16: half or bfloat16 into FP32; f16_f16:
-    into half; scaled_fp8, fp4: with scales for blocks). A product keeps the core for its rows x columns x depth over that rate. Its result is readable
-    ``latency_cycles`` after issue if each row of A is 128 bits long (m16n8k8 of halves), and ``step_latency_cycles``
-    later for each further 128 bits; an FP64 product's after ``f64_latency_cycles``. Where the compiler schedules by stall
-    counts, those decide and the latencies are not looked at.
+    ``*_macs_per_cycle``: multiply-adds a cycle, 0 where it has no such product (f16: half or bfloat16 into FP32;
+    f16_f16: into half; scaled_fp8, fp4: with scales for blocks). A product keeps the core for its rows x columns x
+    depth over that rate. Its result is readable ``latency_cycles`` after issue if each row of A is 128 bits long
+    (m16n8k8 of halves), and ``step_latency_cycles`` later for each further 128 bits; an FP64 product's after
+    ``f64_latency_cycles``. Where the compiler schedules by stall counts, those decide and the latencies are not looked
+    at.
 
-    ``warpgroup_*_macs_per_cycle``: the same of a sub-core's part of a warp group's product (wgmma), of which the result is readable
-    ``warpgroup_latency_cycles`` after its multiply-adds, had they begun with it and gone on at that rate. The core keeps
-    ``warpgroup_queue_entries`` of a warp (1 to 16), with the one that it works on, and takes all warps' in the order of their issue; whoever
-    has so many there does not issue another one."""
+    ``warpgroup_*_macs_per_cycle``: the same of a sub-core's part of a warp group's product (wgmma), of which the result
+    is readable ``warpgroup_latency_cycles`` after its multiply-adds, had they begun with it and gone on at that rate.
+    The core keeps ``warpgroup_queue_entries`` of a warp (1 to 16), with the one that it works on, and takes all warps'
+    in the order of their issue; whoever has so many there does not issue another one."""
 
     latency_cycles: int
     step_latency_cycles: int
@@ -118,13 +120,13 @@ class SmSpec:
 
 @dataclass(frozen=True)
 class InstructionCacheSpec:
-    """Fetch path: L0 of each sub-core with ``streams`` stream buffers of ``stream_entries`` lines each, L1 of the SM (ICC in Nsight
-    Compute), L1.5 behind it (GCC, which SMs share), then L2.
+    """Fetch path: L0 of each sub-core with ``streams`` stream buffers of ``stream_entries`` lines each, L1 of the SM
+    (ICC in Nsight Compute), L1.5 behind it (GCC, which SMs share), then L2.
 
-    ``l0_miss_cycles``: what a line that the L1 holds takes to the sub-core, ``l15_hit_cycles`` one that only the L1.5 holds, with which
-    the L1 is given the next ones up to ``l1_fetch_lines``, ``l1_miss_cycles`` one that comes from L2, ``l15_fetch_lines`` together;
-    the L1 answers one request each ``l1_interval_cycles``. ``buffer_entries``: instructions that a warp has fetched
-    ahead of its issue; ``decode_cycles``: fetched to ready for issue."""
+    ``l0_miss_cycles``: what a line that the L1 holds takes to the sub-core, ``l15_hit_cycles`` one that only the L1.5
+    holds, with which the L1 is given the next ones up to ``l1_fetch_lines``, ``l1_miss_cycles`` one that comes from L2,
+    ``l15_fetch_lines`` together; the L1 answers one request each ``l1_interval_cycles``. ``buffer_entries``:
+    instructions that a warp has fetched ahead of its issue; ``decode_cycles``: fetched to ready for issue."""
 
     l0_bytes: int
     l1_bytes: int
@@ -148,7 +150,8 @@ class InstructionCacheSpec:
 @dataclass(frozen=True)
 class ConstantCacheSpec:
     """The two small constant caches of a sub-core, one for operands of fixed-latency instructions and one for constant
-    loads, ``bytes`` each. A line that is not there comes ``miss_cycles`` later, from the cache that all constants fit in.
+    loads, ``bytes`` each. A line that is not there comes ``miss_cycles`` later, from the cache that all constants fit
+    in.
     ``immediate_latency_cycles``: a constant load whose place the instruction names (LDC of a parameter), issue to
     dependent issue; where a register gives the place, ``l1.constant_latency_cycles``."""
 
@@ -161,9 +164,10 @@ class ConstantCacheSpec:
 
 @dataclass(frozen=True)
 class RegisterFileSpec:
-    """Two banks a sub-core, by register number, each with ``reads_per_bank`` 1024-bit reads a cycle. ``bank_conflicts`` is
-    true of every GPU; a what-if may set it false, and operands never wait. ``product_write_cycles``: by how much the accumulators of a warp group's
-    product (wgmma), of which one register a cycle is written back, are late for each register that another instruction of the sub-core writes meanwhile (0: not at all)."""
+    """Two banks a sub-core, by register number, each with ``reads_per_bank`` 1024-bit reads a cycle. ``bank_conflicts``
+    is true of every GPU; a what-if may set it false, and operands never wait. ``product_write_cycles``: by how much the
+    accumulators of a warp group's product (wgmma), of which one register a cycle is written back, are late for each
+    register that another instruction of the sub-core writes meanwhile (0: not at all)."""
 
     reads_per_bank: int
     bank_conflicts: bool = True
@@ -182,18 +186,22 @@ class L1Spec:
     ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data, whose passes
     may fall ``tag_lead_cycles`` behind the lookups before the back end takes no more.
     ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
-    ``store_entries``: the same for writes, of which one takes as much of an entry as it writes sectors of the line. ``bank_conflicts`` is true of every GPU; a what-if may set it
-    false, and every access but an atomic takes the least passes over the banks that its bytes need. ``tag_conflicts``
-    likewise: false, and all lines of an access are looked up in one cycle.
-    ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster, on another
-    SM, on average over pairs of SMs; each of the two adds its own way to the middle of the network, and the ways of the SMs differ by up to
-    ``cluster_shared_spread_cycles``. ``cluster_shared_bytes_per_cycle``: what an SM's port to that network carries, each way: data that its loads bring, and what it
-    writes there. ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind it.
-    ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
-    ``return_bytes_per_cycle``: of the way between the data banks and the registers. A pass takes it for 128 bytes; those that bank conflicts
-    add take it too where lines of global memory conflict, of shared memory not. ``fill_pass_bytes``: what one pass over the data banks writes of lines that come from L2 (32, 64 or 128; sectors of any lines share
-    a pass); accesses of the LSU wait for these passes, but for those that bank conflicts add. ``store_slot_bytes``: a store takes the output port for each line that it writes as
-    long as so many bytes of it at least (128: as long as a whole line; 32: as long as its sectors).
+    ``store_entries``: the same for writes, of which one takes as much of an entry as it writes sectors of the line.
+    ``bank_conflicts`` is true of every GPU; a what-if may set it false, and every access but an atomic takes the least
+    passes over the banks that its bytes need. ``tag_conflicts`` likewise: false, and all lines of an access are looked
+    up in one cycle.
+    ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster,
+    on another SM, on average over pairs of SMs; each of the two adds its own way to the middle of the network, and the
+    ways of the SMs differ by up to ``cluster_shared_spread_cycles``. ``cluster_shared_bytes_per_cycle``: what an SM's
+    port to that network carries, each way: data that its loads bring, and what it writes there.
+    ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind
+    it. ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
+    ``return_bytes_per_cycle``: of the way between the data banks and the registers. A pass takes it for 128 bytes;
+    those that bank conflicts add take it too where lines of global memory conflict, of shared memory not.
+    ``fill_pass_bytes``: what one pass over the data banks writes of lines that come from L2 (32, 64 or 128; sectors of
+    any lines share a pass); accesses of the LSU wait for these passes, but for those that bank conflicts add.
+    ``store_slot_bytes``: a store takes the output port for each line that it writes as long as so many bytes of it at
+    least (128: as long as a whole line; 32: as long as its sectors).
     """
 
     total_bytes: int
@@ -233,13 +241,14 @@ class L1Spec:
 
 @dataclass(frozen=True)
 class TmaSpec:
-    """The SM's tensor memory accelerator, which moves boxes between shared and global memory: none where ``queue_entries`` is 0.
+    """The SM's tensor memory accelerator, which moves boxes between shared and global memory: none where
+    ``queue_entries`` is 0.
 
     It keeps up to ``queue_entries`` bulk instructions and serves them in order. The first request of one leaves
-    ``setup_cycles`` after its issue, ``map_cycles`` later if a tensor map says what to move; then it makes one request, of a row's part in
-    a 128-byte line, each ``request_interval_cycles``, while fewer than ``request_entries`` are unanswered.
-    ``completion_cycles`` after its last data have come in, or its last write is acknowledged, its mbarrier or its group is told. Its data
-    take the SM's input port at ``fill_bytes_per_cycle``, that of other loads where 0."""
+    ``setup_cycles`` after its issue, ``map_cycles`` later if a tensor map says what to move; then it makes one request,
+    of a row's part in a 128-byte line, each ``request_interval_cycles``, while fewer than ``request_entries`` are
+    unanswered. ``completion_cycles`` after its last data have come in, or its last write is acknowledged, its mbarrier
+    or its group is told. Its data take the SM's input port at ``fill_bytes_per_cycle``, that of other loads where 0."""
 
     queue_entries: int = 0
     fill_bytes_per_cycle: int = 0
@@ -258,9 +267,9 @@ TENSOR_ROWS, TENSOR_ROW_BYTES = 128, 32
 class TensorMemorySpec:
     """The SM's tensor core as it works on tensor memory (tcgen05): none where ``columns_per_cycle`` is 0.
 
-    A product keeps it for its columns over ``columns_per_cycle`` (of up to 128 rows and 32 bytes of a row of A), or for as long as its
-    operands in shared memory take at ``shared_bytes_per_cycle``; it is done ``latency_cycles`` later, that of a pair of blocks
-    ``pair_latency_cycles`` more."""
+    A product keeps it for its columns over ``columns_per_cycle`` (of up to 128 rows and 32 bytes of a row of A), or for
+    as long as its operands in shared memory take at ``shared_bytes_per_cycle``; it is done ``latency_cycles`` later,
+    that of a pair of blocks ``pair_latency_cycles`` more."""
 
     columns_per_cycle: float = 0.0
     shared_bytes_per_cycle: int = 128
@@ -270,10 +279,11 @@ class TensorMemorySpec:
 
 @dataclass(frozen=True)
 class CrossbarSpec:
-    """One-way times between an SM and an L2 slice of its own partition, unloaded. ``sms_per_gpc``: of the largest group of SMs (GPC), in
-    which a cluster lies and which has a way of its own to L2; 0: nothing goes by groups. ``merges_reads``: of reads of one line that are under
-    way for SMs of a group, L2 is asked once. ``sm_spread_ns``, ``slice_spread_ns``: by which the round trip of the farthest SM, or slice, takes
-    longer than that of the nearest; SM 0 has the mean."""
+    """One-way times between an SM and an L2 slice of its own partition, unloaded. ``sms_per_gpc``: of the largest group
+    of SMs (GPC), in which a cluster lies and which has a way of its own to L2; 0: nothing goes by groups.
+    ``merges_reads``: of reads of one line that are under way for SMs of a group, L2 is asked once. ``sm_spread_ns``,
+    ``slice_spread_ns``: by which the round trip of the farthest SM, or slice, takes longer than that of the nearest; SM
+    0 has the mean."""
 
     request_latency_ns: float
     response_latency_ns: float
@@ -298,10 +308,11 @@ class TlbSpec:
 class L2Spec:
     """``partitions`` halves of ``slices`` / partitions slices each. Each half caches what its own
     SMs access; a line's home half owns the DRAM channel behind it. The halves take turns at pieces of
-    ``partition_piece_bytes``. ``hit_latency_ns`` is the time inside the near slice; ``far_hit_extra_ns`` / ``far_miss_extra_ns`` add for a line whose home
-    is the other half. ``fetch_bytes``: what a missing sector brings along from DRAM (an aligned
-    group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns. At most ``dirty_share`` of a set's ways hold what is newer than DRAM: a write beyond that first
-    sends the least recently used of them to DRAM, whose line stays."""
+    ``partition_piece_bytes``. ``hit_latency_ns`` is the time inside the near slice; ``far_hit_extra_ns`` /
+    ``far_miss_extra_ns`` add for a line whose home is the other half. ``fetch_bytes``: what a missing sector brings
+    along from DRAM (an aligned group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns.
+    At most ``dirty_share`` of a set's ways hold what is newer than DRAM: a write beyond that first sends the least
+    recently used of them to DRAM, whose line stays."""
 
     partitions: int
     slices: int
@@ -322,11 +333,15 @@ class L2Spec:
     fetch_bytes: int = 64
     tag_interval_ns: float = 0.5
     partition_piece_bytes: int = 4096
-    #: Cycles of the SMs' clock from a floating-point add (atomic or reduction) to the next one on the same word. Nsight Compute at base clocks: 8 Mi and 160 Ki single-precision adds to one word on
-    #: an A10 take 3.05 and 3.07 each (885 MHz; traces/external/exercises_a10.csv, learning half), 32 Mi of pairs of halves on an A100 3.12 (765 MHz; reductions_a100.csv). On other GPUs a guess.
+    #: Cycles of the SMs' clock from a floating-point add (atomic or reduction) to the next one on the same word. Nsight
+    #: Compute at base clocks: 8 Mi and 160 Ki single-precision adds to one word on an A10 take 3.05 and 3.07 each (885
+    #: MHz; traces/external/exercises_a10.csv, learning half), 32 Mi of pairs of halves on an A100 3.12 (765 MHz;
+    #: reductions_a100.csv). On other GPUs a guess.
     atomic_float_cycles: float = 3.1
-    #: Sums of two vectors behind do_bench's flush on V100, T4, A100 80 GB and H20 (traces/external/tutorial_sums.csv, gems_h20.csv; a table of an A100 that is in no set): around L2's size
-    #: they cost 20 to 50 % less than if all of L2 were to be written back, and far above it what they cost at any size, so that as much is dirty behind a stream that writes a third as behind a memset.
+    #: Sums of two vectors behind do_bench's flush on V100, T4, A100 80 GB and H20 (traces/external/tutorial_sums.csv,
+    #: gems_h20.csv; a table of an A100 that is in no set): around L2's size they cost 20 to 50 % less than if all of L2
+    #: were to be written back, and far above it what they cost at any size, so that as much is dirty behind a stream
+    #: that writes a third as behind a memset.
     dirty_share: float = 0.5
 
 
@@ -336,17 +351,20 @@ class DramSpec:
     unloaded, for a bank that must first change its row (a row that is already open answers
     ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
     refresh and command overheads leave, and ``read_efficiency`` the same of reads alone as library kernels make them,
-    where that is known apart (0: as ``efficiency``; only projections take it); of both, ``codes_share`` is what error codes take that lie in line, among the
-    data, as the board is delivered (0: none, or they are switched off, or a part of ``efficiency``). Not ``streams_with_codes``: the board on which the description's
-    streams were measured had them switched off, and the exact level leaves them out; projections are of boards as they are delivered. ``row_cycle_ns``: one bank opens a row at most once each
-    so many ns. Writes wait in a channel until ``write_high_entries`` of them are drained at one
-    go, down to ``write_low_entries``, each change of direction costing the turnaround; with no read
-    waiting, a write older than ``write_hold_ns`` goes too. At most ``write_queue_entries`` evicted lines a channel are under way;
-    beyond that L2 slices wait before they evict another dirty line. So many rows of a half, ``scattered_rows``, change places
-    with one another (1: none does): what streams ask for at once then loads channels and banks unevenly. A row is here what one
-    slice's channels hold in a row each. Each bank is refreshed once a ``refresh_interval_ns`` and keeps requests waiting for ``refresh_ns`` then (0: it does
-    not), each bank at a time of its own. ``masked_writes``: a sector of which bytes are missing when L2 evicts it is written with a mask; else L2 reads them
-    first, as an error code over the sector needs (JESD235: HBM's mask pins carry either the mask or the code)."""
+    where that is known apart (0: as ``efficiency``; only projections take it); of both, ``codes_share`` is what error
+    codes take that lie in line, among the data, as the board is delivered (0: none, or they are switched off, or a part
+    of ``efficiency``). Not ``streams_with_codes``: the board on which the description's streams were measured had them
+    switched off, and the exact level leaves them out; projections are of boards as they are delivered.
+    ``row_cycle_ns``: one bank opens a row at most once each so many ns. Writes wait in a channel until
+    ``write_high_entries`` of them are drained at one go, down to ``write_low_entries``, each change of direction
+    costing the turnaround; with no read waiting, a write older than ``write_hold_ns`` goes too. At most
+    ``write_queue_entries`` evicted lines a channel are under way; beyond that L2 slices wait before they evict another
+    dirty line. So many rows of a half, ``scattered_rows``, change places with one another (1: none does): what streams
+    ask for at once then loads channels and banks unevenly. A row is here what one slice's channels hold in a row each.
+    Each bank is refreshed once a ``refresh_interval_ns`` and keeps requests waiting for ``refresh_ns`` then (0: it does
+    not), each bank at a time of its own. ``masked_writes``: a sector of which bytes are missing when L2 evicts it is
+    written with a mask; else L2 reads them first, as an error code over the sector needs (JESD235: HBM's mask pins
+    carry either the mask or the code)."""
 
     total_bytes: int
     channels: int
@@ -377,9 +395,11 @@ class DramSpec:
 
     @property
     def moves_codes(self) -> bool:
-        """Whether error codes move in line at the exact level: besides their share of every stream, which a code has that covers several lines in a row, each row that is opened costs a sector of them
-        if it is read and two if it is written, since codes are read before a part of what they cover changes. A transpose by tiles on a T4 (codes) is 15 % too fast
-        without that and 4 to 5 % too slow with it, on an RTX 2080 Ti (the same DRAM, no codes) 3 % off at most; traces/external/teaching_t4.csv, patterns_rtx2080ti.csv."""
+        """Whether error codes move in line at the exact level: besides their share of every stream, which a code has
+        that covers several lines in a row, each row that is opened costs a sector of them if it is read and two if it
+        is written, since codes are read before a part of what they cover changes. A transpose by tiles on a T4 (codes)
+        is 15 % too fast without that and 4 to 5 % too slow with it, on an RTX 2080 Ti (the same DRAM, no codes) 3 % off
+        at most; traces/external/teaching_t4.csv, patterns_rtx2080ti.csv."""
         return self.codes_share > 0 and self.streams_with_codes
 
     @property
@@ -393,7 +413,8 @@ class LaunchSpec:
     """``start_cycles``: launch to the first block's first issue; ``end_cycles``: last exit to the
     kernel's end; ``dispatch_interval_cycles``: the dispatcher starts one block each so many cycles,
     and the launch's first one on an SM takes it ``first_dispatch_interval_cycles``;
-    ``block_turnaround_cycles``: a block's end, with its last store's leaving the SM, to its successor's first issue there."""
+    ``block_turnaround_cycles``: a block's end, with its last store's leaving the SM, to its successor's first issue
+    there."""
 
     start_cycles: int
     end_cycles: int
@@ -404,10 +425,11 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What connects a GPU to others: a port to its node's switch, a network card to other nodes. A node has ``gpus`` of them; ``link_bytes_per_ns`` and
-    ``network_bytes_per_ns`` are one way, the latencies from a store's leaving to its arrival; a packet takes ``packet_overhead_bytes`` beside its data.
-    NCCL lays ``channels`` rings and reckons with ``ring_bytes_per_ns`` on them; ``switch_sums``: the switch adds up (NVLS). Launches of one GPU do not show any of it.
-    The defaults are a card's on 16 lanes of PCIe 4."""
+    """What connects a GPU to others: a port to its node's switch, a network card to other nodes. A node has ``gpus`` of
+    them; ``link_bytes_per_ns`` and ``network_bytes_per_ns`` are one way, the latencies from a store's leaving to its
+    arrival; a packet takes ``packet_overhead_bytes`` beside its data. NCCL lays ``channels`` rings and reckons with
+    ``ring_bytes_per_ns`` on them; ``switch_sums``: the switch adds up (NVLS). Launches of one GPU do not show any of
+    it. The defaults are a card's on 16 lanes of PCIe 4."""
 
     gpus: int = 8
     link_bytes_per_ns: float = 32.0
@@ -422,8 +444,9 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class BoardSpec:
-    """What the GPU is mounted on: it may take ``power_limit_watts`` (0: not known), as its datasheet has it (configurable up to), and takes ``resting_watts`` with its clocks up and
-    nothing to do (0: not known, as its generation's figures say by its SMs)."""
+    """What the GPU is mounted on: it may take ``power_limit_watts`` (0: not known), as its datasheet has it
+    (configurable up to), and takes ``resting_watts`` with its clocks up and nothing to do (0: not known, as its
+    generation's figures say by its SMs)."""
 
     power_limit_watts: float = 0.0
     resting_watts: float = 0.0

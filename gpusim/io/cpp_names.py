@@ -1,8 +1,8 @@
 """Symbols of C++ as people write them: ``_Z5scaleIdEvPT_S0_`` is ``void scale<double>(double*, double)``.
 
-Mental model: the demangler of the C++ runtime that every Python process of Linux has loaded anyway (``__cxa_demangle`` of the Itanium C++
-ABI) is called in a process of its own: symbols come from files, and a short one can be made to stand for gigabytes. Where there is no
-such runtime, or it does not answer, symbols stay as they are.
+Mental model: the demangler of the C++ runtime that every Python process of Linux has loaded anyway (``__cxa_demangle``
+of the Itanium C++ ABI) is called in a process of its own: symbols come from files, and a short one can be made to stand
+for gigabytes. Where there is no such runtime, or it does not answer, symbols stay as they are.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def demangled(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def spellings(declaration: str) -> tuple[str, ...]:
-    """What a declaration's function may be called, without spaces: ``ns::scale<double>``, ``scale<double>``, ``ns::scale``,
-    ``scale``, and the declaration itself."""
+    """What a declaration's function may be called, without spaces: ``ns::scale<double>``, ``scale<double>``,
+    ``ns::scale``, ``scale``, and the declaration itself."""
     text, depth = declaration, 0
     if text.endswith(")"):
         for at in range(len(text) - 1, -1, -1):

@@ -16,10 +16,11 @@ from gpusim.io.records import read_json
 def read_document(
     path: Path, marker: str, version: int, *, most_bytes: int, what: str, made_by: str, error: type[GpusimError]
 ) -> dict[str, Any]:
-    """The JSON object in ``path`` whose key ``marker`` holds ``version``; what it holds beside is the caller's to check.
+    """The JSON object in ``path`` whose key ``marker`` holds ``version``; what it holds beside is the caller's to
+    check.
 
-    Raises ``error``, naming the file, for one that is too large, unreadable, no JSON or of another version: ``what`` says
-    what it should be, ``made_by`` the command that makes one.
+    Raises ``error``, naming the file, for one that is too large, unreadable, no JSON or of another version: ``what``
+    says what it should be, ``made_by`` the command that makes one.
     """
     try:
         if path.stat().st_size > most_bytes:

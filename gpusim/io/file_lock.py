@@ -1,8 +1,9 @@
 """One process at a time: a lock that is a file for as long as somebody holds it.
 
-Mental model: ``flock`` on a file that is there only while it is held. Whoever ends removes it *before* letting go; whoever has got the lock
-looks whether the name still stands for the file that was opened, and opens it anew where it does not. So none holds a file that
-another has removed, and a process that was killed leaves at most an empty file, which the next one to take the same lock removes.
+Mental model: ``flock`` on a file that is there only while it is held. Whoever ends removes it *before* letting go;
+whoever has got the lock looks whether the name still stands for the file that was opened, and opens it anew where it
+does not. So none holds a file that another has removed, and a process that was killed leaves at most an empty file,
+which the next one to take the same lock removes.
 
 Source: flock(2): the lock belongs to the open file, and ends with it however the process ends.
 """
@@ -24,15 +25,16 @@ TRIES, TRY_SECONDS = 3, 0.01
 
 
 def lock_folder() -> Path:
-    """Where this user's locks lie: in the cache folder, or where nothing is cached in the folder for temporary files."""
+    """Where this user's locks lie: in the cache folder, or where nothing is cached in the folder for temporary
+    files."""
     cached = cache_folder()
     return cached / "locks" if cached else Path(tempfile.gettempdir()) / f"gpusim-locks-{os.getuid()}"
 
 
 @contextlib.contextmanager
 def file_lock(path: Path) -> Iterator[bool]:
-    """Whether the lock ``path`` (in a folder that is there) could be had, without waiting for whoever has it; held until the block's
-    end. Raises OSError where the file cannot be made."""
+    """Whether the lock ``path`` (in a folder that is there) could be had, without waiting for whoever has it; held
+    until the block's end. Raises OSError where the file cannot be made."""
     descriptor, tries = _taken(path), 0
     while descriptor is None and tries < TRIES:  # remove_unheld() of another process holds each file for a moment
         time.sleep(TRY_SECONDS)
@@ -45,7 +47,8 @@ def file_lock(path: Path) -> Iterator[bool]:
 
 
 def remove_unheld(folder: Path, pattern: str) -> None:
-    """Remove the locks of ``folder`` that nobody holds: what killed processes, and versions that removed none, have left."""
+    """Remove the locks of ``folder`` that nobody holds: what killed processes, and versions that removed none, have
+    left."""
     for path in folder.glob(pattern):
         with contextlib.suppress(OSError):  # another user's, or gone meanwhile
             descriptor = _taken(path, create=False)

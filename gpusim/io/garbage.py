@@ -1,9 +1,9 @@
 """When a command lets Python look for garbage: not while it loads its modules, nor among them, nor at its end.
 
-Mental model: loading gpusim and Numba makes half a million objects that live until the process ends. Python looks through them
-time and again as they are made, and once more at the end: a third of what loading costs, and nothing is found. So the
-command line switches the collector off as it starts; once the modules are there, they are set aside, and it is switched on
-for what the work makes.
+Mental model: loading gpusim and Numba makes half a million objects that live until the process ends. Python looks
+through them time and again as they are made, and once more at the end: a third of what loading costs, and nothing is
+found. So the command line switches the collector off as it starts; once the modules are there, they are set aside, and
+it is switched on for what the work makes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def starting() -> None:
 
 
 def loaded(*, own_program: bool = True) -> None:
-    """The command's modules are there; nothing but for a process that has said :func:`starting`. ``own_program``: all that
-    follows is gpusim's; a user's program finds the collector as Python sets it."""
+    """The command's modules are there; nothing but for a process that has said :func:`starting`. ``own_program``: all
+    that follows is gpusim's; a user's program finds the collector as Python sets it."""
     global _starting
     if not _starting:
         return
@@ -42,7 +42,7 @@ def seldom() -> None:
 
 
 def ending() -> None:
-    """The command is done: what is left goes with the process. Where Triton is loaded it is collected as ever: nanobind, which
-    binds its compiler, would list on stderr as leaks what no collection has taken."""
+    """The command is done: what is left goes with the process. Where Triton is loaded it is collected as ever:
+    nanobind, which binds its compiler, would list on stderr as leaks what no collection has taken."""
     if "triton" not in sys.modules:
         gc.freeze()

@@ -1,7 +1,8 @@
 """Calls compiled functions by their address, from compiled code that is put together without theirs.
 
-Mental model: what a compiled function calls is compiled once more as a part of it. A loop around large functions that exist already would double what
-compiling takes. Here it is given where their machine code lies, and calls that. Addresses are this process's: they are arguments, never constants.
+Mental model: what a compiled function calls is compiled once more as a part of it. A loop around large functions that
+exist already would double what compiling takes. Here it is given where their machine code lies, and calls that.
+Addresses are this process's: they are arguments, never constants.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ NOTHING, NUMBER, PAIR, FLAG = types.none, types.int64, types.UniTuple(types.int6
 
 
 def address_of(function: Any, arguments: tuple, returns: types.Type) -> Any:
-    """Where the machine code of a compiled ``function`` lies for such ``arguments``; in plain Python the function itself. Raises TypeError
-    if it returns anything else than ``returns``."""
+    """Where the machine code of a compiled ``function`` lies for such ``arguments``; in plain Python the function
+    itself. Raises TypeError if it returns anything else than ``returns``."""
     if not isinstance(function, Dispatcher):  # under NUMBA_DISABLE_JIT
         return function
     signature = tuple(function.typeof_pyval(each) for each in arguments)
@@ -53,7 +54,8 @@ def _caller(returns: types.Type) -> Callable[..., Any]:
     return call
 
 
-#: Call what lies at ``address`` with a tuple of arguments, of the types for which the address was asked: these do not raise anything.
+#: Call what lies at ``address`` with a tuple of arguments, of the types for which the address was asked: these do not
+#: raise anything.
 call_nothing: Any = _call_plainly if _PLAIN else _caller(NOTHING)
 #: The same of a function that returns an integer.
 call_number: Any = _call_plainly if _PLAIN else _caller(NUMBER)

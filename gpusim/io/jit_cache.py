@@ -30,10 +30,10 @@ def stamp_of(sources: Iterable[Path]) -> str:
 
 
 def stamped(function: Any, stamp: str) -> Any:
-    """Keep a Numba dispatcher's or C callback's compiled code on disk, under ``stamp``: it stands for contents alone, so
-    that files that were only touched or copied cost nothing. The stamp stands beside Numba's version, which is read first:
-    what was compiled from other sources may name classes that are gone, and must not even be unpickled. What is compiled
-    must end in a :class:`gpusim.io.jit_kept.KeptLibrary`."""
+    """Keep a Numba dispatcher's or C callback's compiled code on disk, under ``stamp``: it stands for contents alone,
+    so that files that were only touched or copied cost nothing. The stamp stands beside Numba's version, which is read
+    first: what was compiled from other sources may name classes that are gone, and must not even be unpickled. What is
+    compiled must end in a :class:`gpusim.io.jit_kept.KeptLibrary`."""
     if isinstance(function, (Dispatcher, CFunc)):  # not under NUMBA_DISABLE_JIT
         function._cache = cache_of(function._pyfunc if isinstance(function, CFunc) else function.py_func, KeptFunctions)
         if isinstance(function._cache, KeptFunctions):
@@ -44,8 +44,8 @@ def stamped(function: Any, stamp: str) -> Any:
 
 
 def kept(function: Callable[..., Any]) -> Any:
-    """Compile ``function``, which calls compiled code of its own file alone, and keep that where there is a place for it:
-    ``numba.njit(cache=True)``, which refuses where there is none."""
+    """Compile ``function``, which calls compiled code of its own file alone, and keep that where there is a place for
+    it: ``numba.njit(cache=True)``, which refuses where there is none."""
     made = njit(function)
     if isinstance(made, Dispatcher):
         made._cache = cache_of(function)

@@ -1,8 +1,9 @@
 """How compiled functions call each other: arguments in parts, and no word about how it went where nothing can go wrong.
 
-Mental model: an inner function is called by compiled functions alone, so how it is called is nobody else's affair. It takes
-the parts of its arguments (:mod:`gpusim.io.jit_values`) after the place for its result and the place where an exception
-is described, and returns 0 or a code of Numba's. One that fails passes the code up: the place is the same for all.
+Mental model: an inner function is called by compiled functions alone, so how it is called is nobody else's affair. It
+takes the parts of its arguments (:mod:`gpusim.io.jit_values`) after the place for its result and the place where an
+exception is described, and returns 0 or a code of Numba's. One that fails passes the code up: the place is the same for
+all.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class InnerCall:
         return self.emit(context, builder, function, values, cgutils.alloca_once(builder, result_type_of(function)))
 
     def emit(self, context: Any, builder: Any, function: Any, values: Any, result: Any) -> Any:
-        """Call ``function``, the declaration of it, which leaves its value at ``result``; how it failed, it tells our own
-        caller, who is told in turn."""
+        """Call ``function``, the declaration of it, which leaves its value at ``result``; how it failed, it tells our
+        own caller, who is told in turn."""
         words = [
             word
             for each, value in zip(self.description.argtypes, values, strict=True)

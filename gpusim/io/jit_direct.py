@@ -1,8 +1,8 @@
 """Calls a compiled function without asking each time which of its versions to call.
 
-Mental model: Numba works out the type of every argument of every call, array by array, to find the machine code that was
-compiled for them. Where a caller hands over the same arrays, or others like them, thousands of times a second, that takes ten
-times as long as the call. A direct call asks once, for its first arguments, and then calls that version.
+Mental model: Numba works out the type of every argument of every call, array by array, to find the machine code that
+was compiled for them. Where a caller hands over the same arrays, or others like them, thousands of times a second, that
+takes ten times as long as the call. A direct call asks once, for its first arguments, and then calls that version.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numba.core.dispatcher import Dispatcher
 
 def direct(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, a compiled one, for a caller whose arguments have the same types in every call: arrays of as many
-    dimensions and the same element type, integers, tuples of those. Others would be read as if they were like the first."""
+    dimensions and the same element type, integers, tuples of those. Others would be read as if they were like the
+    first."""
     if not isinstance(function, Dispatcher):  # under NUMBA_DISABLE_JIT
         return function
     version: Callable[..., Any] | None = None

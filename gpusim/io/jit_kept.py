@@ -1,12 +1,12 @@
 """Loads compiled functions from disk without getting ready to compile.
 
-Mental model: before Numba loads a function that it has kept, it gets ready to compile it (a quarter of a second: all that
-NumPy's functions mean to compiled code), and reads the function's intermediate code, from which callers could inline it.
-A function that is loaded needs its machine code and the names in it, no more. Numba gets ready by itself where a function
-has to be compiled after all, and the intermediate code is read where another function links it.
+Mental model: before Numba loads a function that it has kept, it gets ready to compile it (a quarter of a second: all
+that NumPy's functions mean to compiled code), and reads the function's intermediate code, from which callers could
+inline it. A function that is loaded needs its machine code and the names in it, no more. Numba gets ready by itself
+where a function has to be compiled after all, and the intermediate code is read where another function links it.
 
-Keeping saves time and is no more than that: a full disk keeps nothing, and where no folder can be written, what an installation
-brought in its own folder is read, and what it did not bring is compiled in each process.
+Keeping saves time and is no more than that: a full disk keeps nothing, and where no folder can be written, what an
+installation brought in its own folder is read, and what it did not bring is compiled in each process.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class KeptLibrary(JITCodeLibrary):
 
 
 class _AsItStands(InTreeCacheLocator):
-    """The folder beside a source, which cannot be written: as an image has it that was run once before it was closed."""
+    """The folder beside a source, which cannot be written: as an image has it that was run once before it was
+    closed."""
 
     def ensure_cache_path(self) -> None:
         if not any(Path(self.get_cache_path()).glob("*.nbi")):
@@ -127,7 +128,8 @@ class PlainlyKept(FunctionCache):
 
 
 class KeptFunctions(PlainlyKept):
-    """A function's compiled forms on disk, loaded as they are: without getting Numba ready, which their library does where it must."""
+    """A function's compiled forms on disk, loaded as they are: without getting Numba ready, which their library does
+    where it must."""
 
     _impl_class: Callable[..., Any] = _Kept
 
@@ -163,7 +165,8 @@ _EACH_TIME = "compiling gpusim itself (no folder to keep it in: see gpusim docto
 
 
 class _Compiling:
-    """Says that gpusim compiles itself from when the first function that is not on disk is wanted until it is there: those that it calls are compiled within."""
+    """Says that gpusim compiles itself from when the first function that is not on disk is wanted until it is there:
+    those that it calls are compiled within."""
 
     def __init__(self) -> None:
         self._wanted: list[Any] = []

@@ -1,4 +1,5 @@
-"""How compiled functions are put together: each function's code is optimised once, inside the function that Python calls.
+"""How compiled functions are put together: each function's code is optimised once, inside the function that Python
+calls.
 
 Mental model: Numba optimises and assembles every function as a library of its own, together with all that it calls:
 in a tree of calls ten deep, the code of a leaf is optimised ten times over, and nine of the results are thrown away.

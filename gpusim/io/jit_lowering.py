@@ -55,8 +55,8 @@ _COMPARISONS = {
 
 
 class LeanLower(Lower):
-    """See the module docstring. ``inner``: the function takes its arguments in parts; ``from_start``: none of its indices
-    counts from an array's end, but for constants."""
+    """See the module docstring. ``inner``: the function takes its arguments in parts; ``from_start``: none of its
+    indices counts from an array's end, but for constants."""
 
     inner = False
     from_start = False
@@ -455,7 +455,8 @@ _CALLED: dict[Callable, tuple[str, ...]] = {}
 
 
 def never_inlined(function: Callable, *, seldom: bool) -> Callable:
-    """Have LLVM call ``function``, an inner one to be, wherever it is called; ``seldom``: its size matters, not its speed."""
+    """Have LLVM call ``function``, an inner one to be, wherever it is called; ``seldom``: its size matters, not its
+    speed."""
     _CALLED[function] = ("noinline", "cold", "optsize") if seldom else ("noinline",)
     return function
 

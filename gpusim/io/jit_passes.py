@@ -1,7 +1,8 @@
 """Numba's passes as functions without reference counting need them.
 
 Mental model: each of Numba's passes over the code of a function ends by working out anew where every variable lives and
-dies, which only reference counting and generators ask for: a tenth of the compilation. These are the same passes without.
+dies, which only reference counting and generators ask for: a tenth of the compilation. These are the same passes
+without.
 """
 
 from __future__ import annotations
@@ -159,8 +160,8 @@ _INSTEAD: dict[type, type | None] = {
 
 
 def shorter(passes: PassManager, lowering: type[NativeLowering] | None) -> PassManager:
-    """``passes`` without those that no function here needs; ``lowering`` is the pass to LLVM's code for functions without
-    reference counting, None for others."""
+    """``passes`` without those that no function here needs; ``lowering`` is the pass to LLVM's code for functions
+    without reference counting, None for others."""
     instead = {} if lowering is None else {**_INSTEAD, NativeLowering: lowering}
     made = PassManager(passes.pipeline_name)
     for step, reason in passes.passes:

@@ -1,8 +1,8 @@
 """What Numba's typing has found, remembered: which types operators, attributes and elements have.
 
-Mental model: wherever an operator occurs, Numba tries all its implementations again, up to forty for ``+``, and with each
-that does not fit builds an error message, in colours. What comes of it depends on the types alone; here each question is
-asked once.
+Mental model: wherever an operator occurs, Numba tries all its implementations again, up to forty for ``+``, and with
+each that does not fit builds an error message, in colours. What comes of it depends on the types alone; here each
+question is asked once.
 """
 
 from __future__ import annotations

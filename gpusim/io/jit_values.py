@@ -1,9 +1,9 @@
 """Compiled values in parts: tuples by their items and arrays by their data and shape, each a value of its own.
 
-Mental model: Numba hands a tuple or an array about as one aggregate: seven to nine words an array, put together and taken
-apart again at every call, assignment and element, by instructions that LLVM then removes: nine tenths of what it is given.
-Here an aggregate stays in parts for as long as nobody asks for it as a whole, and a call passes the parts that are not
-known otherwise: for a C-contiguous array its address and shape.
+Mental model: Numba hands a tuple or an array about as one aggregate: seven to nine words an array, put together and
+taken apart again at every call, assignment and element, by instructions that LLVM then removes: nine tenths of what it
+is given. Here an aggregate stays in parts for as long as nobody asks for it as a whole, and a call passes the parts
+that are not known otherwise: for a C-contiguous array its address and shape.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files that save making something again: disassemblies and machine code, by the hash of what they were made from.
 
-Mental model: such a file may vanish or be damaged at any time, which costs its making and nothing else; so it is written
-whole but not forced to the disk, and who reads it checks it. A folder of them is bounded: the first time in a process that
-one is added, those that were not used for longest go, down to three quarters of the bound.
+Mental model: such a file may vanish or be damaged at any time, which costs its making and nothing else; so it is
+written whole but not forced to the disk, and who reads it checks it. A folder of them is bounded: the first time in a
+process that one is added, those that were not used for longest go, down to three quarters of the bound.
 """
 
 from __future__ import annotations

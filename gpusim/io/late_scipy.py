@@ -16,8 +16,8 @@ _ARRAYS, _ALGEBRA = "numba.np.arraymath", "numba.np.linalg"
 
 
 def import_array_functions() -> None:
-    """Import Numba's array functions; SciPy is left to whoever needs it. Where this Numba asks in another way, nothing is
-    done: it is right, only later."""
+    """Import Numba's array functions; SciPy is left to whoever needs it. Where this Numba asks in another way, nothing
+    is done: it is right, only later."""
     if _ARRAYS in sys.modules:
         return
     algebra = importlib.import_module(_ALGEBRA)

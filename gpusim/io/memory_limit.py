@@ -27,7 +27,8 @@ _CONTROL_GROUPS = (
 )
 
 _lock = threading.Lock()
-#: The limits that blocks have found, the process's own first: a limit is for all threads, and the last block to end lifts it.
+#: The limits that blocks have found, the process's own first: a limit is for all threads, and the last block to end
+#: lifts it.
 _limits: list[tuple[int, int]] = []
 
 
@@ -43,7 +44,8 @@ def machine_bytes() -> int:
 
 
 def free_bytes() -> int | None:
-    """Memory that could still be taken without anything being killed; None where the system (not Linux) does not say."""
+    """Memory that could still be taken without anything being killed; None where the system (not Linux) does not
+    say."""
     sizes = []
     with contextlib.suppress(OSError, ValueError, KeyError):
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
@@ -64,7 +66,8 @@ def _droppable_bytes(group: Path) -> int:
 
 @contextlib.contextmanager
 def limited_memory() -> Iterator[None]:
-    """Within the block, allocations of more than :func:`free_bytes` raise MemoryError, where the system can be told so."""
+    """Within the block, allocations of more than :func:`free_bytes` raise MemoryError, where the system can be told
+    so."""
     free = free_bytes()
     if resource is None or free is None:
         yield

@@ -1,9 +1,11 @@
-"""Names of temporary files and folders that say which process they belong to, so that what a killed one left can be swept.
+"""Names of temporary files and folders that say which process they belong to, so that what a killed one left can be
+swept.
 
-Mental model: what becomes ``out.trace`` is first made beside it as ``.out.trace.HOST-SPACE-PID-START.RANDOM``. A process that is killed with
-SIGKILL cannot remove it; whoever writes ``out.trace`` next does, if the owner is gone for certain: nobody has its process
-number now, or somebody who began at another time. What belongs to another machine (a network drive), to this one before it
-was last started, or to another space of process numbers (a container) stays: nothing is known of its owner.
+Mental model: what becomes ``out.trace`` is first made beside it as ``.out.trace.HOST-SPACE-PID-START.RANDOM``. A
+process that is killed with SIGKILL cannot remove it; whoever writes ``out.trace`` next does, if the owner is gone for
+certain: nobody has its process number now, or somebody who began at another time. What belongs to another machine (a
+network drive), to this one before it was last started, or to another space of process numbers (a container) stays:
+nothing is known of its owner.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _MOST_LETTERS = 40
 
 
 def owned_path(target: Path, suffix: str = "") -> Path:
-    """A new name beside ``target`` that bears this process; what processes that are gone left for ``target`` is removed first."""
+    """A new name beside ``target`` that bears this process; what processes that are gone left for ``target`` is removed
+    first."""
     sweep(target)
     return target.with_name(f"{_prefix(target)}{_mark(os.getpid())}.{secrets.token_hex(4)}{suffix}")
 
@@ -86,7 +89,8 @@ def _space() -> int:
 
 
 def _start(pid: int) -> int | None:
-    """When the process began, in clock ticks since the machine was started; None where the system (not Linux) does not say."""
+    """When the process began, in clock ticks since the machine was started; None where the system (not Linux) does not
+    say."""
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()  # its name may hold spaces and brackets
     return int(fields[19]) if len(fields) > 19 else None
 

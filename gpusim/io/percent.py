@@ -10,7 +10,8 @@ _DIGITS = frozenset("123456789")
 
 
 def signed(value: float, spec: str) -> str:
-    """``value`` with its sign by ``spec`` (``.1f``, ``.3g``, ``.1%``), without one where all its written digits are zeros."""
+    """``value`` with its sign by ``spec`` (``.1f``, ``.3g``, ``.1%``), without one where all its written digits are
+    zeros."""
     text = f"{value:+{spec}}"
     return text if _DIGITS.intersection(text.partition("e")[0]) or "n" in text else text[1:]
 

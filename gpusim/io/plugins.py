@@ -1,8 +1,8 @@
 """What other packages add to gpusim: importers, front ends and explore properties, found by name.
 
-Mental model: an extension point is a group of entry points (``gpusim.importers``). A package that declares one in its metadata
-is found with no change in gpusim; gpusim's own stand in ``pyproject.toml`` in the same way, and in a table of the code
-that asks, so that a source tree without metadata knows them too. Finding imports nothing: a plugin's module is
+Mental model: an extension point is a group of entry points (``gpusim.importers``). A package that declares one in its
+metadata is found with no change in gpusim; gpusim's own stand in ``pyproject.toml`` in the same way, and in a table of
+the code that asks, so that a source tree without metadata knows them too. Finding imports nothing: a plugin's module is
 imported when somebody wants that plugin, and what goes wrong then is said with the entry point and the distribution
 that declares it.
 
@@ -53,8 +53,8 @@ class Plugin:
 
 
 def plugins(group: str, fallback: Mapping[str, str]) -> dict[str, Plugin]:
-    """The plugins of ``group`` by name: gpusim's own (``fallback``, name -> "module:attribute") in their order, then those
-    of installed packages by name.
+    """The plugins of ``group`` by name: gpusim's own (``fallback``, name -> "module:attribute") in their order, then
+    those of installed packages by name.
 
     Raises PluginError where two distributions, gpusim among them, declare the same name for different objects.
     """

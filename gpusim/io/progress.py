@@ -54,7 +54,8 @@ class Task:
         self.done, self.detail = done, detail
 
     def refresh(self, within: float) -> float:
-        """Ask how far it is; the share that is done, 0 where that is not known. ``within``: the share of the task within it."""
+        """Ask how far it is; the share that is done, 0 where that is not known. ``within``: the share of the task
+        within it."""
         share = 0.0
         if self._read is not None:
             self.done, share = self._read()
@@ -77,7 +78,8 @@ class Task:
         return f"{text} ({self.detail})" if self.detail else text
 
     def note(self, now: float, share: float) -> None:
-        """Keep when it was how far, from when anything is done on: what comes first (compiling) is no measure of the rest."""
+        """Keep when it was how far, from when anything is done on: what comes first (compiling) is no measure of the
+        rest."""
         if not self._readings or share - self._readings[-1][1] >= _READING_SHARE:
             self._readings.append((now, share))
 
@@ -153,8 +155,8 @@ class Display:
                 self._write(line + "\n")
 
     def _line(self, now: float) -> str:
-        """``comparing: 3 of 19 points; simulating sgemm: 120 of 512 blocks, 17 %, 35 s, about 3 min left``: percents and the
-        rest are of the outermost task of which they are known."""
+        """``comparing: 3 of 19 points; simulating sgemm: 120 of 512 blocks, 17 %, 35 s, about 3 min left``: percents
+        and the rest are of the outermost task of which they are known."""
         share, known, percent = 0.0, self.tasks[0], 0.0
         for each in reversed(self.tasks):  # a task's share grows with that of the task within it
             share = each.refresh(share)

@@ -1,7 +1,8 @@
 """Messages of Protocol Buffers, field by field: the four wire types, bounded, without generated code.
 
-Mental model: a message is fields, each a key (number and wire type) and a value: a whole number of up to ten bytes, four or eight bytes, or bytes after their length. In a file each
-message stands after its own length. What a field means its reader says.
+Mental model: a message is fields, each a key (number and wire type) and a value: a whole number of up to ten bytes,
+four or eight bytes, or bytes after their length. In a file each message stands after its own length. What a field means
+its reader says.
 
 Source: Protocol Buffers' "Encoding". Everything raises ValueError for what is no message.
 """

@@ -1,11 +1,13 @@
 """Values from outside as values of a declared type, or one line that says which of them is wrong.
 
-Mental model: what a file may hold is declared once, as a dataclass, a TypedDict or a list of them; msgspec holds the file
-against that, strictly (a text is no number, true is no 1), and this page turns its complaint into the caller's error
-with the place, what was expected there and what was found: ``run.json: units[0].busy_percent should be a number, not 'much'``.
+Mental model: what a file may hold is declared once, as a dataclass, a TypedDict or a list of them; msgspec holds the
+file against that, strictly (a text is no number, true is no 1), and this page turns its complaint into the caller's
+error with the place, what was expected there and what was found: ``run.json: units[0].busy_percent should be a number,
+not 'much'``.
 
-JSON is read as RFC 8259 has it: no NaN, no Infinity, no number that a float cannot hold. Half of a surrogate pair, as Python
-writes a file name's byte that is no UTF-8, becomes U+FFFD: the rest of the file is good, and such text can be printed nowhere.
+JSON is read as RFC 8259 has it: no NaN, no Infinity, no number that a float cannot hold. Half of a surrogate pair, as
+Python writes a file name's byte that is no UTF-8, becomes U+FFFD: the rest of the file is good, and such text can be
+printed nowhere.
 """
 
 from __future__ import annotations
@@ -88,8 +90,8 @@ def parse_record(kind: type[T], data: bytes | str, where: str, error: type[Gpusi
 
 
 def as_record(kind: type[T], value: Any, where: str, error: type[GpusimError], *, closed: bool = False) -> T:
-    """``value``, made of dicts, lists and scalars, as one of type ``kind``; ``closed``: a dataclass may have no other keys.
-    Raises ``error``, beginning with ``where``, for anything else."""
+    """``value``, made of dicts, lists and scalars, as one of type ``kind``; ``closed``: a dataclass may have no other
+    keys. Raises ``error``, beginning with ``where``, for anything else."""
     try:
         made = msgspec.convert(value, kind)
     except RecursionError:
@@ -104,8 +106,8 @@ def as_record(kind: type[T], value: Any, where: str, error: type[GpusimError], *
 
 
 def nested_beyond(value: Any, levels: int) -> bool:
-    """Whether parsed JSON is nested more deeply than ``levels``: Python writes and shows no value that is nearly as deep as its
-    stack, though msgspec just reads it."""
+    """Whether parsed JSON is nested more deeply than ``levels``: Python writes and shows no value that is nearly as
+    deep as its stack, though msgspec just reads it."""
     row = [value]
     for _ in range(levels):
         row = [inner for each in row if isinstance(each, dict | list) and each
@@ -144,7 +146,8 @@ def _brief(value: Any) -> str:
 
 
 def _find(kind: Any, value: Any, path: str) -> tuple[str, Any]:
-    """The place that msgspec calls ``path`` and the value there; of a dict's values it says ``[...]``, here they have names."""
+    """The place that msgspec calls ``path`` and the value there; of a dict's values it says ``[...]``, here they have
+    names."""
     place = ""
     while path:
         if path.startswith("[...]"):

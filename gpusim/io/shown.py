@@ -1,7 +1,8 @@
 """A value from outside as a few characters of a message, whatever it is.
 
-Mental model: a file may hold where a number should stand a text of a megabyte, a list nested as deep as the stack, a number of
-thousands of digits; a message shows the beginning and the end of it. Python's own ``repr`` fails for the latter two.
+Mental model: a file may hold where a number should stand a text of a megabyte, a list nested as deep as the stack, a
+number of thousands of digits; a message shows the beginning and the end of it. Python's own ``repr`` fails for the
+latter two.
 """
 
 from __future__ import annotations

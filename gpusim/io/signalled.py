@@ -1,9 +1,9 @@
 """SIGINT and SIGTERM of a command: an exception that nobody on its way can lose or change.
 
-Mental model: a signal becomes an exception at whatever Python is about to do. Where that is a function which C code has called
-(LLVM's look into Numba's cache, a ``__del__``), Python reports the exception and drops it: the command would go on, or end with
-the error of a C library whose question was not answered. So a dropped one is sent again, until it arrives outside of such a
-function; and an error that follows a signal is told as the signal.
+Mental model: a signal becomes an exception at whatever Python is about to do. Where that is a function which C code has
+called (LLVM's look into Numba's cache, a ``__del__``), Python reports the exception and drops it: the command would go
+on, or end with the error of a C library whose question was not answered. So a dropped one is sent again, until it
+arrives outside of such a function; and an error that follows a signal is told as the signal.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Terminated(BaseException):
 
 
 class Trip(int):
-    """A signal's number. Reading ``now`` raises the signal in the main thread; unlike a call, that gives Python no occasion
-    to run its handler before the function that reads it has returned."""
+    """A signal's number. Reading ``now`` raises the signal in the main thread; unlike a call, that gives Python no
+    occasion to run its handler before the function that reads it has returned."""
 
     now = property(_thread.interrupt_main)
 
@@ -32,8 +32,8 @@ _arrived: list[int] = []
 
 
 def listen(*, interrupts: bool) -> None:
-    """Let SIGTERM raise in the main thread, and if ``interrupts`` SIGINT too, unless it is ignored as behind a shell. Without, this is
-    a process for somebody's program, whose dropped exceptions are its own."""
+    """Let SIGTERM raise in the main thread, and if ``interrupts`` SIGINT too, unless it is ignored as behind a shell.
+    Without, this is a process for somebody's program, whose dropped exceptions are its own."""
     signal.signal(signal.SIGTERM, _arrive)
     if not interrupts:
         return

@@ -2,8 +2,9 @@
 
 Mental model: ``gpusim compare ... --junit out.xml | head -1`` must write its JUnit file and exit with its verdict, so
 output that nobody reads is dropped and the command goes on. A stream that the shell has closed (``>&-``) is one that
-nobody reads. Where output is lost although somebody wants it (a full disk), the OSError names the stream. What the stream's
-encoding cannot hold is no reason to fail: bytes of a file's name stay what they are, other signs are written as escapes.
+nobody reads. Where output is lost although somebody wants it (a full disk), the OSError names the stream. What the
+stream's encoding cannot hold is no reason to fail: bytes of a file's name stay what they are, other signs are written
+as escapes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ codecs.register_error(AS_ESCAPE, _as_escape)
 
 
 class PatientFile(io.FileIO):
-    """A file by its descriptor that drops what is written once its reader has gone. ``called``: its name in an error."""
+    """A file by its descriptor that drops what is written once its reader has gone. ``called``: its name in an
+    error."""
 
     def __init__(self, descriptor: int, called: str) -> None:
         super().__init__(descriptor, "w", closefd=False)

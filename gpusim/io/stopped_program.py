@@ -1,10 +1,11 @@
 """A program that builds its tables before it opens its input: started once, and cloned for each input from there.
 
-Mental model: the program runs under ptrace and is stopped as it is about to open its input for the last time. For each input the
-stopped process is made to call ``clone``; the clone, our own child, opens the input, writes what it has to say and ends, and
-the original stands where it stood. nvdisasm takes a quarter of a second to come there and some milliseconds from there on.
-Input and output are files in memory alone. Where ptrace is not to be had (not Linux, another processor, a container that forbids
-it, a debugger that traces this process), :class:`CannotStopError` is raised, and the caller starts the program as ever.
+Mental model: the program runs under ptrace and is stopped as it is about to open its input for the last time. For each
+input the stopped process is made to call ``clone``; the clone, our own child, opens the input, writes what it has to
+say and ends, and the original stands where it stood. nvdisasm takes a quarter of a second to come there and some
+milliseconds from there on. Input and output are files in memory alone. Where ptrace is not to be had (not Linux,
+another processor, a container that forbids it, a debugger that traces this process), :class:`CannotStopError` is
+raised, and the caller starts the program as ever.
 
 Constants and stops: ptrace(2), clone(2); the registers: ``user_regs_struct`` of ``sys/user.h``.
 """
@@ -36,7 +37,8 @@ _SYSCALL_BYTES = 2
 #: The number under which the program finds its input open.
 _INPUT = 3
 _MOST_CALLS = 20_000
-#: Of the environment's GLIBC_TUNABLES: the heap in large pages and large steps: a third of the system calls and a fourteenth of the page faults.
+#: Of the environment's GLIBC_TUNABLES: the heap in large pages and large steps: a third of the system calls and a
+#: fourteenth of the page faults.
 HEAP = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864"
 
 
@@ -55,8 +57,9 @@ class _Registers(ctypes.Structure):
 
 
 class StoppedProgram:
-    """``command``, to whose words the path of its input is added, as it is about to open that for the time number ``opens``; it has
-    ``seconds`` of processor time to come there, with ``first`` as its input. Raises CannotStopError."""
+    """``command``, to whose words the path of its input is added, as it is about to open that for the time number
+    ``opens``; it has ``seconds`` of processor time to come there, with ``first`` as its input. Raises
+    CannotStopError."""
 
     def __init__(self, command: Sequence[str], first: bytes, opens: int, seconds: int):
         if sys.platform != "linux" or platform.machine() != "x86_64":
@@ -73,7 +76,8 @@ class StoppedProgram:
             raise
 
     def run(self, content: bytes, seconds: int) -> subprocess.CompletedProcess[bytes]:
-        """What the program does with ``content``, in so much processor time. Raises CannotStopError once it is not there any more."""
+        """What the program does with ``content``, in so much processor time. Raises CannotStopError once it is not
+        there any more."""
         return self._thread.submit(self._clone, content, seconds).result()
 
     def close(self) -> None:
@@ -175,7 +179,8 @@ class StoppedProgram:
             written += os.pwrite(self._input, content[written:], written)
 
     def _resume(self, pid: int, how: int, status: int, to_its_end: bool = False) -> int:
-        """Let the process go on, with the signal that it was stopped for, to the next stop, or its end; gives its status there."""
+        """Let the process go on, with the signal that it was stopped for, to the next stop, or its end; gives its
+        status there."""
         while True:
             stopped_for = os.WSTOPSIG(status) if os.WIFSTOPPED(status) and status >> 16 == 0 else 0
             self._ptrace(how, pid, 0 if stopped_for == _AT_CALL else stopped_for)

@@ -1,8 +1,8 @@
 """Writing a file whole or not at all.
 
 Mental model: the bytes go to a temporary file beside the target, which then takes the target's name: whoever
-looks sees the old file or the new one, and nothing half-written is ever left: not by a full disk, and what a process that was
-killed could not remove goes when the file is written the next time (:mod:`gpusim.io.owned_names`).
+looks sees the old file or the new one, and nothing half-written is ever left: not by a full disk, and what a process
+that was killed could not remove goes when the file is written the next time (:mod:`gpusim.io.owned_names`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def replacing(target: Path) -> Iterator[io.BufferedWriter]:
 
 @contextlib.contextmanager
 def folder_for(output: Path) -> Iterator[Path]:
-    """A folder for files that are to become ``output``: beside it, so that they are moved, not copied. It goes with the block."""
+    """A folder for files that are to become ``output``: beside it, so that they are moved, not copied. It goes with the
+    block."""
     if is_special(output):
         with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
             yield Path(folder)

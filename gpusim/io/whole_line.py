@@ -1,6 +1,7 @@
 """Adding a line to a file whole or not at all.
 
-Mental model: the file is opened to append, and this process alone writes to it; what a full disk took of a line would be in the next one's way, so it is cut off again.
+Mental model: the file is opened to append, and this process alone writes to it; what a full disk took of a line would
+be in the next one's way, so it is cut off again.
 """
 
 from __future__ import annotations

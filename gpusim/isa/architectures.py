@@ -7,10 +7,10 @@ What a particular GPU adds (clocks, caches, numbers of SMs) is in ``gpusim/gpus`
 Sources. Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". Offsets in bank 0: read
 off compiled kernels that ask for them. Tensor cores: Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores
 and Matrix Cores", arXiv 2511.10909 (bitwise equal to V100, T4-class, A100, Ada, H100, B200 and RTX Blackwell parts:
-fraction bits 24, 24, 24, 25, 25, 25 from Turing on; 8 halves a block on Ampere and Ada, 16 from Hopper on; FP8 on Ada 13
-bits, and 13 in the result). Earlier and in accord but for Turing's block, which they give as 4: Fasi, Higham, Mikaitis,
-Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 7:e330, 2021. Hopper computes 8-bit mma.sync with HMMA;
-its 13 bits belong to wgmma (gpusim/emulator/warpgroup_sums.py).
+fraction bits 24, 24, 24, 25, 25, 25 from Turing on; 8 halves a block on Ampere and Ada, 16 from Hopper on; FP8 on Ada
+13 bits, and 13 in the result). Earlier and in accord but for Turing's block, which they give as 4: Fasi, Higham,
+Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 7:e330, 2021. Hopper computes 8-bit mma.sync
+with HMMA; its 13 bits belong to wgmma (gpusim/emulator/warpgroup_sums.py).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class BankLayout:
-    """Byte offsets in constant bank 0 of what the driver provides; -1 for what a generation lacks. ``grid_workspace``: the upper
-    and the lower half of the address of a cooperative launch's workspace (PTX ``%envreg1`` and ``%envreg2``)."""
+    """Byte offsets in constant bank 0 of what the driver provides; -1 for what a generation lacks. ``grid_workspace``:
+    the upper and the lower half of the address of a cooperative launch's workspace (PTX ``%envreg1`` and
+    ``%envreg2``)."""
 
     block_shape: int
     grid_shape: int
@@ -44,9 +45,9 @@ class BankLayout:
 
 @dataclass(frozen=True)
 class ClusterLayout:
-    """Byte offsets in bank 0 of what the driver says of clusters: whether the launch names them (PTX ``%is_explicit_cluster``), blocks
-    of a cluster along x, y, z and one divided by those of y and of z (FP32), clusters of the grid along x, y, z, and blocks of a
-    cluster."""
+    """Byte offsets in bank 0 of what the driver says of clusters: whether the launch names them (PTX
+    ``%is_explicit_cluster``), blocks of a cluster along x, y, z and one divided by those of y and of z (FP32), clusters
+    of the grid along x, y, z, and blocks of a cluster."""
 
     explicit: int
     shape: int
@@ -58,8 +59,8 @@ class ClusterLayout:
 @dataclass(frozen=True)
 class TensorRules:
     """What tensor cores do to a sum of products: fraction bits of the aligned sum, bytes of a row of A that make up a
-    block, and fraction bits of sum and of FP32 result for 8-bit floats; whether products of tensor memory multiply 96 packed 4-bit floats of a
-    row (PTX ISA, tcgen05.mma, K = 96)."""
+    block, and fraction bits of sum and of FP32 result for 8-bit floats; whether products of tensor memory multiply 96
+    packed 4-bit floats of a row (PTX ISA, tcgen05.mma, K = 96)."""
 
     fraction_bits: int
     block_bytes: int
@@ -71,10 +72,10 @@ class TensorRules:
 @dataclass(frozen=True)
 class Architecture:
     """``suffix``: "a" where the toolchain builds for the architecture-specific target, as Numba does for its kernels;
-    ``built``: the toolchain that gpusim installs still builds for it; for others of its major version that of CUDA 12 does
-    (``gpusim[volta]``), from what is compiled for :attr:`compiled_as`. ``block_shared_bytes``: shared memory that a
-    block may have, ``sm_shared_bytes``, ``sm_warps``, ``sm_blocks``: what an SM has; ``reserved_shared_bytes``: of each
-    block's, taken by the system. ``generation``: its code stands for that of its neighbours in tests that need one
+    ``built``: the toolchain that gpusim installs still builds for it; for others of its major version that of CUDA 12
+    does (``gpusim[volta]``), from what is compiled for :attr:`compiled_as`. ``block_shared_bytes``: shared memory that
+    a block may have, ``sm_shared_bytes``, ``sm_warps``, ``sm_blocks``: what an SM has; ``reserved_shared_bytes``: of
+    each block's, taken by the system. ``generation``: its code stands for that of its neighbours in tests that need one
     architecture of each encoding; ``surveyed``: one of those that ``--arch all`` means."""
 
     capability: tuple[int, int]
@@ -104,8 +105,8 @@ class Architecture:
 
     @property
     def compiled_as(self) -> Architecture:
-        """The oldest architecture of the same major version that the toolchain knows, itself if it does. Its GPUs run this one's
-        machine code (CUDA C++ Programming Guide, "Binary Compatibility"), so its disassembler reads it."""
+        """The oldest architecture of the same major version that the toolchain knows, itself if it does. Its GPUs run
+        this one's machine code (CUDA C++ Programming Guide, "Binary Compatibility"), so its disassembler reads it."""
         same = (row for row in BUILT if row.capability[0] == self.capability[0] and row.capability >= self.capability)
         return self if self.built else next(same, self)
 

@@ -10,9 +10,9 @@ no compiled code: what outlives a process must name bodies by name.
 Three kinds have an entry point:
 
 - :func:`warp_body` ``(f, p, x, y, z, w, q)``, called once for each warp: ``f`` four int64 flags (what they mean is
-  between the body and the lowering that chose it), ``p`` two predicate inputs as uint32 lane masks, ``x, y, z`` int32[4, >= 32]
-  the words of the sources by lane, ``w`` the result words, ``q`` uint32[2] the predicate outputs (``q[0]`` holds a
-  third input when the body begins).
+  between the body and the lowering that chose it), ``p`` two predicate inputs as uint32 lane masks, ``x, y, z``
+  int32[4, >= 32] the words of the sources by lane, ``w`` the result words, ``q`` uint32[2] the predicate outputs
+  (``q[0]`` holds a third input when the body begins).
 - :func:`lanes_body` ``(f, x, y, z, w, lanes)``, called once for all warps in lockstep, whose lanes lie side by side
   in the same arrays; it touches no predicate. ``w`` may be the destination itself where that is no source.
 - :func:`matrix_body` ``(f, x, y, z, w, rules, work)``, called once for each warp: ``rules`` int32[COLUMNS] of

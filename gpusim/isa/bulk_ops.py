@@ -1,7 +1,7 @@
 """Numbers of bulk copies: what the lowering tells the emulator of an instruction, and the elements of tensors.
 
-Mental model: the flags of a BULK micro-op, in the order of their columns, are what is moved and how (``FORM``), the reduction, the
-type of its elements where no tensor map says it, and bits.
+Mental model: the flags of a BULK micro-op, in the order of their columns, are what is moved and how (``FORM``), the
+reduction, the type of its elements where no tensor map says it, and bits.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MODE_TILE, MODE_IM2COL, MODE_ROWS, MODE_WIDE, MODE_WIDE_128 = range(
 WIDE_OFFSET_SHIFT = 11
 #: Pixels of im2col::w::128, and behind how many of them its halo's begin.
 WIDE_PIXELS, WIDE_GROUP = 128, 32
-#: Bits of the fourth flag: a mask of blocks in the upper half of the third operand; mbarriers may be those of the block beside
-#: (cta_group::2); a mask of bytes there; there is a third operand.
+#: Bits of the fourth flag: a mask of blocks in the upper half of the third operand; mbarriers may be those of the block
+#: beside (cta_group::2); a mask of bytes there; there is a third operand.
 MULTICAST, PAIRED, BYTE_MASK, HAS_THIRD = 1, 2, 4, 8
 
 # Elements of tensors, as CUtensorMapDataType numbers them.

@@ -33,8 +33,8 @@ _ENTRY = types.void(_WORD, _WORD, _WORD, _WORD, _PLACE, _PLACE, _PLACE, _PLACE, 
 _OPERAND = np.dtype([("i", "<i4", (4, at.ROW))])
 _FIELDS = ("p0", "p1", "q", "rules", "work")
 _FIRST = at.STATE.fields["p0"][1]
-#: What bodies see of STATE, from its field ``p0`` on: predicates as lane masks by warp; what this generation's tensor cores do,
-#: and room for them to work.
+#: What bodies see of STATE, from its field ``p0`` on: predicates as lane masks by warp; what this generation's tensor
+#: cores do, and room for them to work.
 MASKS = np.dtype(
     {
         "names": _FIELDS,

@@ -7,8 +7,8 @@ FLUSH, SATURATE, RELU, PROPAGATE_NAN, XOR_SIGN = 16, 32, 64, 128, 256
 ZERO_OUTSIDE = 1024  # HFMA2.OOB: the result is 0 where a source is OUTSIDE
 BOTH = 512  # HSETP2.H_AND: q[0] holds where both halves compare, q[1] its complement
 
-#: What a tensor map's copies write for elements outside the tensor, where it asks for NaN (measured by others on Hopper and
-#: Blackwell: every 16 bits 0x7ff7); the sign does not count.
+#: What a tensor map's copies write for elements outside the tensor, where it asks for NaN (measured by others on Hopper
+#: and Blackwell: every 16 bits 0x7ff7); the sign does not count.
 OUTSIDE = 0x7FF7
 
 #: Which half of a source word (0 low, 1 high) the low and the high lane of the pair read.

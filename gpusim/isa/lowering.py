@@ -115,8 +115,9 @@ def bare(operand: Operand, words: int = 1) -> Source:
 
 
 def with_signs(operands: tuple[Operand, ...], sign_bits: int) -> tuple[Operand, ...] | None:
-    """The two operands of a minimum with .XORSIGN with their signs, which the result takes while ``|x|`` and ``|y|`` are
-    compared (PTX ISA, min.xorsign.abs); None where a number that may be negative has no bars. ``sign_bits``: of a word."""
+    """The two operands of a minimum with .XORSIGN with their signs, which the result takes while ``|x|`` and ``|y|``
+    are compared (PTX ISA, min.xorsign.abs); None where a number that may be negative has no bars. ``sign_bits``: of a
+    word."""
     if len(operands) != 2 or any(operand.negated for operand in operands):
         return None
     if not all(o.absolute or is_zero(o) or o.kind == Kind.IMMEDIATE and not o.value & sign_bits for o in operands):

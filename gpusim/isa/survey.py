@@ -22,8 +22,8 @@ from gpusim.isa.form import Instruction, Kind, Operand
 from gpusim.isa.table import supported, why_refused
 
 ZERO_REGISTER = 255
-#: What the kernels of a cubin may reach in all, functions and relocations, and bytes of code. Those of libraries call few
-#: functions each; in a file made for it each of 65,000 could call all others.
+#: What the kernels of a cubin may reach in all, functions and relocations, and bytes of code. Those of libraries call
+#: few functions each; in a file made for it each of 65,000 could call all others.
 MAX_REACHED = 1 << 22
 MAX_REACHED_BYTES = 1 << 34
 _PLAIN = {
@@ -84,8 +84,8 @@ def form_of(instruction: Instruction) -> str:
 
 @dataclass
 class _Part:
-    """The survey of some code, wherever it lies: ``refused``: the first instruction of each unsupported form, with its offset and
-    source; ``calls``: how often each driver function is named."""
+    """The survey of some code, wherever it lies: ``refused``: the first instruction of each unsupported form, with its
+    offset and source; ``calls``: how often each driver function is named."""
 
     counts: Counter[Form] = field(default_factory=Counter)
     refused: dict[Form, tuple[int, str]] = field(default_factory=dict)
@@ -98,8 +98,8 @@ def survey(image: KernelCode, instructions: Iterable[Instruction], name: str = "
 
 
 def survey_cubin(data: bytes) -> tuple[int, dict[str, Survey]]:
-    """Of a cubin file's bytes: the architecture (e.g. 90), and the survey of each kernel by symbol. A function that many kernels
-    call is looked at once.
+    """Of a cubin file's bytes: the architecture (e.g. 90), and the survey of each kernel by symbol. A function that
+    many kernels call is looked at once.
 
     Raises CompileError when the bytes are no sound cubin or hold no kernel, ToolchainError without nvdisasm.
     """

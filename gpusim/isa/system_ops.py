@@ -35,7 +35,8 @@ REGISTERS_TAKE = (
 )  # USETMAXREG.TRY_ALLOC; the same, and the slot of the predicate that says that it was done
 WARPGROUP_WAIT = CONTROL_BASE + 24  # WARPGROUP.DEPBAR: the four warps of a group have issued their products
 
-# What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function holds.
+# What the target of BRANCH_INDEXED is (flags[0]): an address of the kernel's code, or what a pointer to a function
+# holds.
 INDEXED_CODE, INDEXED_POINTER = range(2)
 # How BRANCH_DIVERGENT decides (flags[0]): lanes of the mask are elsewhere, all of them are here, or any guard holds.
 DIVERGENT_DIV, DIVERGENT_CONV, DIVERGENT_ANY = range(3)
@@ -43,8 +44,8 @@ DIVERGENT_DIV, DIVERGENT_CONV, DIVERGENT_ANY = range(3)
 # What a stub does (flags[1] of EXTERNAL).
 CALL_HOST, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)
 
-# Where a block barrier has its number of threads (flags[0] of BARRIER_WAIT and BARRIER_ARRIVE): nowhere, in an operand of
-# its own, or in the high half of the one that has the barrier's number.
+# Where a block barrier has its number of threads (flags[0] of BARRIER_WAIT and BARRIER_ARRIVE): nowhere, in an operand
+# of its own, or in the high half of the one that has the barrier's number.
 COUNT_NONE, COUNT_ALONE, COUNT_PACKED = range(3)
 # Reductions of BAR.RED (flags[1] of BARRIER_WAIT).
 RED_NONE, RED_POPC, RED_AND, RED_OR = range(4)
@@ -86,7 +87,8 @@ ADD, MIN, MAX, AND, OR, XOR, EXCH, INC, DEC, CAS, CAST, SAFEADD, ARRIVE, PHASE, 
 DROP, EXPECT, COMPLETE, EXPECT_ARRIVE, EXPECT_DROP = range(15, 20)
 # Spaces in which an atomic on a generic address is done (flags[2] of ATOMIC).
 SERVED_ALL, SERVED_GLOBAL, SERVED_GLOBAL_SHARED = range(3)
-# Bits of flags[3] of ATOMIC: at the mbarrier of each block of the cluster that a mask names; done when earlier asynchronous work is.
+# Bits of flags[3] of ATOMIC: at the mbarrier of each block of the cluster that a mask names; done when earlier
+# asynchronous work is.
 EACH_NAMED, WHEN_DONE = 1, 2
 # Atomic operand types.
 U32, S32, U64, S64, F32, F64, F16X2, BF16X2, B128, F32_FTZ, F32X2_FTZ = range(11)
@@ -154,7 +156,7 @@ REDUCE_SIGNED, REDUCE_FLOAT, REDUCE_ABSOLUTE, REDUCE_NAN = 1, 2, 4, 8
     SR_SM_WARPS,
     SR_CLUSTER_RANK,
 ) = range(33)
-#: Second flag of SPECIAL that reads a clock: bits. It counts nanoseconds; and from CLOCK_SLOT_SHIFT on, for which loops that wait
-#: for a time it says when they began to (emulator/clock_waits.py).
+#: Second flag of SPECIAL that reads a clock: bits. It counts nanoseconds; and from CLOCK_SLOT_SHIFT on, for which loops
+#: that wait for a time it says when they began to (emulator/clock_waits.py).
 CLOCK_NANOSECONDS, CLOCK_SLOT_SHIFT = 1, 1
 CLOCKS = (SR_CLOCK, SR_CLOCK_HIGH, SR_CLOCK_64)

@@ -14,8 +14,8 @@ from gpusim.gpus.names import capability_of
 from gpusim.gpus.spec import GpuSpec
 from gpusim.isa.architectures import BLOCK_LIMITS, GRID_LIMITS, architecture
 
-#: Blocks that a cluster may have on every GPU with clusters, and on those that allow more to kernels that ask for it (CUDA C++
-#: Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide).
+#: Blocks that a cluster may have on every GPU with clusters, and on those that allow more to kernels that ask for it
+#: (CUDA C++ Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide).
 PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16
 CLUSTER_CAPABILITY = (9, 0)
 
@@ -116,8 +116,10 @@ def check_cluster(
     compiled_most: int,
     large: bool,
 ) -> None:
-    """Raise LaunchError if the GPU would refuse clusters of ``cluster`` blocks. ``compiled``: what the kernel was compiled for,
-    ``compiled_most``: blocks at most (0: it does not say); ``large``: more than the portable number are allowed to it."""
+    """Raise LaunchError if the GPU would refuse clusters of ``cluster`` blocks. ``compiled``: what the kernel was
+    compiled for,
+    ``compiled_most``: blocks at most (0: it does not say); ``large``: more than the portable number are allowed to
+    it."""
     blocks = cluster[0] * cluster[1] * cluster[2]
     if compiled is not None and cluster != compiled:
         raise LaunchError(f"{kernel}: a cluster of {cluster} blocks: the kernel was compiled for {compiled}, give None")

@@ -6,8 +6,8 @@ from __future__ import annotations
 PRODUCT, COPY, SHIFT, LOAD, STORE, ALLOCATE, RELEASE = range(7)
 
 # ---- PRODUCT: flags[0] is a kind and these bits; flags[1] and [2] say where further operands lie ----
-#: Of half, bfloat16 and TF32; of 8, 6 and 4-bit floats in bytes; of 8-bit integers; of packed 4-bit floats. Which formats the
-#: instruction descriptor says.
+#: Of half, bfloat16 and TF32; of 8, 6 and 4-bit floats in bytes; of 8-bit integers; of packed 4-bit floats. Which
+#: formats the instruction descriptor says.
 HALVES, BYTES, INTEGERS, NIBBLES = range(4)
 KIND_MASK = 3
 WEIGHT_STATIONARY, TWO_BLOCKS, A_IN_TENSOR_MEMORY, SCALED, SCALES_4X, LANES_OFF = (4 << i for i in range(6))
@@ -22,8 +22,8 @@ SCALE_INPUT_SHIFT = 12
 COPY_128x256, COPY_4x256, COPY_128x128, COPY_64x128_02_13, COPY_64x128_01_23, COPY_32x128 = range(6)
 COPY_AS_IS, COPY_4_BITS, COPY_6_BITS = range(3)
 
-# ---- LOAD, STORE: flags[0] is a shape, flags[1] how often it repeats along the columns, flags[2] bit 0: 16-bit elements are
-# packed, bit 1: zeros are stored ----
+# ---- LOAD, STORE: flags[0] is a shape, flags[1] how often it repeats along the columns, flags[2] bit 0: 16-bit
+# elements are packed, bit 1: zeros are stored ----
 LANES_32, LANES_16x64, LANES_16x128, LANES_16x256, FIRST_HALF, SECOND_HALF = range(6)
 #: Registers of a shape that does not repeat.
 SHAPE_REGISTERS = (1, 1, 2, 4, 1, 1)

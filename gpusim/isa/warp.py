@@ -1,10 +1,10 @@
 """How a kernel looks to the interpreter: the columns of its code matrix and the state of a block.
 
-Mental model: :mod:`gpusim.emulator.encode` turns micro-ops into one int32 row each; the interpreter reads nothing else. Eight warps of
-a block are a group, and a register is one row of the group: 8 x 32 lanes side by side, so that warps in lockstep are executed by one loop
-over them all. All rows lie in one flat int32 array: first those that all groups share (zeros, a sink, scratch, constants, immediates;
-the same value in each lane), then each group's own. An operand is an offset plus a mask that is -1 for a group's own rows (add the group's
-base) and 0 for shared ones; a warp's lanes of an own row begin at 32 times its place in the group.
+Mental model: :mod:`gpusim.emulator.encode` turns micro-ops into one int32 row each; the interpreter reads nothing else.
+Eight warps of a block are a group, a register is one row of the group: 8 x 32 lanes side by side, so that one loop
+executes warps in lockstep. All rows lie in one flat int32 array: first those that all groups share (zeros, a sink,
+scratch, constants, immediates; the same value in each lane), then each group's own. An operand is an offset and a mask:
+-1 for a group's own rows (add the group's base), 0 for shared ones; a warp's lanes of an own row begin at 32 x place.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ ORDERED = CODE_TABLE.column(
 #: Four cache lines of the host: an instruction's row begins at one.
 COLUMNS = CODE_TABLE.width
 
-#: The order in which warps execute it shows in the result; the branch decides whether to go on polling (``polls`` has its row).
+#: The order in which warps execute it shows in the result; the branch decides whether polling goes on (see ``polls``).
 ORDER_SHOWS, DECIDES = 1, 2
 TRACK_ONE_LANE, TRACK_WRITE, TRACK_POLL, TRACK_VALUE, TRACK_PERHAPS = 4, 8, 16, 32, 64
 #: A branch at which a loop goes round or ends that waits for a time (emulator/clock_loops.py).
 AWAITS_TIME = 128
-#: The branch at which it is decided whether such a loop goes on, where a trace says for how long (emulator/clock_waits.py).
+#: The branch that decides whether such a loop goes on, where a trace says for how long (emulator/clock_waits.py).
 WAITS_FOR_TIME = 256
-#: What it writes is written when the asynchronous work is done that it asks for or tells of: its own warp waits for that as others do.
+#: It writes when the asynchronous work is done that it asks for or tells of: its own warp waits as others do.
 WRITES_LATER = 512
 WHOLE_WORD = 1024  # an atomic on a word, or the load of its loop: only the word's first byte need be allocated (emulator/encode.py)
 TRACKED = TRACK_ONE_LANE | TRACK_WRITE | TRACK_POLL | TRACK_VALUE | TRACK_PERHAPS
@@ -109,7 +109,7 @@ POLL_SLOT = POLL_TABLE.column("index", "of POLL_TIME: entry of State.clock_from 
 POLL_COUNT = POLL_TABLE.column("count", "runs from it to the next decision")
 POLL_PATH = POLL_TABLE.column("packed", "first instruction and count of each", span=2 * POLL_RUNS)
 
-#: Of a loop whose one load decides at one branch: its round is known from the code. Of another: a round is what was executed.
+#: Of a loop whose one load decides at one branch: the code tells its round. Of another: a round is what was executed.
 #: A branch that ends polling without any memory having changed: after so many rounds, after some time.
 #: Where the result of an atomic that takes a lock has been looked at. And of a loop that waits for a time.
 POLL_EXACT, POLL_ROUND, POLL_GIVES_UP, POLL_SWAPPED, POLL_TIME = range(5)
@@ -135,7 +135,7 @@ SINK_PREDICATE = 16
 PREDICATE_SLOTS = 20
 
 BLOCK_BARRIERS = 16
-#: Warps that multiply together (wgmma), and barriers of the emulator's own at which each such group waits for its warps.
+#: Warps that multiply together (wgmma), and the emulator's own barriers at which each such group waits for its warps.
 PRODUCT_WARPS = 4
 ALL_BARRIERS = BLOCK_BARRIERS + 8
 

@@ -25,9 +25,9 @@ _name_of = lru_cache(maxsize=256)(str)
 
 
 class HostArrays:
-    """The arrays of one launch of ``kernel`` with ``blocks`` in ``memory``. ``private``: the memory is this launch's alone, and arrays leave
-    it when the launch is over; else they stay, each at one address from launch to launch. ``write_back``: what to do,
-    in order, when the launch has succeeded."""
+    """The arrays of one launch of ``kernel`` with ``blocks`` in ``memory``. ``private``: the memory is this launch's
+    alone, and arrays leave it when the launch is over; else they stay, each at one address from launch to launch.
+    ``write_back``: what to do, in order, when the launch has succeeded."""
 
     def __init__(self, memory: DeviceMemory, private: bool, kernel: str, blocks: int = 1):
         self.memory, self.private, self.kernel, self.blocks = memory, private, kernel, blocks
@@ -37,8 +37,9 @@ class HostArrays:
         self._snapshots: list[tuple[np.ndarray, np.ndarray]] = []
 
     def map(self, array: np.ndarray, label: str, read_only: bool = False) -> int:
-        """Device address of ``array``'s first element, 0 for an empty one; ``label`` for messages. ``read_only``: nothing is
-        copied back, and the caller sees to it that nothing is written. Raises UsageError for an overlap that cannot be copied."""
+        """Device address of ``array``'s first element, 0 for an empty one; ``label`` for messages. ``read_only``:
+        nothing is copied back, and the caller sees to it that nothing is written. Raises UsageError for an overlap that
+        cannot be copied."""
         if not array.size:
             return 0
         low, size = extent(array)

@@ -1,8 +1,8 @@
 """A compiled kernel, whatever language it was written in.
 
-Mental model: a front end compiles (or is given) machine code and says in a :class:`KernelBinary` what a launch of it must
-know beside the code itself. Nothing behind the front end knows more: the emulator, ``gpusim run`` and a measurement
-take any binary alike.
+Mental model: a front end compiles (or is given) machine code and says in a :class:`KernelBinary` what a launch of it
+must know beside the code itself. Nothing behind the front end knows more: the emulator, ``gpusim run`` and a
+measurement take any binary alike.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ class KernelBinary:
     none, or empty. ``cooperative``: it is launched with all blocks resident. ``toolchain``: names and versions of the
     compilers, empty where unknown.
 
-    Of a language that fixes parts of the launch when it compiles: ``block`` threads, ``grid`` blocks and blocks of a ``cluster`` (x, y, z),
-    ``dynamic_shared_bytes`` that a launch adds to what it asks for, and ``constants``, the compile-time parameters by name, which a grid may be a
-    function of. ``grid_of_clusters``: the grid of a launch counts clusters.
+    Of a language that fixes parts of the launch when it compiles: ``block`` threads, ``grid`` blocks and blocks of a
+    ``cluster`` (x, y, z), ``dynamic_shared_bytes`` that a launch adds to what it asks for, and ``constants``, the
+    compile-time parameters by name, which a grid may be a function of. ``grid_of_clusters``: the grid of a launch
+    counts clusters.
     """
 
     cubin: bytes = field(repr=False)
@@ -61,13 +62,13 @@ class KernelBinary:
 
     @cached_property
     def moves_stack(self) -> bool:
-        """Whether a thread takes stack as it runs (``alloca``), which no table of the cubin says: the stack pointer, R1, is
-        computed from another register."""
+        """Whether a thread takes stack as it runs (``alloca``), which no table of the cubin says: the stack pointer,
+        R1, is computed from another register."""
         return any(_moves_stack(instruction) for instruction in self.decode())
 
     def place_parameters(self, values: Sequence[bytes]) -> bytes:
-        """The parameter bank that holds ``values``, each at the offset that the cubin gives it. Raises UsageError unless
-        there is one for each parameter."""
+        """The parameter bank that holds ``values``, each at the offset that the cubin gives it. Raises UsageError
+        unless there is one for each parameter."""
         parameters = self.image.parameters
         if len(values) != len(parameters):
             raise UsageError(
@@ -85,8 +86,8 @@ _STACK_POINTER, _ZERO = 1, 255
 
 
 def _moves_stack(instruction: Instruction) -> bool:
-    """``IMAD.IADD R1, R1, 0x1, -R0``; a frame is made by ``IADD3 R1, R1, -0x40, RZ``, and restored by ``MOV R1, R20``, which
-    alone is no sign of more."""
+    """``IMAD.IADD R1, R1, 0x1, -R0``; a frame is made by ``IADD3 R1, R1, -0x40, RZ``, and restored by ``MOV R1, R20``,
+    which alone is no sign of more."""
     if not instruction.operands or not instruction.mnemonic.startswith(_ADDERS):
         return False
     target, *sources = instruction.operands

@@ -1,7 +1,7 @@
 """One launch of a kernel: the binary, its shape, and the bytes of its parameters.
 
-Mental model: this is what ``cuLaunchKernel`` is given. A capture, an emulated program and a measurement each make one and
-hand it on, to the emulator or to a GPU; a launch that the GPU would refuse cannot be made. (What a trace file says
+Mental model: this is what ``cuLaunchKernel`` is given. A capture, an emulated program and a measurement each make one
+and hand it on, to the emulator or to a GPU; a launch that the GPU would refuse cannot be made. (What a trace file says
 of the launch that it came from is :class:`gpusim.trace.record.Launch`.)
 """
 
@@ -27,8 +27,8 @@ Grid = Sides | Callable[[Mapping[str, Any]], Sides]
 @dataclass(frozen=True, eq=False)
 class KernelLaunch:
     """A launch that ``target`` can run. ``parameters``: the parameter bank from its first byte; sizes in bytes.
-    ``stack_limit_bytes``: the stack of a thread whose need nobody knows beforehand. ``cluster``: blocks of a thread-block cluster
-    along x, y, z; ``large_clusters``: the kernel may have more than the portable eight
+    ``stack_limit_bytes``: the stack of a thread whose need nobody knows beforehand. ``cluster``: blocks of a
+    thread-block cluster along x, y, z; ``large_clusters``: the kernel may have more than the portable eight
     (CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED).
 
     Raises LaunchError, naming what was asked for and what is possible, for one that the GPU would refuse.
@@ -73,8 +73,8 @@ class KernelLaunch:
 
     @property
     def local_bytes(self) -> int:
-        """Local memory of a thread: what the compiler asks for, and the driver's limit where the stack grows as the kernel
-        runs (recursion, ``alloca``)."""
+        """Local memory of a thread: what the compiler asks for, and the driver's limit where the stack grows as the
+        kernel runs (recursion, ``alloca``)."""
         image = self.image
         if image.open_stack:
             return max(image.local_bytes, image.local_bytes - DEFAULT_STACK_BYTES + self.stack_limit_bytes)
@@ -111,8 +111,9 @@ def make_launch(
     grid_arguments: Mapping[str, Any] | None = None,
     cluster: Sides | None = None,
 ) -> KernelLaunch:
-    """The launch that a user asks for, its parameters still to come; ``grid`` and ``block`` as :func:`sides_of` takes them,
-    ``cluster`` as :func:`cluster_of` does. ``dynamic_shared_bytes`` come on top of what the binary needs. Raises LaunchError."""
+    """The launch that a user asks for, its parameters still to come; ``grid`` and ``block`` as :func:`sides_of` takes
+    them, ``cluster`` as :func:`cluster_of` does. ``dynamic_shared_bytes`` come on top of what the binary needs. Raises
+    LaunchError."""
     grid, block = sides_of(binary, grid, block, grid_arguments)
     shared = int(dynamic_shared_bytes) + binary.dynamic_shared_bytes
     blocks = cluster_of(binary, cluster)
@@ -130,8 +131,8 @@ def cluster_of(binary: KernelBinary, cluster: Sides | None) -> tuple[int, int, i
 def sides_of(
     binary: KernelBinary, grid: Grid | None, block: Sides | None, grid_arguments: Mapping[str, Any] | None = None
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """(grid, block) along x, y, z. ``block`` or ``grid`` None is the one that the binary was compiled for, a ``grid`` that is a
-    function is asked with ``grid_arguments``, by default its compile-time parameters. Raises LaunchError."""
+    """(grid, block) along x, y, z. ``block`` or ``grid`` None is the one that the binary was compiled for, a ``grid``
+    that is a function is asked with ``grid_arguments``, by default its compile-time parameters. Raises LaunchError."""
     if block is None:
         block = binary.block
         if block is None:
@@ -156,8 +157,8 @@ def sides_of(
 
 
 def _refuse_other_architecture(binary: KernelBinary, target: Target) -> None:
-    """Raise LaunchError for machine code that ``target`` cannot load: it runs code of its own major capability and of no
-    higher minor one (CUDA C++ Programming Guide, "Binary Compatibility")."""
+    """Raise LaunchError for machine code that ``target`` cannot load: it runs code of its own major capability and of
+    no higher minor one (CUDA C++ Programming Guide, "Binary Compatibility")."""
     (major, minor), have = binary.capability, target.capability
     if major != have[0] or minor > have[1]:
         raise LaunchError(

@@ -23,7 +23,8 @@ GAP_BYTES = 256
 #: High halves of the generic windows of shared and local memory; no allocation reaches them.
 SHARED_WINDOW = 0x7FFD_0000_0000
 LOCAL_WINDOW = 0x7FFE_0000_0000
-#: Where further devices of the same address space have theirs, one behind another; no program, library or fixed range of the emulator lies there.
+#: Where further devices of the same address space have theirs, one behind another; no program, library or fixed range
+#: of the emulator lies there.
 _SECOND_ADDRESS, _DEVICE_STRIDE = 0x6000_0000_0000, 0x100_0000_0000
 
 

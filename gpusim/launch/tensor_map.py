@@ -1,10 +1,11 @@
 """Tensor maps (CUtensorMap): checked, written as 128 bytes, and read back.
 
-Mental model: a tensor map tells the tensor memory accelerator where a tensor lies, how long its dimensions and strides are, and
-which box of it an instruction moves. NVIDIA does not publish what stands in the 128 bytes, of which the first 64 count. But compilers
-turn PTX ``tensormap.replace`` into plain stores, a kernel may build a whole map that way, and the CuTe DSL's host code writes tiled and
-im2col maps without the driver: so it is read off code. Only what tells a wide im2col map from others has a place of gpusim's own.
-Limits: CUDA Driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide.
+Mental model: a tensor map tells the tensor memory accelerator where a tensor lies, how long its dimensions and strides
+are, and which box of it an instruction moves. NVIDIA does not publish what stands in the 128 bytes, of which the first
+64 count. But compilers turn PTX ``tensormap.replace`` into plain stores, a kernel may build a whole map that way, and
+the CuTe DSL's host code writes tiled and im2col maps without the driver: so it is read off code. Only what tells a wide
+im2col map from others has a place of gpusim's own. Limits: CUDA Driver API, cuTensorMapEncodeTiled,
+cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ _MOST_RANK, _MOST_DIMENSION, _MOST_STRIDE = 5, 1 << 32, 1 << 40
 _MOST_BOX, _MOST_ELEMENT_STRIDE, _MOST_CHANNELS, _MOST_PIXELS = 256, 8, 256, 1024
 #: Rank -> range of a corner's offsets.
 _CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-#: Byte offsets: the address; word of flags; strides / 16 without their upper four bits, which follow (four a stride); dimensions - 1;
-#: element strides - 1 (three bits each); box sizes - 1. Im2col maps have the channels for the first box size, the lower and the upper corner,
-#: 16 bits each, for the others, and behind them pixels - 1; a wide one the mode in the byte that gpusim gives it.
+#: Byte offsets: the address; word of flags; strides / 16 without their upper four bits, which follow (four a stride);
+#: dimensions - 1; element strides - 1 (three bits each); box sizes - 1. Im2col maps have the channels for the first box
+#: size, the lower and the upper corner, 16 bits each, for the others, and behind them pixels - 1; a wide one the mode
+#: in the byte that gpusim gives it.
 ADDRESS_AT, FLAGS_AT, STRIDES_AT, STRIDES_HIGH_AT, DIMENSIONS_AT, STEPS_AT, BOX_AT = 0, 8, 12, 28, 32, 52, 55
 CORNERS_AT, PIXELS_AT, MODE_AT = 56, 60, 62
 #: Bytes that count: the CuTe DSL leaves the others as they are.
 _USED_BYTES = 64
 #: Bits of an offset in a corner, by rank: as many as fit 16 bits.
 CORNER_BITS = (0, 0, 0, 16, 8, 5)
-#: Bits of the flags. Of the lowest one, that tells im2col maps, and the next, which encoders set and a map that a kernel builds on zeros has not,
-#: the DSL tells; which bit a wide map has nobody does. The L2 promotion stands where compiled code leaves bits alone.
+#: Bits of the flags. Of the lowest one, that tells im2col maps, and the next, which encoders set and a map that a
+#: kernel builds on zeros has not, the DSL tells; which bit a wide map has nobody does. The L2 promotion stands where
+#: compiled code leaves bits alone.
 KIND_SHIFT, RANK_SHIFT, TYPE_SHIFT, INTERLEAVE_SHIFT, SWIZZLE_SHIFT, FILL_SHIFT, TF32_SHIFT = 0, 4, 7, 11, 13, 15, 16
 PROMOTION_SHIFT, ATOMICITY_SHIFT = 17, 19
 _ENCODED, COLUMNS_BIT, WIDE_BIT = 2, 1, 4
@@ -54,9 +57,9 @@ _BODY, _COLUMNS = struct.Struct("<QI4IH2x5II5B"), struct.Struct("<2HHB")
 
 @dataclass(frozen=True)
 class TensorMap:
-    """``dimensions`` and ``strides_bytes`` (of all but the first) of the tensor, fastest first; enumerations by cuda.h's numbers.
-    ``box`` of a tiled map; ``lower``, ``upper`` corner (of width, height, depth: what cuda.h calls D, H, W, CUTLASS passes so and runs on GPUs), ``channels`` and
-    ``pixels`` of the others, ``mode`` of a wide one."""
+    """``dimensions`` and ``strides_bytes`` (of all but the first) of the tensor, fastest first; enumerations by
+    cuda.h's numbers. ``box`` of a tiled map; ``lower``, ``upper`` corner (of width, height, depth: what cuda.h calls D,
+    H, W, CUTLASS passes so and runs on GPUs), ``channels`` and ``pixels`` of the others, ``mode`` of a wide one."""
 
     kind: int
     data_type: int
@@ -202,7 +205,8 @@ def encode(tensor_map: TensorMap) -> bytes:
 
 
 def decode(data: bytes) -> TensorMap:
-    """The map that :func:`encode` wrote, or compiled code did; raises UsageError for other bytes, so also for a damaged map."""
+    """The map that :func:`encode` wrote, or compiled code did; raises UsageError for other bytes, so also for a damaged
+    map."""
     if len(data) < MAP_BYTES:
         raise UsageError(f"a tensor map has {MAP_BYTES} bytes, not {len(data)}")
     flags = struct.unpack_from("<I", data, FLAGS_AT)[0]

@@ -1,7 +1,8 @@
 """Tensor maps as arguments of a kernel that is captured on its own.
 
-Mental model: where a kernel takes a ``CUtensorMap`` (by value or ``__grid_constant__``), pass one of these, made of a NumPy array, in place of
-what a program makes with ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``. Sizes go as in NumPy, the last axis is the innermost.
+Mental model: where a kernel takes a ``CUtensorMap`` (by value or ``__grid_constant__``), pass one of these, made of a
+NumPy array, in place of what a program makes with ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``. Sizes go
+as in NumPy, the last axis is the innermost.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ _WIDE_MODES = ("", "w", "w128")
 class TensorMap:
     """A tensor map over ``data``, whose innermost axis must be contiguous.
 
-    Tiled: ``box``, elements along each axis. Im2col: ``lower`` and ``upper`` corner (of depth, height, width as the axes go), ``channels`` a
-    pixel and ``pixels``; ``wide``: "w" or "w128" for a map along the width alone (im2col::w, im2col::w::128), whose corners are of the width. ``element_strides`` along each axis; ``swizzle``: "none", "32B", "64B", "128B", "128B_ATOM_32B",
-    "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"; ``interleave``: "none", "16B", "32B"; ``fill_nan``: NaN in place of zeros out of bounds;
+    Tiled: ``box``, elements along each axis. Im2col: ``lower`` and ``upper`` corner (of depth, height, width as the
+    axes go), ``channels`` a pixel and ``pixels``; ``wide``: "w" or "w128" for a map along the width alone (im2col::w,
+    im2col::w::128), whose corners are of the width. ``element_strides`` along each axis; ``swizzle``: "none", "32B",
+    "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"; ``interleave``: "none", "16B", "32B";
+    ``fill_nan``: NaN in place of zeros out of bounds;
     ``element_type``: "bfloat16", "float32_ftz", "tfloat32", "tfloat32_ftz", "packed_4_in_8", "packed_4_in_16" or
-    "packed_6_in_16" for elements that the array's dtype does not tell; ``shape``: of the tensor where it is not the array's.
-    Raises UsageError for a map that CUDA does not encode.
+    "packed_6_in_16" for elements that the array's dtype does not tell; ``shape``: of the tensor where it is not the
+    array's. Raises UsageError for a map that CUDA does not encode.
     """
 
     data: np.ndarray

@@ -1,8 +1,8 @@
 """Descriptors of textures and surfaces: what a kernel's handle stands for.
 
-Mental model: a texture or surface object is 128 bytes in a table of the device, at :data:`TEXTURES_ADDRESS`; its handle is the
-offset of these bytes, never 0. NVIDIA does not publish what stands in them; this layout is gpusim's own. Limits and meanings:
-CUDA Programming Guide, "Texture Fetching" and "Texture and Surface Memory".
+Mental model: a texture or surface object is 128 bytes in a table of the device, at :data:`TEXTURES_ADDRESS`; its handle
+is the offset of these bytes, never 0. NVIDIA does not publish what stands in them; this layout is gpusim's own. Limits
+and meanings: CUDA Programming Guide, "Texture Fetching" and "Texture and Surface Memory".
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _BYTES = {UINT8: 1, UINT16: 2, UINT32: 4, INT8: 1, INT16: 2, INT32: 4, HALF: 2, 
 
 @dataclass(frozen=True)
 class Descriptor:
-    """Elements of ``channels`` channels of ``format``: ``width`` a row, ``height`` rows ``row_bytes`` apart, ``depth`` slices or
-    layers ``slice_bytes`` apart, from device address ``data`` on. ``linear``: fetched by index alone. ``integer``: elements are
-    returned as they are, else integers of 8 and 16 bits as fractions of their largest value. ``seamless``: on a cube, filtering
-    goes on over the edges of its faces."""
+    """Elements of ``channels`` channels of ``format``: ``width`` a row, ``height`` rows ``row_bytes`` apart, ``depth``
+    slices or layers ``slice_bytes`` apart, from device address ``data`` on. ``linear``: fetched by index alone.
+    ``integer``: elements are returned as they are, else integers of 8 and 16 bits as fractions of their largest value.
+    ``seamless``: on a cube, filtering goes on over the edges of its faces."""
 
     format: int
     channels: int
@@ -55,7 +55,8 @@ class Descriptor:
 
     def pack(self) -> bytes:
         """The 128 bytes."""
-        # Wrapping and mirroring need coordinates from 0 to 1; without, the unit clamps (Programming Guide, "Texture Fetching").
+        # Wrapping and mirroring need coordinates from 0 to 1; without, the unit clamps (Programming Guide, "Texture
+        # Fetching").
         modes = [mode if self.normalized or mode in (CLAMP, BORDER_COLOUR) else CLAMP for mode in self.modes]
         size = (
             self.slice_bytes * (self.depth - 1) + self.row_bytes * (self.height - 1) + self.width * self.element_bytes

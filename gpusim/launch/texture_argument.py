@@ -1,7 +1,7 @@
 """Textures and surfaces as arguments of a kernel that is captured on its own.
 
-Mental model: where a kernel takes a ``cudaTextureObject_t`` or ``cudaSurfaceObject_t``, pass one of these, made of a NumPy array, in
-place of what a program makes with ``cudaCreateTextureObject``. The array's last axis is x.
+Mental model: where a kernel takes a ``cudaTextureObject_t`` or ``cudaSurfaceObject_t``, pass one of these, made of a
+NumPy array, in place of what a program makes with ``cudaCreateTextureObject``. The array's last axis is x.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ _READS = ("element", "normalized_float")
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """A texture object over ``data`` (C-contiguous; integers of 8 to 32 bits, float16 or float32): x, y, z from the last axis on,
-    with ``channels`` more than 1 an axis of channels behind them, with ``layered`` the layers as first axis.
+    """A texture object over ``data`` (C-contiguous; integers of 8 to 32 bits, float16 or float32): x, y, z from the
+    last axis on, with ``channels`` more than 1 an axis of channels behind them, with ``layered`` the layers as first
+    axis.
 
-    ``filter``: "point" or "linear"; ``address``: "clamp", "border", and with ``normalized`` coordinates "wrap" or "mirror";
-    ``read``: "element", or "normalized_float" for integers of 8 and 16 bits; ``border``: the colour outside; ``linear_memory``: for
-    ``tex1Dfetch``. Raises UsageError for what a texture cannot be.
+    ``filter``: "point" or "linear"; ``address``: "clamp", "border", and with ``normalized`` coordinates "wrap" or
+    "mirror";
+    ``read``: "element", or "normalized_float" for integers of 8 and 16 bits; ``border``: the colour outside;
+    ``linear_memory``: for ``tex1Dfetch``. Raises UsageError for what a texture cannot be.
     """
 
     data: np.ndarray

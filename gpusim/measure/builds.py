@@ -1,10 +1,10 @@
 """Where the machine code of a measured kernel comes from: compiled here, or brought along as files.
 
-Mental model: what is measured must be what is simulated, to the byte. A machine with a GPU may have other compilers than the
-one that simulates, so the cubins can be made there and carried: a *pack* is a folder with one file a cubin, named by its
-SHA-256, and an index that says which launch of which case at which shape runs which. :func:`write_pack` makes one (it needs no
-GPU), :class:`Pack` reads it; :class:`Compiler`, the default, compiles. Raises MeasurementFormatError for a damaged pack,
-SiliconError for a case that is not in it.
+Mental model: what is measured must be what is simulated, to the byte. A machine with a GPU may have other compilers
+than the one that simulates, so the cubins can be made there and carried: a *pack* is a folder with one file a cubin,
+named by its SHA-256, and an index that says which launch of which case at which shape runs which. :func:`write_pack`
+makes one (it needs no GPU), :class:`Pack` reads it; :class:`Compiler`, the default, compiles. Raises
+MeasurementFormatError for a damaged pack, SiliconError for a case that is not in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ MAX_CUBIN_BYTES = 256 << 20
 
 
 class Builder(Protocol):
-    """Gives the machine code of a kernel. ``key`` names the launch: ``saxpy:n=1000,block_threads=256#0``, ``helper:spin``."""
+    """Gives the machine code of a kernel. ``key`` names the launch: ``saxpy:n=1000,block_threads=256#0``,
+    ``helper:spin``."""
 
     def build(self, kernel: Any, args: tuple, capability: tuple[int, int], key: str) -> KernelBinary:
         """The built kernel for these arguments."""
@@ -132,8 +133,9 @@ def launch_key(name: str, shape: str, index: int) -> str:
 
 
 def write_pack(folder: Path, cases: Iterable[tuple[str, str, Any]], gpu: GpuSpec, toolchain: str) -> int:
-    """Compile the launches of ``cases`` (name, complete shape as text, case) and the helpers into ``folder`` for ``gpu``, on which
-    autotuned kernels choose; how many kernels. The index is written last, so an unfinished pack is none."""
+    """Compile the launches of ``cases`` (name, complete shape as text, case) and the helpers into ``folder`` for
+    ``gpu``, on which autotuned kernels choose; how many kernels. The index is written last, so an unfinished pack is
+    none."""
     capability = (int(gpu.capability[0]), int(gpu.capability[1]))
     folder.mkdir(parents=True, exist_ok=True)
     compiler, kernels = Compiler(), {}

@@ -1,14 +1,15 @@
 """The driver's own records of kernels: CUPTI's activity API, through ctypes.
 
-Mental model: while it is on, CUPTI notes when each kernel began and ended on the GPU, in nanoseconds of the GPU's timer, and
-hands the notes over in buffers of ours when asked (:meth:`Activity.records`). Unlike the time between two events they hold
-nothing of the launch, and unlike Nsight Compute's counters they need no permission and run the kernel once.
+Mental model: while it is on, CUPTI notes when each kernel began and ended on the GPU, in nanoseconds of the GPU's
+timer, and hands the notes over in buffers of ours when asked (:meth:`Activity.records`). Unlike the time between two
+events they hold nothing of the launch, and unlike Nsight Compute's counters they need no permission and run the kernel
+once.
 
-A record's layout has grown with CUPTI (CUpti_ActivityKernel4 to 13), always at its end; what is read here has stood in the same
-place since CUDA 9: checked with ``offsetof`` against cupti_activity.h of the PyPI wheels nvidia-cuda-cupti-cu11 11.8.87,
--cu12 12.1.105 and 12.9.79, and read in that of nvidia-cuda-cupti 13.5.25. The real libraries of 11.8, 12.1, 12.9 and 13.0, which
-need no GPU for it, step through a buffer of such records as :func:`parse` does. Older ones than 11.8 (API version 18) are refused.
-Every record must lie within its buffer.
+A record's layout has grown with CUPTI (CUpti_ActivityKernel4 to 13), always at its end; what is read here has stood in
+the same place since CUDA 9: checked with ``offsetof`` against cupti_activity.h of the PyPI wheels
+nvidia-cuda-cupti-cu11 11.8.87, -cu12 12.1.105 and 12.9.79, and read in that of nvidia-cuda-cupti 13.5.25. The real
+libraries of 11.8, 12.1, 12.9 and 13.0, which need no GPU for it, step through a buffer of such records as :func:`parse`
+does. Older ones than 11.8 (API version 18) are refused. Every record must lie within its buffer.
 
 Raises SiliconError, naming the call, for whatever CUPTI refuses.
 """
@@ -174,8 +175,8 @@ class Activity:
         self._records.clear()
 
     def records(self, least: int) -> list[KernelRecord]:
-        """Kernels that ended since the last call, in order of their start; the stream must have been waited for. Fewer than
-        ``least`` make it insist."""
+        """Kernels that ended since the last call, in order of their start; the stream must have been waited for. Fewer
+        than ``least`` make it insist."""
         self._call("cuptiActivityFlushAll", 0)
         if len(self._records) < least:
             self._call("cuptiActivityFlushAll", FLUSH_FORCED)

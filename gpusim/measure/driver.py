@@ -106,8 +106,8 @@ class Driver(Protocol):
         """Begin or end noting each kernel's start and end on the GPU (CUPTI activity); why that cannot be, or ""."""
 
     def traced(self, least: int) -> list[list[int]]:
-        """Wait for the stream; the kernels since the last call, in order of their start, each as [start ns, end ns, grid x, y,
-        z, block x, y, z]. ``least``: how many there must be at least."""
+        """Wait for the stream; the kernels since the last call, in order of their start, each as [start ns, end ns,
+        grid x, y, z, block x, y, z]. ``least``: how many there must be at least."""
 
     def close(self) -> None:
         """Free everything."""

@@ -33,7 +33,8 @@ CLOCK_NS = 200_000
 #: L2 is not strictly least-recently-used, and the H200's is in two halves that may both hold a line.
 SWEEP_FACTOR = 3
 SWEEP_BLOCK, SWEEP_BLOCKS_PER_SM = 1024, 2
-#: An idle GPU runs at a fraction of its clock (345 of 1980 MHz on an H200) and takes some tenths of a second to come up.
+#: An idle GPU runs at a fraction of its clock (345 of 1980 MHz on an H200) and takes some tenths of a second to come
+#: up.
 WAKE_SECONDS, LONGEST_WAKE_SECONDS, WAKE_SWEEPS, SAME_CLOCK = 0.2, 3.0, 4, 0.005
 
 
@@ -98,8 +99,8 @@ HELPERS = {
 
 
 class Helpers:
-    """The helper kernels on one GPU, and what they need there. ``build(kernel, args, capability, key)`` gives their machine
-    code."""
+    """The helper kernels on one GPU, and what they need there. ``build(kernel, args, capability, key)`` gives their
+    machine code."""
 
     def __init__(self, driver: Driver, facts: DeviceFacts, build: Callable[..., KernelBinary]):
         self._driver, self._facts, self._build = driver, facts, build

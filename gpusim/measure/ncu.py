@@ -2,10 +2,10 @@
 
 Mental model: ``ncu`` starts a second ``gpusim measure`` with the same kernels, which knows by an environment variable
 that it is being looked at: it loads the cases, checks each result, and then launches every timed launch REPEATS times
-between cuProfilerStart and cuProfilerStop. ``ncu`` profiles exactly those and prints a table; the child leaves a plan that
-says which line belongs to which launch. Clocks are left alone (``--clock-control none``). For a cold row ncu empties
-the caches before each of its passes over a launch (``--cache-control all``), for a warm one it does not, and the child runs the
-whole case once before.
+between cuProfilerStart and cuProfilerStop. ``ncu`` profiles exactly those and prints a table; the child leaves a plan
+that says which line belongs to which launch. Clocks are left alone (``--clock-control none``). For a cold row ncu
+empties the caches before each of its passes over a launch (``--cache-control all``), for a warm one it does not, and
+the child runs the whole case once before.
 
 An ncu that lacks permission, or counters that this GPU does not have, end in a SiliconError with ncu's own words.
 """

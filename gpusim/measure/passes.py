@@ -3,13 +3,14 @@
 Mental model: everything is enqueued before any of it is timed. First the arrays are put back and the caches brought
 to their state, then ``spin`` holds the stream while the host enqueues the launches with an event before and after each
 timed one; so the GPU never waits for the host between an event and its kernel. Whether that was so is checked: if the
-first event has passed before the last launch was enqueued, the run does not count, and the next one waits longer. Records of
-kernels (CUPTI activity) hold nothing of the host, so that with them no run is repeated; which record is whose is
-known by their order, and checked by grid and block.
+first event has passed before the last launch was enqueued, the run does not count, and the next one waits longer.
+Records of kernels (CUPTI activity) hold nothing of the host, so that with them no run is repeated; which record is
+whose is known by their order, and checked by grid and block.
 
 - cold: L2 holds clean lines of another buffer, and so does nothing of the case. Then all launches in order, preparation
   too: what preparation leaves in the caches, the timed launches find, as in ``gpusim simulate``.
-- warm: the whole case runs twice, and the second run is timed. Arrays are put back before each, by copies on the device.
+- warm: the whole case runs twice, and the second run is timed. Arrays are put back before each, by copies on the
+  device.
 """
 
 from __future__ import annotations

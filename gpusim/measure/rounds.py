@@ -1,9 +1,9 @@
 """Measuring many cases side by side until each is known well enough, or the time is over.
 
 Mental model: a round visits every case that is not finished, in an order drawn anew, and takes a few timed runs of it,
-then of an empty launch, then reads the SM clock. A slow drift of the GPU therefore falls on all cases alike, and is seen:
-each case has its own readings of the clock over time. A case is finished when the interval of the median of each of its
-launches is narrow enough. Samples are never thrown away; the median bears outliers.
+then of an empty launch, then reads the SM clock. A slow drift of the GPU therefore falls on all cases alike, and is
+seen: each case has its own readings of the clock over time. A case is finished when the interval of the median of each
+of its launches is narrow enough. Samples are never thrown away; the median bears outliers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def measure_rounds(
 ) -> Iterator[SiliconRow]:
     """Rows of every workload in every cache state, each case's as soon as it is finished; when the host's clock
     passes ``until_seconds`` (:meth:`Driver.now_seconds`) the rest come out as they stand, flagged ``budget_ended``.
-    ``method``: EVENTS, or CUPTI where kernels are being traced; only times by events have an empty launch to be net of."""
+    ``method``: EVENTS, or CUPTI where kernels are being traced; only times by events have an empty launch to be net
+    of."""
     watch = Stopwatch(driver, helpers, method)
     open_cases = [_Case(workload, cache) for workload in workloads for cache in caches]
     order, empties = random.Random(seed), []

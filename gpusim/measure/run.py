@@ -1,9 +1,9 @@
 """measure_cases(): requests in, measured rows out.
 
-Mental model: a measurement is a list of requests (kernel and shape), a GPU, and a budget. The cases are brought onto the
-GPU some at a time, so that a long list needs bounded device memory and its rows come out as it goes; each is first run
-once and compared with NumPy, and one that computes wrongly gets a row that says so and no time. The budget is shared
-out over what is left to do.
+Mental model: a measurement is a list of requests (kernel and shape), a GPU, and a budget. The cases are brought onto
+the GPU some at a time, so that a long list needs bounded device memory and its rows come out as it goes; each is first
+run once and compared with NumPy, and one that computes wrongly gets a row that says so and no time. The budget is
+shared out over what is left to do.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class MeasureRequest:
 
 @dataclass(frozen=True)
 class MeasureOptions:
-    """``budget_seconds`` for everything; ``caches`` of COLD, WARM; ``precision`` at which a case is done; ``seed`` of the
-    order of visits; ``gpu``: the description whose machine axes are used, by default that of the GPU found; ``builder``: where
-    the machine code comes from. ``method``: CUPTI, EVENTS, or AUTO, which is CUPTI's records where they can be had."""
+    """``budget_seconds`` for everything; ``caches`` of COLD, WARM; ``precision`` at which a case is done; ``seed`` of
+    the order of visits; ``gpu``: the description whose machine axes are used, by default that of the GPU found;
+    ``builder``: where the machine code comes from. ``method``: CUPTI, EVENTS, or AUTO, which is CUPTI's records where
+    they can be had."""
 
     budget_seconds: float = 60.0
     caches: tuple[str, ...] = (COLD, WARM)

@@ -4,9 +4,9 @@ Mental model: a session is the list of calls that a measurement made, each with 
 stands before any driver and writes the list; :class:`ReplayDriver` is a driver that gives the recorded answers and
 refuses a call that the recording does not have next. So the same code measures on silicon and in a test.
 
-One JSON value a line: a header, then ``[method, arguments, answer]``. Machine code is kept as its hash, other bytes that
-go to the GPU as size and SHA-256, bytes that come back as base64 of deflated data. Raises MeasurementFormatError with the line for a
-damaged file, SiliconError for a run that leaves the recording.
+One JSON value a line: a header, then ``[method, arguments, answer]``. Machine code is kept as its hash, other bytes
+that go to the GPU as size and SHA-256, bytes that come back as base64 of deflated data. Raises MeasurementFormatError
+with the line for a damaged file, SiliconError for a run that leaves the recording.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A check that the compilers work here: a kernel taken from Python to machine code and back to text.
 
-Mental model: the kernel that does nothing goes through all tools that capture needs: Numba's typing, NVVM, nvJitLink, the
-reader of cubins and nvdisasm. Whatever is missing or broken raises what it would raise in a capture.
+Mental model: the kernel that does nothing goes through all tools that capture needs: Numba's typing, NVVM, nvJitLink,
+the reader of cubins and nvdisasm. Whatever is missing or broken raises what it would raise in a capture.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A case of the suite on a real GPU: its arrays in device memory, its launches bound.
 
-Mental model: :class:`DeviceWorkload` does what a language's runtime does at a launch, once: compile, load the cubin (the very
-bytes that capture emulates, hence the same hash), give each array a device allocation, pack the parameters with the
-same code as capture. An array keeps its address over all launches of the case. :meth:`run` then enqueues the
+Mental model: :class:`DeviceWorkload` does what a language's runtime does at a launch, once: compile, load the cubin
+(the very bytes that capture emulates, hence the same hash), give each array a device allocation, pack the parameters
+with the same code as capture. An array keeps its address over all launches of the case. :meth:`run` then enqueues the
 launches in order, as often as is wanted; :meth:`restore` puts back what they changed.
 """
 

@@ -7,9 +7,9 @@ power-of-two stride can stay on one of them. Which is first in a turn or round c
 the real hash functions little more than the sizes of the pieces and their evenness is public. (256 bytes are the
 width of a memory partition that NVIDIA documents from the GT200 on.)
 
-Where a GPU's file says so, DRAM rows change places within groups, slices and their sets not: what is read within a short time
-then loads channels and banks unevenly, as streams show on silicon, L2's slices still evenly, as sums over what L2 holds show, and
-a whole group loads the channels alike. Lines that share a row without that share one with it.
+Where a GPU's file says so, DRAM rows change places within groups, slices and their sets not: what is read within a
+short time then loads channels and banks unevenly, as streams show on silicon, L2's slices still evenly, as sums over
+what L2 holds show, and a whole group loads the channels alike. Lines that share a row without that share one with it.
 
 A :class:`Layout` says how many of each there are.
 
@@ -32,7 +32,8 @@ UNIT_LINES = 4
 
 class Layout(NamedTuple):
     """How many partitions and slices (of all partitions) there are, log2 of the lines that neighbour one
-    another in a partition, the rounds of chunks that share their DRAM rows, and log2 of the rows whose order is scattered."""
+    another in a partition, the rounds of chunks that share their DRAM rows, and log2 of the rows whose order is
+    scattered."""
 
     slices: int
     partitions: int
@@ -130,7 +131,8 @@ def _place_in_dram(line: int, on: Layout) -> tuple[int, int]:
 
 @compiled
 def channel_of(line: int, on: Layout, channels: int) -> int:
-    """The DRAM channel of a line, in its home partition: a slice's place is that of channels / slices of them, or slices share one."""
+    """The DRAM channel of a line, in its home partition: a slice's place is that of channels / slices of them, or
+    slices share one."""
     place, turn = _place_in_dram(line, on)
     if channels >= on.slices:
         share = quotient(channels, on.slices)

@@ -1,8 +1,8 @@
 """Small sets as the bits of one integer: how many members, and which is the lowest or the highest.
 
-Mental model: the warps of a sub-core, the sectors of a line and the lanes of a warp are few, so a set of them is a mask, and
-the host's processor answers what is asked of a mask in one instruction. Masks are not negative; the lowest and the
-highest member are asked for of sets that are not empty.
+Mental model: the warps of a sub-core, the sectors of a line and the lanes of a warp are few, so a set of them is a
+mask, and the host's processor answers what is asked of a mask in one instruction. Masks are not negative; the lowest
+and the highest member are asked for of sets that are not empty.
 """
 
 from __future__ import annotations

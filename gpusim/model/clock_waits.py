@@ -1,8 +1,9 @@
 """Warps that wait for a time: from which reading of the clock on, and until when.
 
-Mental model: an instruction that reads the clock leaves the cycle in which it was issued with the warp, and in the slots for which it says
-when a loop began to wait. Where such a loop decides whether to go on, the trace has for how long it waits; so the loop goes
-round until the warp has read the clock late enough, as on silicon, and not as often as the emulator went.
+Mental model: an instruction that reads the clock leaves the cycle in which it was issued with the warp, and in the
+slots for which it says when a loop began to wait. Where such a loop decides whether to go on, the trace has for how
+long it waits; so the loop goes round until the warp has read the clock late enough, as on silicon, and not as often as
+the emulator went.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ CLOCK = int(Flag.CLOCK)
 
 @inner
 def look_at_clock(warps, program, tables, warp, pc, access, now):
-    """``warp`` issues an instruction with Flag.CLOCK or CLOCK_WAIT, whose access record, if it has one, is ``access``: it reads the
-    clock, or goes on waiting (UNSEEN) unless what it has read is late enough."""
+    """``warp`` issues an instruction with Flag.CLOCK or CLOCK_WAIT, whose access record, if it has one, is ``access``:
+    it reads the clock, or goes on waiting (UNSEEN) unless what it has read is late enough."""
     named = program[pc, op.CLOCK]
     if program[pc, op.FLAGS] & CLOCK:
         warps[warp, CLOCK_READ] = now

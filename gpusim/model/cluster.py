@@ -1,8 +1,9 @@
-"""What the blocks of a cluster tell each other over the network between SMs: arrivals at their barrier, and writes that warps wait for.
+"""What the blocks of a cluster tell each other over the network between SMs: arrivals at their barrier, and writes that
+warps wait for.
 
-Mental model: a block whose live threads have all arrived tells every block of its cluster, itself included; the barrier opens on each
-SM when the word of the last one has come, which is at the same time everywhere. A block that has ended counts as arrived from then on.
-What a block writes into another one's shared memory is seen there when it has come.
+Mental model: a block whose live threads have all arrived tells every block of its cluster, itself included; the barrier
+opens on each SM when the word of the last one has come, which is at the same time everywhere. A block that has ended
+counts as arrived from then on. What a block writes into another one's shared memory is seen there when it has come.
 """
 
 from __future__ import annotations
@@ -62,13 +63,15 @@ from gpusim.trace.layout import RANK_SHIFT
 _SLOTS = (1 << PLACE_SHIFT) - 1
 
 
-#: Ways of different length of the TPCs, two SMs each, and a step that has no factor in common with them: neighbours differ.
+#: Ways of different length of the TPCs, two SMs each, and a step that has no factor in common with them: neighbours
+#: differ.
 _WAYS, _STEP = 9, 5
 
 
 @inner
 def _way(timing, sm):
-    """Cycles by which the way of an SM to the network's middle is longer than the mean. Which TPC is how far is a guess."""
+    """Cycles by which the way of an SM to the network's middle is longer than the mean. Which TPC is how far is a
+    guess."""
     return ((sm >> 1) * _STEP % _WAYS * timing[CLUSTER_SPREAD]) // (_WAYS - 1) - timing[CLUSTER_SPREAD] // 2
 
 
@@ -157,8 +160,8 @@ def leave_cluster(sent, report, resident, timing, warp, block, now):
 
 @inner
 def write_to_peers(sent, report, blocks, signals, written, timing, block, first, now):
-    """An access with signals from row ``first - 1`` on has written shared memory of blocks of the cluster in cycle ``now``: count
-    what is the own block's, tell the others."""
+    """An access with signals from row ``first - 1`` on has written shared memory of blocks of the cluster in cycle
+    ``now``: count what is the own block's, tell the others."""
     row = first - 1
     while True:
         if not signals[row, G_POLLS]:

@@ -43,8 +43,8 @@ BANK_MASK_2 = 0x3333_3333_330C
 def lane_addresses(accesses, index, scattered, mask, out):
     """Byte address of every lane of one access record, int64[32] ``out``.
 
-    ``accesses``, ``scattered`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which is
-    not to be used. ``mask`` is returned as read from the record, ANDed with the argument.
+    ``accesses``, ``scattered`` int64[.., columns] (see ``trace_tables``); lanes that are off get an address too, which
+    is not to be used. ``mask`` is returned as read from the record, ANDed with the argument.
     """
     address = accesses[index, A_ADDRESS]
     stride = accesses[index, A_STRIDE]
@@ -115,10 +115,11 @@ def coalesce_lanes(addresses, mask, width, lines, row, n):
 
 @compiled
 def count_operations(addresses, mask, lines, row, n, floating):
-    """Set OPERATIONS of each line: passes in which an atomic does one lane of each word of one 32-byte sector, and FLOATING_PASSES where it is ``floating`` (1).
+    """Set OPERATIONS of each line: passes in which an atomic does one lane of each word of one 32-byte sector, and
+    FLOATING_PASSES where it is ``floating`` (1).
 
-    A lane's word is the 4-byte one at its address, however wide it is: vectors of 8 and 16 bytes go at the rate of words (HUT,
-    :mod:`gpusim.model.l2_atomics`).
+    A lane's word is the 4-byte one at its address, however wide it is: vectors of 8 and 16 bytes go at the rate of
+    words (HUT, :mod:`gpusim.model.l2_atomics`).
     """
     for i in range(n):
         lines[row, i, OPERATIONS] = 0  # the count of each sector in a byte of its own, until all are known

@@ -2,7 +2,8 @@
 
 Mental model: component functions get all arrays from their caller and allocate nothing, so nobody needs
 to count references; counting them would cost two atomic operations an array and call, which is more
-than most of these functions do. Nor do their indices count from an array's end. With ``NUMBA_DISABLE_JIT=1`` the decorator leaves functions as they are.
+than most of these functions do. Nor do their indices count from an array's end. With ``NUMBA_DISABLE_JIT=1`` the
+decorator leaves functions as they are.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ SOURCES = stamp_of(
 
 
 _COMMON = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
-#: What an inlined function calls is inlined too: Numba hands ``forceinline`` down, and the engine is a tenth faster for it.
+#: What an inlined function calls is inlined too: Numba hands ``forceinline`` down, and the engine is a tenth faster for
+#: it.
 _INNER = {**_COMMON, "no_cpython_wrapper": True}
 
 

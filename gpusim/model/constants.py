@@ -1,8 +1,8 @@
 """Constant caches of a sub-core: a line there costs nothing more, one that is not comes ``miss_cycles`` later.
 
-Mental model: two small caches, since operands of fixed-latency instructions and constant loads use different ones (Huerta
-et al., MICRO 2025, section 5.4): cache ``2 * sub`` for operands, looked up when the instruction could issue otherwise,
-and ``2 * sub + 1`` for loads. A load whose place a register gives serves one address at a time.
+Mental model: two small caches, since operands of fixed-latency instructions and constant loads use different ones
+(Huerta et al., MICRO 2025, section 5.4): cache ``2 * sub`` for operands, looked up when the instruction could issue
+otherwise, and ``2 * sub + 1`` for loads. A load whose place a register gives serves one address at a time.
 """
 
 from __future__ import annotations

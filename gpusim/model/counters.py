@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from gpusim.state_tables import Table
 
-# How often an instruction issued is in ``stalls[:, SELECTED]``. What is counted together lies together, eight columns to a
-# cache line of the host.
+# How often an instruction issued is in ``stalls[:, SELECTED]``. What is counted together lies together, eight columns
+# to a cache line of the host.
 WORK_TABLE = Table(__name__, "work", "an instruction of the program", "What it made the SMs do.")
 THREAD_INSTRUCTIONS = WORK_TABLE.column(
     "count", "instructions, each counted once a lane that is on", counter="smsp__thread_inst_executed.sum"

@@ -1,11 +1,12 @@
 """The crossbar: how long a message travels, and which half of the L2 an SM is wired to.
 
 Mental model: two bundles of pipelined wires, SM to L2 and back, each with a fixed latency; their widths
-are those of the ports at their ends (the SM's fill and store ports, the slices' ports). SMs stand in groups (GPCs), of which neighbouring
-TPCs, two SMs each, belong to different ones. Each group is wired to the slices of one partition; what the other half owns arrives over
-the link between the halves, which the L2 models.
+are those of the ports at their ends (the SM's fill and store ports, the slices' ports). SMs stand in groups (GPCs), of
+which neighbouring TPCs, two SMs each, belong to different ones. Each group is wired to the slices of one partition;
+what the other half owns arrives over the link between the halves, which the L2 models.
 
-Source of the numbering: clusters on an RTX 5090 (lookup1980/microbench-blackwell): SMs 2i and 2i + 1 are a TPC, TPC i is in group i % 11.
+Source of the numbering: clusters on an RTX 5090 (lookup1980/microbench-blackwell): SMs 2i and 2i + 1 are a TPC, TPC i
+is in group i % 11.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ def response_latency_ticks(spec: GpuSpec) -> int:
     return ticks(spec, spec.crossbar.response_latency_ns)
 
 
-#: Levels of distance, and steps that have no factor in common with them: neighbours differ. Which SM or slice is how far is made up.
+#: Levels of distance, and steps that have no factor in common with them: neighbours differ. Which SM or slice is how
+#: far is made up.
 _SM_LEVELS, _SM_STEP, _SLICE_LEVELS, _SLICE_STEP = 9, 5, 17, 7
 
 
 def sm_ways(spec: GpuSpec) -> np.ndarray:
-    """Ticks by which an SM's round trip to L2 takes longer than the nearest one's, int64[SMs + 1]: both SMs of a TPC alike, SM 0 at the mean, and so
-    is what comes from other devices, behind the SMs."""
+    """Ticks by which an SM's round trip to L2 takes longer than the nearest one's, int64[SMs + 1]: both SMs of a TPC
+    alike, SM 0 at the mean, and so is what comes from other devices, behind the SMs."""
     levels = ((np.arange(spec.sm_count) >> 1) * _SM_STEP + _SM_LEVELS // 2) % _SM_LEVELS
     levels = np.append(levels, _SM_LEVELS // 2)
     return np.rint(levels * ticks(spec, spec.crossbar.sm_spread_ns) / (_SM_LEVELS - 1)).astype(np.int64)
@@ -55,7 +57,8 @@ def slice_ways(spec: GpuSpec) -> np.ndarray:
 
 
 def nearest_hit_ticks(spec: GpuSpec) -> int:
-    """Ticks of a hit in the nearest slice from the nearest SM: ``l2.hit_latency_ns`` is the mean. Raises SpecError where no time is left."""
+    """Ticks of a hit in the nearest slice from the nearest SM: ``l2.hit_latency_ns`` is the mean. Raises SpecError
+    where no time is left."""
     spread_ns = spec.crossbar.sm_spread_ns + spec.crossbar.slice_spread_ns
     found = ticks(spec, spec.l2.hit_latency_ns) - ticks(spec, spread_ns / 2)
     if found < 0:
@@ -78,13 +81,14 @@ def gpc_of_sm(sm: int, gpcs: int) -> int:
 
 @compiled
 def partition_of_sm(sm: int, partitions: int, gpcs: int) -> int:
-    """The L2 partition that an SM is wired to: groups alternate, or neighbours where there are none (``gpcs`` = 0), so small grids use both."""
+    """The L2 partition that an SM is wired to: groups alternate, or neighbours where there are none (``gpcs`` = 0), so
+    small grids use both."""
     return remainder(gpc_of_sm(sm, gpcs) if gpcs else sm, partitions)
 
 
 def service_order(spec: GpuSpec, cluster_blocks: int) -> np.ndarray:
-    """SMs in the order in which they get their first blocks, int64[SMs]: from group to group, a cluster at a time. A group's SMs that are too
-    few for one more cluster are not among them."""
+    """SMs in the order in which they get their first blocks, int64[SMs]: from group to group, a cluster at a time. A
+    group's SMs that are too few for one more cluster are not among them."""
     return np.array(_service_order(spec.sm_count, gpc_count(spec), cluster_blocks), np.int64)
 
 

@@ -1,7 +1,8 @@
-"""A block lets the grid begin that depends on its own programmatically (``griddepcontrol.launch_dependents``, SASS PREEXIT).
+"""A block lets the grid begin that depends on its own programmatically (``griddepcontrol.launch_dependents``, SASS
+PREEXIT).
 
-Mental model: the first warp of a block to issue the instruction speaks for the block (PTX ISA, griddepcontrol: further ones in a block have the effect of
-the first); the dispatcher is told, as of a block's end.
+Mental model: the first warp of a block to issue the instruction speaks for the block (PTX ISA, griddepcontrol: further
+ones in a block have the effect of the first); the dispatcher is told, as of a block's end.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
 """What the L2 still has to do, by the tick at which it comes up, equal ticks in order of birth.
 
-Mental model: a wheel with one place for each of the next :data:`WHEEL_TICKS` ticks, which turns with the time: a place holds the list of the nodes whose
-event comes up at its tick, the youngest first, linked through the nodes themselves. Marks say which places hold any, a mark of 32 marks which of those
-are set. So an event costs the same however many wait, and what comes up next stands side by side: it can be asked for early.
-What lies further ahead than the wheel reaches waits in a heap (:mod:`gpusim.model.event_heap`). Such an event was born before any in the wheel that comes up at the
-same tick, since time only goes on, and has its turn first. Nodes of a tick are turned round when it comes; those that are born at that tick follow.
+Mental model: a wheel with one place for each of the next :data:`WHEEL_TICKS` ticks, which turns with the time: a place
+holds the list of the nodes whose event comes up at its tick, the youngest first, linked through the nodes themselves.
+Marks say which places hold any, a mark of 32 marks which of those are set. So an event costs the same however many
+wait, and what comes up next stands side by side: it can be asked for early. What lies further ahead than the wheel
+reaches waits in a heap (:mod:`gpusim.model.event_heap`). Such an event was born before any in the wheel that comes up
+at the same tick, since time only goes on, and has its turn first. Nodes of a tick are turned round when it comes; those
+that are born at that tick follow.
 
-``wheel`` int32[WHEEL_TICKS]: a node, where its place is marked; ``marks`` uint32[MARK_WORDS], 32 places a word, behind them 32 words a word. Whether a place holds
-anything is asked of the marks, which the host's near cache holds, and not of the wheel, which it does not.
+``wheel`` int32[WHEEL_TICKS]: a node, where its place is marked; ``marks`` uint32[MARK_WORDS], 32 places a word, behind
+them 32 words a word. Whether a place holds anything is asked of the marks, which the host's near cache holds, and not
+of the wheel, which it does not.
 """
 
 from __future__ import annotations

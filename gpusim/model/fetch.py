@@ -3,17 +3,17 @@
 Mental model: a warp's instruction buffer runs ``buffer_entries`` instructions ahead of its issue, so a new line of code
 is asked for that many instructions before its first one can issue, and at once where the path jumps. A line that the L0
 lacks comes from the stream buffer, which has asked for the lines behind the last miss, or from the SM's L1, whose port
-gives one line each ``l1_interval_cycles``; what the L1 lacks takes ``l1_miss_cycles`` more or less as an L2 hit does. All
-of it is known when the line is asked for, so nothing here needs an event. Source: Huerta et al., MICRO 2025, sections
-5.2 and 7.3. Fetch itself is not limited: a sub-core fetches an instruction a cycle, and issues no more.
+gives one line each ``l1_interval_cycles``; what the L1 lacks takes ``l1_miss_cycles`` more or less as an L2 hit does.
+All of it is known when the line is asked for, so nothing here needs an event. Source: Huerta et al., MICRO 2025,
+sections 5.2 and 7.3. Fetch itself is not limited: a sub-core fetches an instruction a cycle, and issues no more.
 
 A sub-core has several stream buffers, so that warps that are in different places of straight-line code are each run
 ahead of: two warps of one sub-core that run 48 KiB each of different code (24 KiB on an RTX 5090, 12 on a B200)
-issue at full rate on an H100 (cicuvc/nvidia-sass-document, probes of two warps on one sub-core), and of one buffer each would
-take the other's. A line that no buffer is about to bring aims the one that was used longest ago (Jouppi's multi-way buffers).
-A buffer asks the L1 alone: loops that the L1 does not hold lose as much a line whether a line takes 8 cycles to run (RTX 3060) or 18 (H100,
-B200). Only code that the launch meets for the first time is read ahead from behind: of 517 lines of cold code an RTX 5090 misses ten
-(FlashGPU-Sim, docs/rtx5090-instruction-cache.md).
+issue at full rate on an H100 (cicuvc/nvidia-sass-document, probes of two warps on one sub-core), and of one buffer each
+would take the other's. A line that no buffer is about to bring aims the one that was used longest ago (Jouppi's
+multi-way buffers). A buffer asks the L1 alone: loops that the L1 does not hold lose as much a line whether a line takes
+8 cycles to run (RTX 3060) or 18 (H100, B200). Only code that the launch meets for the first time is read ahead from
+behind: of 517 lines of cold code an RTX 5090 misses ten (FlashGPU-Sim, docs/rtx5090-instruction-cache.md).
 
 The port serves misses before what streams ask for: a stream takes the cycles that are left, a miss pushes back what
 streams still wait for, and a stream that is aimed elsewhere gives up its turns to come (Jouppi, ISCA 1990: a buffer is
@@ -68,7 +68,8 @@ class CodeState(NamedTuple):
 
 @inner
 def _from_behind(code, sms, timing, sm, line, start, now):
-    """Cycle at which a line comes that the SM's L1 lacks, asked for in cycle ``start``; the L1 keeps those that come with it."""
+    """Cycle at which a line comes that the SM's L1 lacks, asked for in cycle ``start``; the L1 keeps those that come
+    with it."""
     there, lines = arrival(code.l15, sm, line, now), timing[CODE_L1_LINES]
     ready = start + timing[CODE_L1_MISS]
     if there != NEVER:

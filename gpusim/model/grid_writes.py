@@ -1,8 +1,10 @@
-"""Writes of the grids of a chain that an SM has under way: a grid's memory is flushed when the last of them has been acknowledged.
+"""Writes of the grids of a chain that an SM has under way: a grid's memory is flushed when the last of them has been
+acknowledged.
 
-Mental model: ``griddepcontrol.wait`` lasts until the grids before have completed and their memory operations are performed and visible (PTX ISA,
-griddepcontrol). A store is performed when the L2 has acknowledged it, a bulk store when the accelerator is done with it. An SM counts them by grid;
-if a block ends while some of its grid are open, the dispatcher is told when the last one is closed.
+Mental model: ``griddepcontrol.wait`` lasts until the grids before have completed and their memory operations are
+performed and visible (PTX ISA, griddepcontrol). A store is performed when the L2 has acknowledged it, a bulk store when
+the accelerator is done with it. An SM counts them by grid; if a block ends while some of its grid are open, the
+dispatcher is told when the last one is closed.
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ now; a closed one after the row change, which the controller is taken to have be
 bank was free), the older one on a tie; when the oldest has been passed over ``PATIENCE`` times it
 goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a write is older
 than ``write_hold``; then writes go until ``write_low`` remain. Each change of direction costs the bus
-its turnaround. Error codes that lie in line share the row of their data: whoever opens a row has its codes read behind its data, and a write puts them back as well. Banks are refreshed one by one, each once an interval at a time of its own: who comes meanwhile waits for the
-end of it, and then for the row. What the bus loses by it is part of the efficiency that scales the bus.
+its turnaround. Error codes that lie in line share the row of their data: whoever opens a row has its codes read behind
+its data, and a write puts them back as well. Banks are refreshed one by one, each once an interval at a time of its
+own: who comes meanwhile waits for the end of it, and then for the row. What the bus loses by it is part of the
+efficiency that scales the bus.
 
 Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
 be seen in the result.
@@ -214,7 +216,8 @@ def _pick(p: DramRates, d: DramState, channel: int, queue: int, now: int, bus: i
 
 @inner
 def _codes_of_row(p: DramRates, d: DramState, channel: int, queue: int, node: int) -> int:
-    """What the bus moves of error codes for a request: those of a row that it opens, once for a read and twice for a write, which changes them."""
+    """What the bus moves of error codes for a request: those of a row that it opens, once for a read and twice for a
+    write, which changes them."""
     if p.codes == 0 or d.banks[channel, d.nodes[node, BANK], OPEN_ROW] == d.nodes[node, ROW]:
         return 0
     return (1 + queue) * p.codes

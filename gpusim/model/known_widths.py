@@ -1,9 +1,10 @@
 """Tells compiled code how wide the rows of a table are, which Numba's array types leave to run time.
 
-Mental model: the place of ``warps[warp, PC]`` is ``warp * width + PC``, and Numba reads the width from the array at every
-access: a load and a multiplication each, of dozens that an issue needs. A table's width is known when the code is compiled.
-An array of :func:`known_rows` is the same one with that width written into it as a constant, which the optimiser then
-carries to wherever the array goes. An array of another width would be read in wrong places; in plain Python nothing changes.
+Mental model: the place of ``warps[warp, PC]`` is ``warp * width + PC``, and Numba reads the width from the array at
+every access: a load and a multiplication each, of dozens that an issue needs. A table's width is known when the code is
+compiled. An array of :func:`known_rows` is the same one with that width written into it as a constant, which the
+optimiser then carries to wherever the array goes. An array of another width would be read in wrong places; in plain
+Python nothing changes.
 """
 
 from __future__ import annotations

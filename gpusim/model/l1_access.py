@@ -93,7 +93,8 @@ TICKS = message.TICKS_PER_CYCLE
 STORE, ATOMIC = int(MemoryKind.STORE), int(MemoryKind.ATOMIC)
 REDUCTION = int(MemoryKind.REDUCTION)
 BYPASS, PHASE_WAIT = int(Flag.BYPASS_L1), int(Flag.PHASE_WAIT)
-#: Entries of the pending request table and targets of MSHRs that an SM can hold; far above what the counters allow to overlap.
+#: Entries of the pending request table and targets of MSHRs that an SM can hold; far above what the counters allow to
+#: overlap.
 PENDING_LIMIT, TARGET_LIMIT = 2048, 4096
 
 
@@ -142,7 +143,8 @@ def enter(state, tables, sm, now):
     row[count.DATA_WAVEFRONTS] += lsu[sm, LSU_DATA_CYCLES]
     row[count.TAG_WAVEFRONTS] += lsu[sm, LSU_TAG_CYCLES]
     reason = LONG_SCOREBOARD
-    # The latency of a hit is that of a pointer, two words a lane; each word more is written to its registers behind them.
+    # The latency of a hit is that of a pointer, two words a lane; each word more is written to its registers behind
+    # them.
     beyond = timing[WRITE_BACK_CYCLES] * (least - 2)
     done = max(data_end - timing[ADDRESS_LATENCY] + min(beyond, 0), tag_start - timing[ADDRESS_LATENCY] + beyond)
     done += timing[HIT_LATENCY]
@@ -171,8 +173,9 @@ def enter(state, tables, sm, now):
             row[count.SHARED_LOADS] += 1
         signal = lsu[sm, LSU_SIGNAL]
         commit = signal and is_commit(program, pc)
-        # A commit names its own block's mbarrier and may tell those of its cluster at the same place; so may the answer to a
-        # try_cancel, which one lane asks for. Which blocks hear of it stands in the signals, not in the lanes that are on.
+        # A commit names its own block's mbarrier and may tell those of its cluster at the same place; so may the answer
+        # to a try_cancel, which one lane asks for. Which blocks hear of it stands in the signals, not in the lanes that
+        # are on.
         multicasts = commit or (signal and program[pc, op.SPACE] == CLUSTER and (kind == STORE or kind == REDUCTION))
         if commit and put_off(state, sm, warp, signal, now):
             pass
@@ -222,8 +225,9 @@ def enter(state, tables, sm, now):
 
 @inlined
 def _write(state, row, sm, warp, kind, space, n, signal, leave, now):
-    """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped. A line of a store has its slot of the
-    output port, whatever of it is written; what reductions take there is their sectors, as nothing says more."""
+    """Send a store or reduction to L2, line by line; a line in L1 is updated (store) or dropped. A line of a store has
+    its slot of the output port, whatever of it is written; what reductions take there is their sectors, as nothing says
+    more."""
     lines, l1, sms, timing = state.lines, state.l1, state.sms, state.timing
     to = message.WRITE if kind == STORE else message.REDUCTION
     sender = table.sender(warp, state.resident.slots[warp, AGE])

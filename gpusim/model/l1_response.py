@@ -2,10 +2,11 @@
 
 Mental model: the input port takes ``fill_bytes_per_cycle``, so responses queue there; the data of the last
 sector are usable half a hit latency later. What becomes a line of the L1 is written into the data banks, which the LSU
-reads too: a pass, as soon as sectors for a whole one have come, takes the data stage for a cycle, and the LSU's next access waits for it, unless
-bank conflicts of the access under way leave banks idle for it. Data that no line keeps
-(copies into shared memory, whose passes the LSU takes when they issue, atomics, uncached loads) take none. Acknowledgements of stores carry no data. An instruction is
-done with its last part; then its counter's fall, or its copy group's, gets a known cycle.
+reads too: a pass, as soon as sectors for a whole one have come, takes the data stage for a cycle, and the LSU's next
+access waits for it, unless bank conflicts of the access under way leave banks idle for it. Data that no line keeps
+(copies into shared memory, whose passes the LSU takes when they issue, atomics, uncached loads) take none.
+Acknowledgements of stores carry no data. An instruction is done with its last part; then its counter's fall, or its
+copy group's, gets a known cycle.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def receive(state, tables, key, sm, now):
         return
     line = entries[sm, entry, table.LINE]
     sms[sm, FILLED] = 1
-    # Booked from now, not from when the port has passed the last sector on: a queue there leaves passes free in between.
+    # Booked from now, not from when the port has passed the last sector on: a queue there leaves passes free in
+    # between.
     gathered = sms[sm, FILL_SECTORS] + amount
     passes = gathered // timing[FILL_PASS_SECTORS]
     sms[sm, FILL_SECTORS] = gathered - passes * timing[FILL_PASS_SECTORS]

@@ -3,11 +3,12 @@
 Mental model: a request enters the slice of its SM's *near* partition. A line's *home* partition, by
 address hash, owns its DRAM channel, its dirty data and its atomics. A read that misses near asks
 home: DRAM if near is home, else the mirror slice of the far partition over the link, which all slices
-share each way, at most at a slice's rate, and the near slice keeps a copy. Writes and atomics go through to home; the copy in a partition
-that did not write goes stale. What only the far partition has read is the first that its home replaces:
-of uses that the two make of a line at home, the far ones count as made one turn of the cache (:data:`L2Rates.turn`) earlier. Every slice looks up one request a ``tag`` interval, and moves sectors to
-and from its SMs at its port's rate, each in the order in which events come up; what the partitions
-exchange moves over the link instead.
+share each way, at most at a slice's rate, and the near slice keeps a copy. Writes and atomics go through to home; the
+copy in a partition that did not write goes stale. What only the far partition has read is the first that its home
+replaces: of uses that the two make of a line at home, the far ones count as made one turn of the cache
+(:data:`L2Rates.turn`) earlier. Every slice looks up one request a ``tag`` interval, and moves sectors to and from its
+SMs at its port's rate, each in the order in which events come up; what the partitions exchange moves over the link
+instead.
 
 Time is in ticks. Events are handled in the order (time; internal events by their birth, then data from
 DRAM by sequence, then requests by (sm, sequence)), which knows nothing of windows. ``handle_until`` is
@@ -144,7 +145,8 @@ def _evict(p: L2Rates, s: L2State, slice_index: int, slot: int, dirty: int, time
 
 @inner
 def _keep_clean(p: L2Rates, s: L2State, slice_index: int, set_index: int, time: int) -> bool:
-    """Whether the set may take one dirty line more: where it holds as many as it may, the oldest is sent to DRAM and stays, if there is room in DRAM's queue."""
+    """Whether the set may take one dirty line more: where it holds as many as it may, the oldest is sent to DRAM and
+    stays, if there is room in DRAM's queue."""
     if p.dirty_ways >= p.ways:
         return True
     slot = oldest_dirty(s.tags, first_slot(p, slice_index, set_index), p.ways, p.dirty_ways - 1)
@@ -407,7 +409,8 @@ def _resume(p: L2Rates, s: L2State, time: int, node: int) -> int:
 
 @compiled
 def handle_until(p: L2Rates, s: L2State, requests: np.ndarray, fills: np.ndarray, until: int) -> tuple[int, int]:
-    """Handle all events strictly before tick ``until``; if it is ALONE, up to where an answer to what it sends could come.
+    """Handle all events strictly before tick ``until``; if it is ALONE, up to where an answer to what it sends could
+    come.
 
     ``requests`` REQUEST[...] sorted by (time, sm, sequence); ``fills`` DRAM_RESPONSE[...] sorted by
     (time, sequence). Returns how many of each were taken; what goes out lies in

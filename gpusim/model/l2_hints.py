@@ -1,7 +1,7 @@
 """The L2's state as the compiled loop reads it best: rows of known width, and hints of what the next events will touch.
 
-Mental model: the tags are larger than the host's caches and entered at random, so whoever sees an event some events ahead asks for
-the rows that it will read (:mod:`gpusim.model.prefetch`). Nothing here changes a result.
+Mental model: the tags are larger than the host's caches and entered at random, so whoever sees an event some events
+ahead asks for the rows that it will read (:mod:`gpusim.model.prefetch`). Nothing here changes a result.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _hint_copies(p: L2Rates, s: L2State, home: int, row: int) -> None:
 
 @inlined
 def hint_request(p: L2Rates, s: L2State, requests: np.ndarray, request: int) -> None:
-    """Ask for the set that a request will look up first, for the row of those that it may be merged with, and for its page's."""
+    """Ask for the set that a request will look up first, for the row of those that it may be merged with, and for its
+    page's."""
     if p.merges:
         prefetch(s.merged, (s.places[request, P_MERGED], 0))
     if p.tlb_miss:
@@ -90,7 +91,8 @@ def hint_request(p: L2Rates, s: L2State, requests: np.ndarray, request: int) -> 
 
 @inlined
 def hint_fill(p: L2Rates, s: L2State, fills: np.ndarray, taken: int) -> None:
-    """Ask for the slot that a fill some events ahead is for, for the waiter of a nearer one, and for the row of those that were merged with a yet nearer one."""
+    """Ask for the slot that a fill some events ahead is for, for the waiter of a nearer one, and for the row of those
+    that were merged with a yet nearer one."""
     if taken + AHEAD < len(fills):
         slot = np.int64(fills[taken + AHEAD]["handle"])
         if slot >= 0:
@@ -136,8 +138,8 @@ def _hint_last(p: L2Rates, s: L2State, node: int) -> None:
 
 @inlined
 def hint_events(p: L2Rates, s: L2State, time: int, hinted: int) -> int:
-    """Ask for the nodes of events in the wheel some time behind ``time``, and for what nearer ones read. All those that lay so far behind tick ``hinted`` have
-    been asked for; the same for the next call."""
+    """Ask for the nodes of events in the wheel some time behind ``time``, and for what nearer ones read. All those that
+    lay so far behind tick ``hinted`` have been asked for; the same for the next call."""
     if time - hinted > _LONGEST_TICKS:
         hinted = time - _LONGEST_TICKS
     while hinted + _STEP_TICKS <= time:

@@ -1,12 +1,14 @@
 """Reads that are merged before they come to the L2: of SMs of one group (GPC) that want the same line at the same time.
 
-Mental model: each group of SMs has a table of the lines that are under way to it. A read of a line that is there asks for nothing: it is
-answered with the one before it, whose data leave the L2 once, for all of them. Where the data have left, the line is asked for again. A line's row
-is found by its number; a row that is in use is not given to another line, whose reads are then not merged.
+Mental model: each group of SMs has a table of the lines that are under way to it. A read of a line that is there asks
+for nothing: it is answered with the one before it, whose data leave the L2 once, for all of them. Where the data have
+left, the line is asked for again. A line's row is found by its number; a row that is in use is not given to another
+line, whose reads are then not merged.
 
-Source: of what four SMs of a cluster on a B200 ask for at a time a quarter comes to L2 (lts sectors over those of the SMs 0.25 with tiles of 1 to 8
-KiB, 0.55 with 56 KiB, of which the last come when the first are there), of 16 and 32 neighbouring blocks without clusters 0.49 and 0.31, of up to eight,
-each in another group, 0.9 to 0.98 (lookup1980/microbench-blackwell, tma2d_multicast). Nsight Compute names the unit: L2 Request Coalescer.
+Source: of what four SMs of a cluster on a B200 ask for at a time a quarter comes to L2 (lts sectors over those of the
+SMs 0.25 with tiles of 1 to 8 KiB, 0.55 with 56 KiB, of which the last come when the first are there), of 16 and 32
+neighbouring blocks without clusters 0.49 and 0.31, of up to eight, each in another group, 0.9 to 0.98
+(lookup1980/microbench-blackwell, tma2d_multicast). Nsight Compute names the unit: L2 Request Coalescer.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ M_WAITER = MERGE_TABLE.column("link", "1 + the node that came last of those that
 
 @inner
 def join_read(p: L2Rates, s: L2State, time: int, node: int) -> bool:
-    """Whether the read has been answered, or will be, with one that is under way; else it is the one that others may join."""
+    """Whether the read has been answered, or will be, with one that is under way; else it is the one that others may
+    join."""
     if field(s, node, SIGNAL):
         return False
     row = s.merged[field(s, node, MERGED)]

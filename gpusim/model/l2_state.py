@@ -51,7 +51,8 @@ MERGED = NODE_TABLE.column("index", "row of ``merged`` in which its line is foll
 #: Of the lower part of LINE.
 LINE_BITS = 31
 
-#: Lines of a group of SMs that are followed at a time as their reads are merged. A guess: more than its SMs ever have under way.
+#: Lines of a group of SMs that are followed at a time as their reads are merged. A guess: more than its SMs ever have
+#: under way.
 MERGE_ROWS = 4096
 
 # Stages: where in its life a node is when its event comes up.
@@ -134,9 +135,10 @@ class L2Rates(NamedTuple):
     sets: int  # of a slice
     ways: int
     dirty_ways: int  # of a set that may hold what is newer than DRAM
-    #: Uses in which every slot is used once. By so many a line's use by the far partition counts as older: that keeps a copy of its own.
-    #: RRZE l2_read, read by both halves, falls from 0.7 of the L2's size on over half of it (A100, H200, H100 PCIe); with uses that are all alike
-    #: it falls at 0.67 (0.5 to 0.75 of each half taken) and is lost at 0.75. A chase of one SM says nothing of it: each half then sees one kind of use.
+    #: Uses in which every slot is used once. By so many a line's use by the far partition counts as older: that keeps a
+    #: copy of its own. RRZE l2_read, read by both halves, falls from 0.7 of the L2's size on over half of it (A100,
+    #: H200, H100 PCIe); with uses that are all alike it falls at 0.67 (0.5 to 0.75 of each half taken) and is lost at
+    #: 0.75. A chase of one SM says nothing of it: each half then sees one kind of use.
     turn: int
     channels: int
     line_bytes: int
@@ -188,8 +190,8 @@ _NODES_PER_REQUEST, _DRAM_PER_EVENT = 2, 5
 
 
 def room_needed(outstanding: int, events: int, requests: int, fills: int) -> tuple[int, int, int]:
-    """Rows of ``nodes``, of ``responses`` and of ``dram`` that a window needs at most, in which so many requests and fills come, while so many requests
-    are unanswered and so many events in the heap."""
+    """Rows of ``nodes``, of ``responses`` and of ``dram`` that a window needs at most, in which so many requests and
+    fills come, while so many requests are unanswered and so many events in the heap."""
     answers = outstanding + requests
     return (
         _NODES_PER_REQUEST * (answers + requests) + 64, answers, _DRAM_PER_EVENT * (2 * answers + fills + events)
@@ -207,7 +209,8 @@ def first_slot(p: L2Rates, slice_index: int, set_index: int) -> int:
 
 @inlined
 def find_places(p: L2Rates, s: L2State, requests: np.ndarray) -> None:
-    """Work out for all requests where their lines live: one after another in one loop, so that the host does several at once."""
+    """Work out for all requests where their lines live: one after another in one loop, so that the host does several at
+    once."""
     for i in range(len(requests)):
         line = quotient(np.int64(requests[i]["line"]), p.line_bytes)
         local = local_slice_of(line, p.layout)

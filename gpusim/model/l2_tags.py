@@ -4,8 +4,9 @@ Mental model: ``partitions`` caches of equal build, each ``slices`` x ``sets`` x
 one way, numbered through all of them. A slot's sectors are *valid* (readable), *dirty* (newer than
 DRAM), *pending* (asked for, not arrived); a sector written only in part is dirty and not yet valid,
 and ``written`` counts its bytes until the writes cover it. The least recently used slot without
-pending sectors is the victim; who uses one may say that the use counts as an earlier one. A set holds a limited number of dirty slots: before one more
-becomes dirty, the least recently used of them is written back and stays (:func:`oldest_dirty`).
+pending sectors is the victim; who uses one may say that the use counts as an earlier one. A set holds a limited number
+of dirty slots: before one more becomes dirty, the least recently used of them is written back and stays
+(:func:`oldest_dirty`).
 
 A set is the run of ``ways`` slots from its ``first`` one. ``slots`` is int64[columns, slots], ``masks`` uint8[slots,
 columns + sectors].
@@ -68,13 +69,15 @@ def find(t: Tags, first: int, ways: int, line: int) -> int:
 
 @inner
 def touch(t: Tags, slot: int, stamp: int) -> None:
-    """Note a use of the slot; ``stamp`` rises from use to use, and one of an earlier time leaves a later use as it is."""
+    """Note a use of the slot; ``stamp`` rises from use to use, and one of an earlier time leaves a later use as it
+    is."""
     t.slots[STAMP, slot] = max(t.slots[STAMP, slot], stamp)
 
 
 @inner
 def _last_use(t: Tags, slot: int) -> int:
-    """When the slot was used last, before all others if it is empty; NEVER while its sectors are waited for, which are those that are pending."""
+    """When the slot was used last, before all others if it is empty; NEVER while its sectors are waited for, which are
+    those that are pending."""
     return t.slots[STAMP, slot] if t.slots[WAITER, slot] < 0 else NEVER
 
 
@@ -95,7 +98,8 @@ def victim(t: Tags, first: int, ways: int) -> int:
 
 @inner
 def oldest_dirty(t: Tags, first: int, ways: int, most: int) -> int:
-    """The least recently used slot of this set with dirty sectors, NO_SLOT while no more than ``most`` slots have any."""
+    """The least recently used slot of this set with dirty sectors, NO_SLOT while no more than ``most`` slots have
+    any."""
     count, best, oldest = 0, np.int64(NO_SLOT), np.int64(NEVER)
     for slot in range(first, first + ways):
         if t.masks[slot, DIRTY]:

@@ -111,7 +111,8 @@ def page_known(p: L2Rates, s: L2State, node: int, place: np.ndarray) -> bool:
 
 @inlined
 def respond(s: L2State, time: int, node: int) -> None:
-    """Answer a request at an SM's port, whose way and that of the line's home add to ``time``; the node stays the caller's."""
+    """Answer a request at an SM's port, whose way and that of the line's home add to ``time``; the node stays the
+    caller's."""
     at = s.scalars[RESPONSES]
     s.responses[at]["time"] = time + s.sm_ways[field(s, node, SM)] + s.slice_ways[field(s, node, HOME)]
     s.responses[at]["tag"] = field(s, node, TAG)

@@ -1,8 +1,8 @@
 """How the lanes of scattered accesses lie: few patterns, of which many accesses are made.
 
-Mental model: a tile's rows, a transposed matrix, a broadcast to half a warp: the lanes' addresses are no affine sequence,
-but their distances from the first lane are the same in each iteration and each block. So an access is a base and a
-*pattern*, each pattern is kept once, and what only depends on it, the passes over the banks, is worked out once.
+Mental model: a tile's rows, a transposed matrix, a broadcast to half a warp: the lanes' addresses are no affine
+sequence, but their distances from the first lane are the same in each iteration and each block. So an access is a base
+and a *pattern*, each pattern is kept once, and what only depends on it, the passes over the banks, is worked out once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ALL_LANES = 0xFFFFFFFF
 
 @compiled
 def find_patterns(accesses, scattered, table, patterns, first_number):
-    """Make scattered accesses of a chunk a base and a pattern; returns how many patterns there are, -1 if an access names
-    no row of ``scattered``.
+    """Make scattered accesses of a chunk a base and a pattern; returns how many patterns there are, -1 if an access
+    names no row of ``scattered``.
 
     ``accesses`` int64[n, columns] as the trace has them (A_ADDRESS: row of ``scattered`` int64[m, 32]) is changed.
     ``patterns`` int64[k, columns], with a row for each scattered access and one more, receives the patterns, which are
@@ -99,8 +99,8 @@ def pattern_of(accesses, access, scattered):
 
 @inner
 def rest_of(accesses, access, mask, width, merges):
-    """What the passes depend on beside the pattern: moving all lanes by whole words moves all to other banks alike. ``merges``: 1 for
-    a load of shared memory, whose pairs of equal lanes may share a pass, else 0."""
+    """What the passes depend on beside the pattern: moving all lanes by whole words moves all to other banks alike.
+    ``merges``: 1 for a load of shared memory, whose pairs of equal lanes may share a pass, else 0."""
     return mask | width << 32 | (accesses[access, A_ADDRESS] & 3) << 40 | merges << 42
 
 

@@ -29,8 +29,8 @@ USED = LINE_TABLE.column("cycle", "of its last use")
 
 
 def line_cache(caches: int, total_bytes: int, line_bytes: int, ways: int) -> np.ndarray:
-    """Empty caches of ``total_bytes`` each, int64[caches, ways, sets, columns]; a size that is no multiple of a set's is rounded
-    down, to one set at least. Neighbouring lines that came in turn stand side by side."""
+    """Empty caches of ``total_bytes`` each, int64[caches, ways, sets, columns]; a size that is no multiple of a set's
+    is rounded down, to one set at least. Neighbouring lines that came in turn stand side by side."""
     sets = max(1, total_bytes // line_bytes // ways)
     return LINE_TABLE.zeros(caches, ways, sets)
 

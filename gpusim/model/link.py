@@ -40,7 +40,8 @@ class LinkSpec:
 
 @compiled
 def carry(packets: np.ndarray, free: np.ndarray, latency: int, cost: int, until: int) -> int:
-    """Send the packets that came before tick ``until``; how many these were. Their ``time`` becomes that of their arrival.
+    """Send the packets that came before tick ``until``; how many these were. Their ``time`` becomes that of their
+    arrival.
 
     ``packets`` PACKET[n] sorted by (time, source, sequence); ``free`` int64[devices, devices], the tick at which the
     lane from one device to another is free.

@@ -1,11 +1,11 @@
 """The LSU's front: memory queues of the sub-cores, and what one instruction costs in tags and data.
 
 Mental model: each sub-core queues its memory instructions and works out the addresses of one each
-``address_interval`` cycles; the LSU, one an SM, takes one instruction each ``accept_interval`` cycles, sub-cores in turn,
-``address_latency`` cycles after it issued or later, and turns it into lines (tag stage, ``tag_banks`` lookups a
-cycle) and passes over the banks (data stage). It takes the next one when both stages have room, so a
-stream of equal instructions runs at the slower stage's rate. :func:`take_instruction` does this up to the point
-where the cache or the crossbar are needed (:mod:`gpusim.model.l1_access`).
+``address_interval`` cycles; the LSU, one an SM, takes one instruction each ``accept_interval`` cycles, sub-cores in
+turn, ``address_latency`` cycles after it issued or later, and turns it into lines (tag stage, ``tag_banks`` lookups a
+cycle) and passes over the banks (data stage). It takes the next one when both stages have room, so a stream of equal
+instructions runs at the slower stage's rate. :func:`take_instruction` does this up to the point where the cache or the
+crossbar are needed (:mod:`gpusim.model.l1_access`).
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def _known_passes(memo, accesses, access, scattered, mask, width, merges):
 
 @inner
 def _passes(memo, tables, access, mask, width, merges, banks, scratch):
-    """Passes over the banks of an access whose lanes' addresses stand in ``scratch[0]``, and above ``RETURNS_SHIFT`` those that it would
-    take without conflicts."""
+    """Passes over the banks of an access whose lanes' addresses stand in ``scratch[0]``, and above ``RETURNS_SHIFT``
+    those that it would take without conflicts."""
     accesses, scattered = tables.accesses, tables.scattered
     cycles = _known_passes(memo, accesses, access, scattered, mask, width, merges)
     if cycles == 0:
@@ -193,8 +193,8 @@ def _passes(memo, tables, access, mask, width, merges, banks, scratch):
 
 @inner
 def reaches_others(addresses, mask, space, rank):
-    """1 + rank of the first block other than that of ``rank`` that a lane's address, of the space CLUSTER or a generic one of shared
-    memory, lies in; 0: there is none."""
+    """1 + rank of the first block other than that of ``rank`` that a lane's address, of the space CLUSTER or a generic
+    one of shared memory, lies in; 0: there is none."""
     if space == CLUSTER or space == GENERIC:
         for lane in range(LANES):
             other = (addresses[lane] >> WINDOW_SHIFT) & 0xFF

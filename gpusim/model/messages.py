@@ -22,19 +22,20 @@ TICKS_PER_CYCLE = 64
 NEVER = 2**62
 
 READ, WRITE, ATOMIC, REDUCTION = 0, 1, 2, 3
-#: What an SM notes of requests that its tensor memory accelerator makes, and that one of its instructions is done; no message has these.
+#: What an SM notes of requests that its tensor memory accelerator makes, and that one of its instructions is done; no
+#: message has these.
 BULK_READ, BULK_WRITE, BULK_DONE = 4, 5, 6
 #: The same of a commit of products into tensor memory.
 COMMIT_DONE = 7
 
-#: A block has ended; has ended while writes of its grid are not acknowledged on its SM yet, in a chain of grids; lets the grid begin that depends on its own, and
-#: goes on; all those writes have been acknowledged.
+#: A block has ended; has ended while writes of its grid are not acknowledged on its SM yet, in a chain of grids; lets
+#: the grid begin that depends on its own, and goes on; all those writes have been acknowledged.
 ENDED, ENDED_WRITING, GOES_ON, FLUSHED = range(4)
 
 #: Blocks of a cluster at most; bits of a slot where an SM and a slot of it are one number.
 MOST_PEERS, PLACE_SHIFT = 16, 8
-#: All threads of the sender have arrived at the barrier of the cluster; the sender has ended; it has written a word of the receiver's
-#: shared memory that warps poll.
+#: All threads of the sender have arrived at the barrier of the cluster; the sender has ended; it has written a word of
+#: the receiver's shared memory that warps poll.
 PEER_ARRIVED, PEER_ENDED, PEER_WROTE = range(3)
 
 _REQUEST = Record(

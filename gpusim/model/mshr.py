@@ -89,8 +89,8 @@ def owner_parts(packed):
 
 @inner
 def content(kind, sectors, entry, pending):
-    """CONTENT of a request: its message kind and sectors, the MSHR entry or else the pending request that it serves; of a write, in a
-    chain of grids, 1 + its grid in place of the latter."""
+    """CONTENT of a request: its message kind and sectors, the MSHR entry or else the pending request that it serves; of
+    a write, in a chain of grids, 1 + its grid in place of the latter."""
     return kind | sectors << 4 | entry << 8 | pending << (8 + _INDEX_BITS)
 
 

@@ -4,10 +4,11 @@ Mental model: a block takes warps, threads, registers and shared memory, each ro
 hardware hands out; the scarcest resource decides. The driver then picks the smallest legal shared
 carve-out that holds as many blocks as fit, whether or not the grid has so many; the rest of the array is L1.
 
-That the grid does not matter shows in profiles: one warp in a grid of one block on a GA10x of 38 SMs (16 blocks fit, 1 KiB each for
-the system) runs with 16.38 kB (Nsight Compute's ``launch__shared_mem_config_size``), not 8.19. And in two published experiments: a chase of
-one thread loses its first lines 24 KiB before sums of 256 threads do (``l1.reserved_bytes``). Without shared memory of its own a
-kernel still gets more than its blocks' 1 KiB each on some GPUs: ``sm.shared_carveout_reserved_bytes``.
+That the grid does not matter shows in profiles: one warp in a grid of one block on a GA10x of 38 SMs (16 blocks fit, 1
+KiB each for the system) runs with 16.38 kB (Nsight Compute's ``launch__shared_mem_config_size``), not 8.19. And in two
+published experiments: a chase of one thread loses its first lines 24 KiB before sums of 256 threads do
+(``l1.reserved_bytes``). Without shared memory of its own a kernel still gets more than its blocks' 1 KiB each on some
+GPUs: ``sm.shared_carveout_reserved_bytes``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def block_needs(launch: Launch, spec: GpuSpec) -> tuple[int, int]:
-    """Registers and bytes of shared memory that a block of ``launch`` takes of an SM, rounded up to what is handed out."""
+    """Registers and bytes of shared memory that a block of ``launch`` takes of an SM, rounded up to what is handed
+    out."""
     sm = spec.sm
     registers_per_warp = _round_up(max(1, launch.registers_per_thread) * WARP_LANES, sm.register_allocation_unit)
     shared = _round_up(launch.shared_bytes, sm.shared_allocation_unit_bytes) + sm.shared_reserved_bytes

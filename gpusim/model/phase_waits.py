@@ -1,8 +1,9 @@
 """Warps that wait for a phase of an mbarrier (SYNCS.PHASECHK.TRYWAIT): asked once, answered when the phase is over.
 
-Mental model: PTX calls ``mbarrier.try_wait`` potentially blocking: the thread is suspended until the phase is over. So the instruction that finds
-the word not written as often as it asks for keeps its counter, and the write that it waits for gives the answer, a way back
-from shared memory later. The time limit after which silicon answers in any case is long; nobody has measured it, and it is not simulated.
+Mental model: PTX calls ``mbarrier.try_wait`` potentially blocking: the thread is suspended until the phase is over. So
+the instruction that finds the word not written as often as it asks for keeps its counter, and the write that it waits
+for gives the answer, a way back from shared memory later. The time limit after which silicon answers in any case is
+long; nobody has measured it, and it is not simulated.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def suspend(warps, sms, sm, warp, signal, counter, now):
 
 @inner
 def resume(resident, program, timing, sms, signals, written, totals, sm, block, now):
-    """Words of the block's shared memory have been written in cycle ``now``: answer the warps that have waited for that."""
+    """Words of the block's shared memory have been written in cycle ``now``: answer the warps that have waited for
+    that."""
     warps = resident.warps
     first = resident.blocks[block, FIRST_WARP]
     answer = now + timing[SHARED_LATENCY] - timing[ADDRESS_LATENCY]

@@ -25,7 +25,8 @@ from gpusim.trace.record import NO_BARRIER, WARP_LANES, Flag, MemoryKind, PipeCl
 PROGRAM_TABLE = Table(
     __name__, "program", "an instruction of the program", "What it needs, costs and asks for.", whole_lines=True
 )
-# What plain arithmetic needs comes first, in a cache line of the host; then, in two more, what other issues and the LSU need.
+# What plain arithmetic needs comes first, in a cache line of the host; then, in two more, what other issues and the LSU
+# need.
 PLAIN = PROGRAM_TABLE.column("flag", "nothing but arithmetic of a fixed latency")
 STEP = PROGRAM_TABLE.column(
     "mask",
@@ -78,11 +79,12 @@ SPARE_TICKS = PROGRAM_TABLE.column(
 )
 CLOCK = PROGRAM_TABLE.column("packed", "what its flags CLOCK and CLOCK_WAIT say of the clock; see the trace's Flag")
 CLOCK_TICKS = PROGRAM_TABLE.column("cycles", "of 2 ** SLEEP_SHIFT ticks of the clock for which its loop waits")
-#: What the tensor memory accelerator does: it moves boxes, it closes a group of such. What the tensor core that works on tensor memory does: it
-#: multiplies or copies, it tells an mbarrier when that is done.
+#: What the tensor memory accelerator does: it moves boxes, it closes a group of such. What the tensor core that works
+#: on tensor memory does: it multiplies or copies, it tells an mbarrier when that is done.
 MOVES, CLOSES, MULTIPLIES, COMMITS = 1, 2, 3, 4
 
-#: Bits of STEP. Beside the stall count its warp waits for code that it asks for, for what the next instruction waits for: counters, a constant, groups.
+#: Bits of STEP. Beside the stall count its warp waits for code that it asks for, for what the next instruction waits
+#: for: counters, a constant, groups.
 SHORT_STEP, ASKS_CODE, ASKS_NEXT = 1, 2, 4
 SLEEP_SHIFT = 20
 QUEUE_PORT = len(PipeClass)
@@ -100,11 +102,12 @@ _PORT_OF = {
     PipeClass.FMA_PAIRS: PipeClass.FMA,
     PipeClass.VIADD: PipeClass.FMA,
 }
-#: An FMA pipe that issues FP32 twice as often as integer multiply-adds is two halves of 16 lanes, of which one, the heavy one, also
-#: has integers and halves that become FP32, and which pairs take together, packed halves as FP32 ones (Nsight Compute's pipelines fma, fmaheavy
-#: and fmalite, "FMALite performs FP32 arithmetic and FP16 arithmetic", from GA10x on; cicuvc/nvidia-sass-document counts a packed operation on both of
-#: a GB202, and on H100 and B200 FP32 and packed halves in turn take 2 cycles each). The FMA port is then free when either half is, that of
-#: packed halves when both are; each half has a port that no instruction asks for otherwise.
+#: An FMA pipe that issues FP32 twice as often as integer multiply-adds is two halves of 16 lanes, of which one, the
+#: heavy one, also has integers and halves that become FP32, and which pairs take together, packed halves as FP32 ones
+#: (Nsight Compute's pipelines fma, fmaheavy and fmalite, "FMALite performs FP32 arithmetic and FP16 arithmetic", from
+#: GA10x on; cicuvc/nvidia-sass-document counts a packed operation on both of a GB202, and on H100 and B200 FP32 and
+#: packed halves in turn take 2 cycles each). The FMA port is then free when either half is, that of packed halves when
+#: both are; each half has a port that no instruction asks for otherwise.
 EITHER_HALF, HEAVY_HALF, BOTH_HALVES = 1, 2, 3
 ENTRANCE = 4
 FMA_PORT, HEAVY_PORT, LITE_PORT = int(PipeClass.FMA), int(PipeClass.IMAD), int(PipeClass.IMAD_WIDE)
@@ -154,8 +157,8 @@ def effective_stall(stall_cycles: int, yield_hint: int) -> int:
 
 
 def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.ndarray:
-    """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for a
-    pipe class that the GPU does not describe."""
+    """int64[instructions, COLUMNS], with the program's lines of code numbered from ``first_line``; raises SpecError for
+    a pipe class that the GPU does not describe."""
     code = program.instructions
     bulk = np.flatnonzero(code["pipe"] == PipeClass.TMA)
     if len(bulk) and not spec.tma.queue_entries:

@@ -1,11 +1,12 @@
 """Register-file banks of a sub-core, their read ports, and the reuse cache that the compiler controls.
 
 Mental model: a register lies in bank ``number % 2``; a bank reads ``reads_per_bank`` registers a cycle. A fixed-latency
-instruction passes two stages between issue and reading: it waits in the second one (Allocate) until all its operands can
-be read within the next ``WINDOW_CYCLES`` cycles, and whatever is behind it waits too: the sub-core issues one instruction
-more, into the first stage, and then none until there is room again. An operand whose reuse bit is set stays in the reuse
-cache, one entry an operand slot and bank, until the next instruction of the sub-core that reads that slot in that bank; if
-that is the same register of the same warp, it is not read again. Source: Huerta et al., MICRO 2025, sections 5.1 and 5.3.
+instruction passes two stages between issue and reading: it waits in the second one (Allocate) until all its operands
+can be read within the next ``WINDOW_CYCLES`` cycles, and whatever is behind it waits too: the sub-core issues one
+instruction more, into the first stage, and then none until there is room again. An operand whose reuse bit is set stays
+in the reuse cache, one entry an operand slot and bank, until the next instruction of the sub-core that reads that slot
+in that bank; if that is the same register of the same warp, it is not read again. Source: Huerta et al., MICRO 2025,
+sections 5.1 and 5.3.
 
 Cycles are counted as those of issue; the constant distance to the stages themselves cancels out.
 
@@ -55,13 +56,14 @@ _WARP_SHIFT = 8
 #: else (tensor cores).
 _ELSEWHERE = (PipeClass.LSU, PipeClass.SHUFFLE, PipeClass.CONSTANT, PipeClass.TENSOR, PipeClass.BARRIER)
 
-#: Classes whose results do not come with their issue: the LSU writes them when they are there, and the tensor core writes its own.
+#: Classes whose results do not come with their issue: the LSU writes them when they are there, and the tensor core
+#: writes its own.
 _WRITTEN_LATER = (PipeClass.LSU, PipeClass.SHUFFLE, PipeClass.TENSOR, PipeClass.TENSOR_MEMORY, PipeClass.TMA)
 
 
 def write_ticks(code: np.ndarray, spec: RegisterFileSpec) -> np.ndarray:
-    """int64[instructions]: ticks of a tensor core's write-back that each instruction's own writes take (:mod:`gpusim.model.write_back`), a cycle at most; all zero in a
-    program without products of warp groups."""
+    """int64[instructions]: ticks of a tensor core's write-back that each instruction's own writes take
+    (:mod:`gpusim.model.write_back`), a cycle at most; all zero in a program without products of warp groups."""
     each = spec.product_write_cycles if spec.bank_conflicts else 0.0
     if not each or not (code["flags"] & int(Flag.PRODUCT)).any():
         return np.zeros(len(code), np.int64)

@@ -46,8 +46,8 @@ PRODUCT_GROUPS = 8
 #: Named barriers of a block.
 BARRIERS = 16
 
-# What every issue reads or writes comes first, in a cache line of the host; then what all but plain arithmetic needs, in a second one; then
-# what the end of a run needs.
+# What every issue reads or writes comes first, in a cache line of the host; then what all but plain arithmetic needs,
+# in a second one; then what the end of a run needs.
 WARP_TABLE = Table(
     __name__, "warps", "a warp slot", "Where the warp stands in its path, and what it waits for.", whole_lines=True
 )
@@ -268,8 +268,8 @@ def load_run(warps, runs, warp):
 
 @inner
 def start_warp(resident, program, timing, runs, warp, fellows, cursor, block, age, local_base, now):
-    """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps), ``fellows`` the set of its
-    sub-core's warps that its block has started before it."""
+    """Make a warp resident: ``cursor`` is (first run, end run, first access, row of the trace's warps), ``fellows`` the
+    set of its sub-core's warps that its block has started before it."""
     warps, slots = resident.warps, resident.slots
     for i in range(WARP_COLUMNS):
         warps[warp, i] = 0

@@ -1,19 +1,22 @@
-"""Which warp of a sub-core issues: the last one while it can, else of those that can one of the oldest block, there the youngest.
+"""Which warp of a sub-core issues: the last one while it can, else of those that can one of the oldest block, there the
+youngest.
 
-Mental model: greedy, then the oldest block, then its youngest warp. That warps of a block go youngest first is what Huerta et al. (MICRO 2025) see
-of warps that start together. That a block goes behind those that were there before it is fitted: a convolution that was tuned on an A100 (32 rows
-of its learning half, docs/validation/external.md) shows hardly any overlap of a new block's loads with the sums of older ones, as if
-it waited for them; youngest first throughout predicts them up to 25 % too fast. A warp is *asleep* while the cycle (``ready``) from which it has all that it depends on lies
-ahead (or is not known), and *awake* from then on, among those that wait for the port of their next instruction. It is a
-candidate while that port is free. Both are kept as sets, bit i for the sub-core's warp i, so that a look costs what
-has changed and not all warps: who falls due is moved over, and of the candidates only the youngest is looked for. The
-scheduler looks only in cycles in which something may have become possible, and says when to look next.
+Mental model: greedy, then the oldest block, then its youngest warp. That warps of a block go youngest first is what
+Huerta et al. (MICRO 2025) see of warps that start together. That a block goes behind those that were there before it is
+fitted: a convolution that was tuned on an A100 (32 rows of its learning half, docs/validation/external.md) shows hardly
+any overlap of a new block's loads with the sums of older ones, as if it waited for them; youngest first throughout
+predicts them up to 25 % too fast. A warp is *asleep* while the cycle (``ready``) from which it has all that it depends
+on lies ahead (or is not known), and *awake* from then on, among those that wait for the port of their next instruction.
+It is a candidate while that port is free. Both are kept as sets, bit i for the sub-core's warp i, so that a look costs
+what has changed and not all warps: who falls due is moved over, and of the candidates only the youngest is looked for.
+The scheduler looks only in cycles in which something may have become possible, and says when to look next.
 
-What a warp lost while awake is counted for all at once: of each port, how often somebody issued while it was free; of each
-sub-core, for how long operand reads held it. A warp notes both when it wakes, and the differences are its own.
+What a warp lost while awake is counted for all at once: of each port, how often somebody issued while it was free; of
+each sub-core, for how long operand reads held it. A warp notes both when it wakes, and the differences are its own.
 
-``slots`` is int64[warps, columns], ``ports`` int64[sub-cores, ports, columns], ``sets`` int64[sub-cores, columns]. ``ready`` is int64[warps]: the cycle from which
-each has all it depends on; NEVER: unknown, or no warp. A look at all that sleep reads two cache lines of the host of it.
+``slots`` is int64[warps, columns], ``ports`` int64[sub-cores, ports, columns], ``sets`` int64[sub-cores, columns].
+``ready`` is int64[warps]: the cycle from which each has all it depends on; NEVER: unknown, or no warp. A look at all
+that sleep reads two cache lines of the host of it.
 """
 
 from __future__ import annotations
@@ -58,8 +61,8 @@ HELD_END = SET_TABLE.column("cycle", "up to which they did")
 
 @inner
 def sleep(ready, sets, sub, first, warp, cycle):
-    """The warp, which is not awake, has all it depends on from ``cycle`` on; NEVER: that is not known yet. ``first`` is the
-    sub-core's first warp."""
+    """The warp, which is not awake, has all it depends on from ``cycle`` on; NEVER: that is not known yet. ``first`` is
+    the sub-core's first warp."""
     ready[warp] = cycle
     if cycle != NEVER:
         sets[sub, ASLEEP] |= 1 << (warp - first)
@@ -69,7 +72,8 @@ def sleep(ready, sets, sub, first, warp, cycle):
 
 @inner
 def note_start(slots, sub_first, count, warp, age, fellows):
-    """Note a warp that starts: it goes before ``fellows``, the set of its sub-core's warps of the same block, and behind all others."""
+    """Note a warp that starts: it goes before ``fellows``, the set of its sub-core's warps of the same block, and
+    behind all others."""
     member = 1 << (warp - sub_first)
     everyone = (1 << count) - 1
     for other in range(sub_first, sub_first + count):
@@ -116,7 +120,8 @@ def hold(sets, sub, start, end):
 
 @inlined
 def pick_warp(ready, slots, ports, sets, sub, first, last, now):
-    """The warp to issue in cycle ``now`` among those of ``sub``, from ``first`` on, or -1; it no longer waits for its port.
+    """The warp to issue in cycle ``now`` among those of ``sub``, from ``first`` on, or -1; it no longer waits for its
+    port.
 
     ``last`` is the warp that issued last unless it yields (-1). Returns (warp, next cycle to look at if the chosen warp
     were not there). Candidates that lose are passed over once.

@@ -1,7 +1,7 @@
 """The SM's output port to the crossbar: one request after another.
 
-Mental model: a request takes the port for its header and its payload; it arrives at its L2 slice a fixed time later. What it was is kept
-under its tag until the answer comes (:mod:`gpusim.model.mshr`).
+Mental model: a request takes the port for its header and its payload; it arrives at its L2 slice a fixed time later.
+What it was is kept under its tag until the answer comes (:mod:`gpusim.model.mshr`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ HEADER_SHARE = 4
 def send(out, report, requests, sms, timing, sm, fields, content, sender, signal, leave_tick):
     """Put one request on the output port and remember it under its tag.
 
-    ``out`` is the group's REQUEST array, ``fields`` (kind, line, sectors, sectors that the port takes for the payload, bytes, operations);
-    ``content`` and ``sender`` are what :mod:`gpusim.model.mshr` keeps of it; ``signal`` as LSU_SIGNAL.
+    ``out`` is the group's REQUEST array, ``fields`` (kind, line, sectors, sectors that the port takes for the payload,
+    bytes, operations); ``content`` and ``sender`` are what :mod:`gpusim.model.mshr` keeps of it; ``signal`` as
+    LSU_SIGNAL.
     """
     kind, line, sectors, payload_sectors, bytes_moved, operations = fields
     tag = table.take(requests, sm, sms, FREE_REQUEST, USED_REQUEST)

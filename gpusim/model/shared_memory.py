@@ -2,11 +2,12 @@
 
 Mental model: the data array has ``banks`` banks of one 4-byte word a cycle, for shared memory and for
 L1 data alike. Lanes that want the same word of a bank share it; distinct words of one bank queue up.
-Accesses of 8 and 16 bytes go in half and quarter warps, so that a pass returns 128 bytes at most. Loads of shared memory whose
-neighbours are pairs of equal addresses go in passes of twice as many lanes, because what a pass returns is packed: NVIDIA's forum
-(thread 77228, capability 7.0 to 7.5: 2 requests for 4 where lanes n and n ^ 1, or n and n ^ 2, agree all over the warp), and on an A10
-and an H100 (thread 373160) Nsight Compute counts 2 wavefronts of a 16-byte load that gives either half of the warp one address, and 8
-where lanes n and n + 16 agree and each quarter has a conflict of two.
+Accesses of 8 and 16 bytes go in half and quarter warps, so that a pass returns 128 bytes at most. Loads of shared
+memory whose neighbours are pairs of equal addresses go in passes of twice as many lanes, because what a pass returns is
+packed: NVIDIA's forum (thread 77228, capability 7.0 to 7.5: 2 requests for 4 where lanes n and n ^ 1, or n and n ^ 2,
+agree all over the warp), and on an A10 and an H100 (thread 373160) Nsight Compute counts 2 wavefronts of a 16-byte load
+that gives either half of the warp one address, and 8 where lanes n and n + 16 agree and each quarter has a conflict of
+two.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from gpusim.model.trace_tables import LANES
 def data_wavefronts(addresses, mask, width, merges, banks, words, first_of_bank, next_word):
     """Cycles in the data array, at least 1 if any lane is on, else 0.
 
-    ``addresses`` int64[32] byte addresses; ``width`` bytes a lane: 1, 2, 4, 8, 16; ``merges``: 1 for a load of shared memory, else
+    ``addresses`` int64[32] byte addresses; ``width`` bytes a lane: 1, 2, 4, 8, 16; ``merges``: 1 for a load of shared
+    memory, else
     0. Scratch: ``words`` and ``next_word`` int64[>= 64], ``first_of_bank`` int64[>= banks].
     """
     if mask == 0:
@@ -49,7 +51,8 @@ def lanes_of_pass(addresses, mask, width, merges):
 
 @inner
 def returns_of(addresses, mask, width, merges):
-    """Passes without conflicts, each of which fills the way to the registers; arguments as of :func:`data_wavefronts`."""
+    """Passes without conflicts, each of which fills the way to the registers; arguments as of
+    :func:`data_wavefronts`."""
     lanes = lanes_of_pass(addresses, mask, width, merges)
     returns = 0
     for start in range(0, LANES, lanes):

@@ -1,8 +1,8 @@
 """What polling warps wait for: words of memory, and how often each has been written so far.
 
-Mental model: the trace says of an access which words it writes, or polls and how many writes it has to see. Where an access
-is served (a line at its L2 slice, shared memory on its SM), its writes are counted and its polls compared with the counts; so
-a poll sees exactly what was served before it.
+Mental model: the trace says of an access which words it writes, or polls and how many writes it has to see. Where an
+access is served (a line at its L2 slice, shared memory on its SM), its writes are counted and its polls compared with
+the counts; so a poll sees exactly what was served before it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def count_one(signals, written, row):
 
 @inner
 def count_writes(signals, written, first, line):
-    """The access has been served in ``line``: its words are written. An atomic that has not seen what it polls writes nothing."""
+    """The access has been served in ``line``: its words are written. An atomic that has not seen what it polls writes
+    nothing."""
     if not has_seen(signals, written, first, line):
         return
     row = first - 1

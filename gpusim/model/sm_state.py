@@ -184,8 +184,8 @@ def empty_state(spec: GpuSpec, first: int, sms: int) -> SmState:
 
 def for_program(state: SmState, program: np.ndarray, operands: np.ndarray, deep: bool, first: bool = False) -> SmState:
     """The state for another program (of ``program_table`` and ``operand_table``), with counters at zero and nothing
-    held; ``deep``: boards keep several falls a counter; ``first``: nothing has run yet, so that fetch is as it should be, in memory
-    that the host need not give before it is used."""
+    held; ``deep``: boards keep several falls a counter; ``first``: nothing has run yet, so that fetch is as it should
+    be, in memory that the host need not give before it is used."""
     state.subs[:, (sm.HOLD, sm.HELD_FROM, sm.ADDRESS_FREE)] = 0
     state.subs[:, sm.TENSOR_FREE_TICK : sm.TENSOR_SPARE_TICK + 1] = 0
     state.sms[:, (sm.CODE_PORT_FREE, sm.CODE_STREAM_FREE, sm.CODE_READ)] = 0

@@ -1,7 +1,7 @@
 """The state of a group of SMs, and the trace's tables, with the widths of their rows known to the compiled code.
 
-Mental model: :func:`gpusim.model.known_widths.known_rows`, table by table. Left as they are: what is as wide as a GPU or a launch
-says (caches, hashes, boards that keep several falls a counter).
+Mental model: :func:`gpusim.model.known_widths.known_rows`, table by table. Left as they are: what is as wide as a GPU
+or a launch says (caches, hashes, boards that keep several falls a counter).
 """
 
 from __future__ import annotations

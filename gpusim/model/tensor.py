@@ -3,9 +3,10 @@
 Mental model: the trace says what is multiplied and how many multiply-adds that is; the GPU says how many of them its
 tensor core does a cycle. A row of A longer than 128 bits goes through in steps.
 
-A warp group's product (wgmma) is read from shared memory while it goes on: B once for the four warps, A, unless it is in registers,
-for each of them its 16 rows. The core waits for that where it takes longer than the multiply-adds. (That gives the 32 cycles of m64n64k16,
-the 128 of m64n256k16 and the 144 of the sparse m64n256k32 that Luo et al., arXiv 2402.13499, measured.)
+A warp group's product (wgmma) is read from shared memory while it goes on: B once for the four warps, A, unless it is
+in registers, for each of them its 16 rows. The core waits for that where it takes longer than the multiply-adds. (That
+gives the 32 cycles of m64n64k16, the 128 of m64n256k16 and the 144 of the sparse m64n256k32 that Luo et al., arXiv
+2402.13499, measured.)
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ GROUP_WARPS = 4
 
 
 def product_timing(matrix_type: int, macs: int, space: int, column_bytes: int, spec: GpuSpec) -> tuple[float, int]:
-    """(interval, latency) in cycles of a warp's part of a warp group's product, ``macs`` multiply-adds: how long it keeps the core, and from
-    then until D is there. ``space``: SHARED where A lies there; ``column_bytes``: of a column of B. Raises SpecError for a product that the GPU
-    does not have."""
+    """(interval, latency) in cycles of a warp's part of a warp group's product, ``macs`` multiply-adds: how long it
+    keeps the core, and from then until D is there. ``space``: SHARED where A lies there; ``column_bytes``: of a column
+    of B. Raises SpecError for a product that the GPU does not have."""
     kind = MatrixType(matrix_type)
     name = f"warpgroup_{kind.name.lower()}_macs_per_cycle"
     rate = getattr(spec.tensor, name, 0.0)
@@ -66,14 +67,16 @@ def product_timing(matrix_type: int, macs: int, space: int, column_bytes: int, s
 
 
 def write_back_cycles(matrix_type: int, macs: int) -> float:
-    """Of a warp's part of a product of a group: registers of accumulators a thread, of which one is written back a cycle."""
+    """Of a warp's part of a product of a group: registers of accumulators a thread, of which one is written back a
+    cycle."""
     kind = MatrixType(matrix_type)
     columns = macs // (_WARP_ROWS * _PRODUCTS[kind])
     return columns / (4 if kind in (MatrixType.F16_F16, MatrixType.FP8_F16) else 2)
 
 
 def instruction_timing(instruction: np.void | np.ndarray, spec: GpuSpec) -> tuple[float, int]:
-    """:func:`product_timing` or :func:`tensor_timing` of a tensor-core instruction of a trace (a row of INSTRUCTION)."""
+    """:func:`product_timing` or :func:`tensor_timing` of a tensor-core instruction of a trace (a row of
+    INSTRUCTION)."""
     kind, macs = int(instruction["matrix_type"]), int(instruction["matrix_macs"])
     if instruction["flags"] & int(Flag.PRODUCT):
         return product_timing(kind, macs, int(instruction["space"]), int(instruction["access_bytes"]), spec)

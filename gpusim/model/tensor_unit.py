@@ -1,10 +1,14 @@
-"""The tensor core of an SM that works on tensor memory (tcgen05): products and copies in order, commits told when they are done.
+"""The tensor core of an SM that works on tensor memory (tcgen05): products and copies in order, commits told when they
+are done.
 
-Mental model: a queue whose entries need no state but two times: from when on the core is free, and when the latest of them is done. A product
-of N columns keeps it for N over its rate, or for as long as shared memory takes to give A (where it lies there) and B, whichever is more; a pair
-of blocks shares both, and computes 128 rows at twice the rate. It is done when A has been read and N columns have been computed. A commit's mbarrier is written when all that came before is done.
+Mental model: a queue whose entries need no state but two times: from when on the core is free, and when the latest of
+them is done. A product of N columns keeps it for N over its rate, or for as long as shared memory takes to give A
+(where it lies there) and B, whichever is more; a pair of blocks shares both, and computes 128 rows at twice the rate.
+It is done when A has been read and N columns have been computed. A commit's mbarrier is written when all that came
+before is done.
 
-Source of the two rules: initiation intervals and latencies of 264 shapes on a B200 (github.com/lookup1980/microbench-blackwell).
+Source of the two rules: initiation intervals and latencies of 264 shapes on a B200
+(github.com/lookup1980/microbench-blackwell).
 """
 
 from __future__ import annotations

@@ -106,16 +106,18 @@ REQUESTS_MAX = (1 << 16) - 1
 
 
 def fence_cycles(spec: GpuSpec) -> int:
-    """Cycles of a fence with GPU scope when nothing is outstanding: the way to the L2, a look there, and the way back. It asks
-    all that lies between the SM and the L2 to be done, and waits for the answer. Measured alone on a B300, ``__threadfence()`` (with
-    ERRBAR, CGAERRBAR and CCTL.IVALL behind the MEMBAR) takes 277 to 292 cycles, by other methods 258 to 320 (github.com/ademeure/
-    QuickRunCUDA, b300_clean/08_sync_primitives.md), as long as an L2 hit there, 295 (``b200.toml``); a fence of a block 9 to 16."""
+    """Cycles of a fence with GPU scope when nothing is outstanding: the way to the L2, a look there, and the way back.
+    It asks all that lies between the SM and the L2 to be done, and waits for the answer. Measured alone on a B300,
+    ``__threadfence()`` (with ERRBAR, CGAERRBAR and CCTL.IVALL behind the MEMBAR) takes 277 to 292 cycles, by other
+    methods 258 to 320 (github.com/ademeure/ QuickRunCUDA, b300_clean/08_sync_primitives.md), as long as an L2 hit
+    there, 295 (``b200.toml``); a fence of a block 9 to 16."""
     away_ns = spec.crossbar.request_latency_ns + spec.l2.hit_latency_ns + spec.crossbar.response_latency_ns
     return round(spec.cycles(away_ns))
 
 
 def sm_timing(spec: GpuSpec) -> np.ndarray:
-    """The launch-independent part of the vector (int64[TIMING_TABLE.width]); raises SpecError where it is impossible."""
+    """The launch-independent part of the vector (int64[TIMING_TABLE.width]); raises SpecError where it is
+    impossible."""
     sm, l1 = spec.sm, spec.l1
     if sm.max_warps % sm.sub_cores:
         raise SpecError(f"{spec.name}: sm.max_warps = {sm.max_warps} does not divide by sm.sub_cores = {sm.sub_cores}")

@@ -1,11 +1,14 @@
-"""The tensor memory accelerator of an SM: bulk instructions in, line requests out, mbarriers and groups told when they are done.
+"""The tensor memory accelerator of an SM: bulk instructions in, line requests out, mbarriers and groups told when they
+are done.
 
-Mental model: a queue of bulk instructions that is served in order. The oldest one that still has something to ask for makes a request for
-each part of a row in a 128-byte line; data go past the L1 into shared memory. Answers may come in any order: an instruction is done with
-its last one, whenever those before it are. So several are under way at once, as deep as the queue. Its mbarrier's word is then written, which
-is what warps poll (:mod:`gpusim.model.signals`); an instruction that closes a group is done when all older ones of its warp are.
+Mental model: a queue of bulk instructions that is served in order. The oldest one that still has something to ask for
+makes a request for each part of a row in a 128-byte line; data go past the L1 into shared memory. Answers may come in
+any order: an instruction is done with its last one, whenever those before it are. So several are under way at once, as
+deep as the queue. Its mbarrier's word is then written, which is what warps poll (:mod:`gpusim.model.signals`); an
+instruction that closes a group is done when all older ones of its warp are.
 
-An entry of the queue is a row of ``tma``; HEAD is the oldest, FED counts from there those that have nothing more to ask for.
+An entry of the queue is a row of ``tma``; HEAD is the oldest, FED counts from there those that have nothing more to ask
+for.
 """
 
 from __future__ import annotations
@@ -165,7 +168,8 @@ def _step(bulks, entry, moved):
 
 @inner
 def feed(state, tables, sm, now):
-    """Let the oldest instruction that still has something to ask for make its next requests; sets the cycle of the next visit."""
+    """Let the oldest instruction that still has something to ask for make its next requests; sets the cycle of the next
+    visit."""
     timing, sms, entries, bulks = state.timing, state.sms, state.tma, tables.bulks
     sms[sm, TMA_NEXT] = NEVER
     if sms[sm, TMA_FED] == sms[sm, TMA_COUNT] or sms[sm, TMA_OUT] >= timing[TMA_REQUESTS]:
@@ -265,7 +269,8 @@ def _look(state, sm, place, now):
 
 @inner
 def write_words(state, tables, sm, warp, signal, now):
-    """Make the writes of an asynchronous access that ``warp`` issued: those into shared memory of other blocks of the cluster come there later."""
+    """Make the writes of an asynchronous access that ``warp`` issued: those into shared memory of other blocks of the
+    cluster come there later."""
     resident = state.resident
     block = resident.warps[warp, BLOCK]
     if resident.blocks[block, CLUSTER_BLOCKS]:
@@ -282,7 +287,8 @@ def write_words(state, tables, sm, warp, signal, now):
 
 @inner
 def end(state, tables, sm, place, now):
-    """The entry is done in cycle ``now``: tell its mbarrier or its warp, make room, and look at those that waited for it."""
+    """The entry is done in cycle ``now``: tell its mbarrier or its warp, make room, and look at those that waited for
+    it."""
     timing, sms, entries, resident = state.timing, state.sms, state.tma, state.resident
     entry = entries[sm, place]
     entry[X_STATE] = ENDED

@@ -1,9 +1,10 @@
 """Quotients and remainders of whole numbers that are not negative, by a divisor that only the GPU's description knows.
 
-Mental model: where a line lives is a chain of divisions by numbers of slices, sets and ways. A host divides 64-bit integers in up to
-ninety cycles, one at a time, and Numba adds the cases of zero and of negative numbers; doubles it divides in a quarter of that, several at
-once. The double nearest to a quotient of whole numbers never lies on the other side of a whole number as long as the dividend is below
-2**52: the quotient is 1 / divisor or more away from the next one, and the rounding error less. So its whole part is exact.
+Mental model: where a line lives is a chain of divisions by numbers of slices, sets and ways. A host divides 64-bit
+integers in up to ninety cycles, one at a time, and Numba adds the cases of zero and of negative numbers; doubles it
+divides in a quarter of that, several at once. The double nearest to a quotient of whole numbers never lies on the other
+side of a whole number as long as the dividend is below 2**52: the quotient is 1 / divisor or more away from the next
+one, and the rounding error less. So its whole part is exact.
 """
 
 from __future__ import annotations

@@ -1,12 +1,16 @@
-"""Accumulators of warp groups' products (wgmma) on their way back into the register file, beside the writes of other instructions.
+"""Accumulators of warp groups' products (wgmma) on their way back into the register file, beside the writes of other
+instructions.
 
-Mental model: a sub-core writes one register of a warp a cycle for its tensor core. A product writes its accumulators while it multiplies, and has cycles to spare
-where it multiplies longer than it writes. A register that another instruction writes meanwhile takes ``register_file.product_write_cycles`` of that: first of what is to
-spare, then the products are late by it. Other instructions never wait.
+Mental model: a sub-core writes one register of a warp a cycle for its tensor core. A product writes its accumulators
+while it multiplies, and has cycles to spare where it multiplies longer than it writes. A register that another
+instruction writes meanwhile takes ``register_file.product_write_cycles`` of that: first of what is to spare, then the
+products are late by it. Other instructions never wait.
 
-Lateness is kept as a clock of the tensor core that stands still for it: it is ``TENSOR_LATE`` behind, all times of products are times of that clock, and a
-warp that waits for one looks again when it should be there. Source: probes on an H800 (cicuvc/nvidia-sass-document, register_bandwidth.md), where beside a write each
-2 to 2.5 cycles products take 1.9, 3.9 and 15.7 cycles longer with 4, 8 and 32 accumulators a thread, whether they add or overwrite; ``tests/timing/test_write_back.py`` has them.
+Lateness is kept as a clock of the tensor core that stands still for it: it is ``TENSOR_LATE`` behind, all times of
+products are times of that clock, and a warp that waits for one looks again when it should be there. Source: probes on
+an H800 (cicuvc/nvidia-sass-document, register_bandwidth.md), where beside a write each 2 to 2.5 cycles products take
+1.9, 3.9 and 15.7 cycles longer with 4, 8 and 32 accumulators a thread, whether they add or overwrite;
+``tests/timing/test_write_back.py`` has them.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ FLAGS_OF_PRODUCTS = int(Flag.PRODUCT) | int(Flag.PRODUCT_WAIT)
 
 @inner
 def begin_product(subs, sub, tick, interval_ticks, spare_ticks):
-    """The tensor core, which is free at ``tick`` of its own clock, is given a product with so much to spare. Returns when it will be free behind it."""
+    """The tensor core, which is free at ``tick`` of its own clock, is given a product with so much to spare. Returns
+    when it will be free behind it."""
     if subs[sub, TENSOR_FREE_TICK] <= tick:
         subs[sub, TENSOR_SPARE] = spare_ticks
         subs[sub, TENSOR_SPARE_TICK] = tick

@@ -1,4 +1,5 @@
-"""What production launches, from recordings and from traces of other tools: totals by kernel and shape, and facts of timing."""
+"""What production launches, from recordings and from traces of other tools: totals by kernel and shape, and facts of
+timing."""
 
 from __future__ import annotations
 

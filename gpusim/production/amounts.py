@@ -1,7 +1,7 @@
 """Sums over rows of production: launches, time, and the distribution of durations.
 
-Mental model: an amount is the sum of rows in whatever order. Time is by weight (a launch that stands for ten counts ten times). Where a source
-tells no times, shares are of launches, and :class:`Amount` of a whole says so.
+Mental model: an amount is the sum of rows in whatever order. Time is by weight (a launch that stands for ten counts ten
+times). Where a source tells no times, shares are of launches, and :class:`Amount` of a whole says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from gpusim.record.sketch import merged, quantile_ns
 
 @dataclass
 class Amount:
-    """``bins``: durations of the timed launches (:mod:`gpusim.record.sketch`), each launch once; ``sum_ns`` of these."""
+    """``bins``: durations of the timed launches (:mod:`gpusim.record.sketch`), each launch once; ``sum_ns`` of
+    these."""
 
     launches: float = 0.0
     time_ns: float = 0.0

@@ -1,7 +1,7 @@
 """What rows of production can be grouped by: what the launch says, and what its kernel's name says.
 
-Mental model: a column is a name and a function from a launch and its parsed name to a text; what the source does not say is UNKNOWN, so that
-its share of time shows.
+Mental model: a column is a name and a function from a launch and its parsed name to a text; what the source does not
+say is UNKNOWN, so that its share of time shows.
 """
 
 from __future__ import annotations

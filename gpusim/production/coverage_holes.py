@@ -1,9 +1,10 @@
 """What production spends time on that no case of the suite stands for, and which cover points its launches reach.
 
-Mental model: each row of production has a case of the suite (:mod:`gpusim.production.suite_cases`) or a reason why it has none; the time of
-those without is what no simulation says anything about. Those with a case reach bins of the coverage model: exactly those that a
-simulation of their shape reaches, where one was run or a coverage file remembers that workload; else the kernel is known to reach some
-at other shapes. Coverage files remember few workloads a bin, so that what they do not remember may be reached all the same.
+Mental model: each row of production has a case of the suite (:mod:`gpusim.production.suite_cases`) or a reason why it
+has none; the time of those without is what no simulation says anything about. Those with a case reach bins of the
+coverage model: exactly those that a simulation of their shape reaches, where one was run or a coverage file remembers
+that workload; else the kernel is known to reach some at other shapes. Coverage files remember few workloads a bin, so
+that what they do not remember may be reached all the same.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def basis_shares(found: Sequence[Standing]) -> dict[str, float]:
 
 
 def point_records(found: Sequence[Standing], reach: Reach) -> list[dict[str, Any]]:
-    """A row a bin. ``reached_percent``: of production's time, in launches whose shape reaches it; ``kernel_percent``: in launches whose
-    kernel is known to reach it at another shape; ``suite``: whether the suite reaches it."""
+    """A row a bin. ``reached_percent``: of production's time, in launches whose shape reaches it; ``kernel_percent``:
+    in launches whose kernel is known to reach it at another shape; ``suite``: whether the suite reaches it."""
     whole = amount_of(each.row for each in found)
     amounts: dict[Bin, tuple[Amount, Amount]] = {}
     for each in found:

@@ -1,8 +1,8 @@
 """How two recordings of production differ: what is new, gone, slower, faster, launched more or less.
 
-Mental model: both are grouped by the same columns, and each group is asked whether its share of the launches and the time of a
-launch are the same in both (:mod:`gpusim.production.significance`). A difference is told where it is both significant after correction and
-larger than a threshold: with a million launches any difference is significant.
+Mental model: both are grouped by the same columns, and each group is asked whether its share of the launches and the
+time of a launch are the same in both (:mod:`gpusim.production.significance`). A difference is told where it is both
+significant after correction and larger than a threshold: with a million launches any difference is significant.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from gpusim.production.significance import devices_p, durations_p, holm, share_p
 
 BY = ("kernel",)
 ALPHA = 0.01
-#: Of a mean time or of a share of launches. guess: clocks and inputs of one program differ by some percent from day to day
+#: Of a mean time or of a share of launches. guess: clocks and inputs of one program differ by some percent from day to
+#: day
 THRESHOLD = 0.05
 _NOTHING = Amount()
 _Device = tuple[str, int]
@@ -26,7 +27,8 @@ _Device = tuple[str, int]
 
 @dataclass(frozen=True)
 class Difference:
-    """A group in both recordings. ``launches_p`` and ``time_p`` are adjusted by Holm's method; None: could not be asked."""
+    """A group in both recordings. ``launches_p`` and ``time_p`` are adjusted by Holm's method; None: could not be
+    asked."""
 
     key: tuple[str, ...]
     before: Amount
@@ -116,7 +118,8 @@ _Drawn = tuple[list[float], list[float], list[float], list[float]]
 def _drawn(
     before: Mapping[_Device, tuple[Amount, Amount]], after: Mapping[_Device, tuple[Amount, Amount]]
 ) -> _Drawn | None:
-    """Shares of launches before and after, logarithms of mean times before and after, a device each; None with too few."""
+    """Shares of launches before and after, logarithms of mean times before and after, a device each; None with too
+    few."""
     if not before or not after:
         return None
     shares = [

@@ -1,8 +1,8 @@
 """A ``*.production`` file: what was launched, on which GPUs, from which sources, and what was found about its timing.
 
-Mental model: JSON Lines. The first line has the version; each other line is one record, told by its ``type``: a source, a GPU, a row
-of launches, a fact. It is read line by line against declared types with bounds, so that a file from elsewhere costs memory as its
-rows do, and is written whole or not at all.
+Mental model: JSON Lines. The first line has the version; each other line is one record, told by its ``type``: a source,
+a GPU, a row of launches, a fact. It is read line by line against declared types with bounds, so that a file from
+elsewhere costs memory as its rows do, and is written whole or not at all.
 
 Raises ProductionError, with the path and the line, for a file that is none.
 """
@@ -26,8 +26,8 @@ MOST_SOURCES = MOST_DEVICES = MOST_FACTS = 100_000
 
 
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that was imported: its name without folders, how much of it was used. ``damaged``: events with impossible times or
-    without what their kind needs; ``notes``: what else there is to know."""
+    """A file that was imported: its name without folders, how much of it was used. ``damaged``: events with impossible
+    times or without what their kind needs; ``notes``: what else there is to know."""
 
     name: Name
     format: Name
@@ -42,7 +42,8 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
 class DeviceTime(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long one GPU of one rank was seen, and how long something ran on it: ns of time, not summed over streams.
 
-    ``busy_ns``: any kernel or copy; ``communication_ns``, ``computation_ns``: a kernel of collectives, any other kernel;
+    ``busy_ns``: any kernel or copy; ``communication_ns``, ``computation_ns``: a kernel of collectives, any other
+    kernel;
     ``overlapped_ns``: both."""
 
     rank: int = -1
@@ -102,7 +103,8 @@ _decoder = msgspec.json.Decoder(_Source | _Device | _Total | _Fact)
 
 
 def together(productions: Iterable[Production]) -> Production:
-    """Several as one: rows of the same key are added, the rest stands side by side. Facts that compare ranks are those of each."""
+    """Several as one: rows of the same key are added, the rest stands side by side. Facts that compare ranks are those
+    of each."""
     every = list(productions)
     totals = summed(total for each in every for total in each.totals)
     return Production(
@@ -123,7 +125,8 @@ def write(path: Path, production: Production) -> None:
 
 
 def read(path: Path) -> Production:
-    """What :func:`write` has written. Raises ProductionError for anything else, OSError for a file that cannot be read."""
+    """What :func:`write` has written. Raises ProductionError for anything else, OSError for a file that cannot be
+    read."""
     production = Production([], [], [], [])
     seen: set[Launch] = set()
     places = {Source: (production.sources, MOST_SOURCES), DeviceTime: (production.devices, MOST_DEVICES),

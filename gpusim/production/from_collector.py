@@ -1,7 +1,7 @@
 """What a collector's database holds, as rows of production.
 
-Mental model: a collector adds up by minute, user and container as well; these go, and what is left is summed under the kernel's launch.
-Names that were hashed by a salt stay hashes.
+Mental model: a collector adds up by minute, user and container as well; these go, and what is left is summed under the
+kernel's launch. Names that were hashed by a salt stay hashes.
 
 Raises UsageError for a folder that is no collector's, NoDataError where no minute lies in the span.
 """
@@ -29,8 +29,8 @@ def is_collector(path: Path) -> bool:
 
 
 def from_collector(path: Path, least_minute: int = 0, most_minute: int = FOREVER_MINUTE) -> Production:
-    """All rows of the minutes (of Unix time) from ``least_minute`` to ``most_minute``, both included. Totals that stand for hours or days
-    count by their first minute."""
+    """All rows of the minutes (of Unix time) from ``least_minute`` to ``most_minute``, both included. Totals that stand
+    for hours or days count by their first minute."""
     if not is_collector(path):
         raise UsageError(f"{path} is no collector's folder: it has no {NAME}")
     folder = path if path.is_dir() else path.parent

@@ -1,8 +1,9 @@
 """How production's time is spread over sizes: of durations, grids, blocks, shared memory, registers.
 
-Mental model: values are sorted into steps of a power of two (from the lower bound, which is part of the step, to the upper, which is not), and each
-step has its launches and its time. Durations come from the sketches of rows: a launch is known to 1 %, and the
-time of a step is its launches times their sketch's values, scaled so that all steps add up to the time of the row.
+Mental model: values are sorted into steps of a power of two (from the lower bound, which is part of the step, to the
+upper, which is not), and each step has its launches and its time. Durations come from the sketches of rows: a launch is
+known to 1 %, and the time of a step is its launches times their sketch's values, scaled so that all steps add up to the
+time of the row.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ DURATION = "duration_ns"
 
 
 def histogram_records(rows: Sequence[NamedTotal], of: str, by: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """A row a step (and a group of ``by``) that has launches; shares are of all time, what is not known is a step without bounds."""
+    """A row a step (and a group of ``by``) that has launches; shares are of all time, what is not known is a step
+    without bounds."""
     columns = columns_of(by)
     steps: dict[tuple[tuple[str, ...], int | None], _Step] = {}
     for row in rows:

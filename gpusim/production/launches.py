@@ -1,8 +1,9 @@
 """A row of production: launches of one kernel with one shape, on one GPU and rank, in one phase.
 
-Mental model: a row is a key (:class:`Launch`) and counts (:class:`LaunchTotal`) that merge by addition, minimum, maximum and sketch,
-in any order and grouping. A recorded launch may stand for several (a sampled recording): its weight goes into sums of its own,
-``weighted_launches`` and ``weighted_ns``, and is never averaged. What a source does not tell is None, -1 or "", never 0.
+Mental model: a row is a key (:class:`Launch`) and counts (:class:`LaunchTotal`) that merge by addition, minimum,
+maximum and sketch, in any order and grouping. A recorded launch may stand for several (a sampled recording): its weight
+goes into sums of its own, ``weighted_launches`` and ``weighted_ns``, and is never averaged. What a source does not tell
+is None, -1 or "", never 0.
 
 Times are in ns. Bounds are those of values that come from files.
 """
@@ -39,7 +40,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class Collective(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
-    """What a communication kernel does, as its annotation tells: ``elements`` of ``dtype`` that one rank puts in, and the group."""
+    """What a communication kernel does, as its annotation tells: ``elements`` of ``dtype`` that one rank puts in, and
+    the group."""
 
     name: Name
     dtype: Name = ""
@@ -49,9 +51,10 @@ class Collective(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A key. ``shared_bytes``: static and dynamic, a block. ``gpu``: the model ("NVIDIA H200"); ``device``: which one of its host.
-    ``phase``: the innermost range (NVTX, annotation) around the launch. ``operator``, ``shapes``, ``dtypes``: of the framework's
-    operator around it, as its trace writes them."""
+    """A key. ``shared_bytes``: static and dynamic, a block. ``gpu``: the model ("NVIDIA H200"); ``device``: which one
+    of its host.
+    ``phase``: the innermost range (NVTX, annotation) around the launch. ``operator``, ``shapes``, ``dtypes``: of the
+    framework's operator around it, as its trace writes them."""
 
     kernel: Name
     kind: Kind = "kernel"
@@ -71,9 +74,9 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LaunchTotal(msgspec.Struct, omit_defaults=True):
-    """Counts of a key. ``sum_ns``, ``least_ns``, ``most_ns`` and ``bins`` (:mod:`gpusim.record.sketch`) are of the ``timed`` launches,
-    each counted once; ``weighted_ns`` sums their times by weight, ``weighted_launches`` the weights of all. ``moved_bytes``: of copies
-    and collectives that tell it."""
+    """Counts of a key. ``sum_ns``, ``least_ns``, ``most_ns`` and ``bins`` (:mod:`gpusim.record.sketch`) are of the
+    ``timed`` launches, each counted once; ``weighted_ns`` sums their times by weight, ``weighted_launches`` the weights
+    of all. ``moved_bytes``: of copies and collectives that tell it."""
 
     what: Launch
     launches: Count = 0
@@ -145,7 +148,8 @@ def as_other(what: Launch) -> Launch:
 
 
 def kept(by_key: dict[Launch, LaunchTotal], most: int = MOST_ROWS) -> list[LaunchTotal]:
-    """At most ``most`` rows and those of OTHER: all but the smallest by time, then by launches; the sums stay what they were."""
+    """At most ``most`` rows and those of OTHER: all but the smallest by time, then by launches; the sums stay what they
+    were."""
     order = sorted(by_key.values(), key=lambda t: (-t.weighted_ns, -t.weighted_launches, msgspec.json.encode(t.what)))
     small = (msgspec.structs.replace(total, what=as_other(total.what)) for total in order[most:])
     return [*order[:most], *summed(small).values()]

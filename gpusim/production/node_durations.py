@@ -1,7 +1,9 @@
-"""How long the computations of an execution trace take on a described GPU, projected from what its nodes say of their sizes.
+"""How long the computations of an execution trace take on a described GPU, projected from what its nodes say of their
+sizes.
 
-Mental model: a node of a product or of attention has the shapes of its inputs (its own, or those of the host's operator that it waits for, whose kernels share its time); another has
-its operations and bytes, of which the slower counts. Of what says neither nothing is known.
+Mental model: a node of a product or of attention has the shapes of its inputs (its own, or those of the host's operator
+that it waits for, whose kernels share its time); another has its operations and bytes, of which the slower counts. Of
+what says neither nothing is known.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ _DTYPES = {"bfloat16": "bf16", "half": "fp16", "float": "tf32", "char": "int8", 
 
 @dataclass(frozen=True)
 class Durations:
-    """``seconds``: by node id, of what could be projected; ``ways``: how many by which way ("product", "attention", "operations and bytes"); ``unknown``: of the rest
-    how many have which name."""
+    """``seconds``: by node id, of what could be projected; ``ways``: how many by which way ("product", "attention",
+    "operations and bytes"); ``unknown``: of the rest how many have which name."""
 
     seconds: dict[int, float]
     ways: Counter[str]
@@ -36,7 +38,8 @@ class Durations:
 
 
 def projected_durations(spec: GpuSpec, trace: ExecutionTrace, limit_watts: float | None = None) -> Durations:
-    """Of the trace's computations on the GPU; ``limit_watts``: another power limit than the board's. Raises SpecError for a limit below what idles."""
+    """Of the trace's computations on the GPU; ``limit_watts``: another power limit than the board's. Raises SpecError
+    for a limit below what idles."""
     if limit_watts is not None:
         power_limit(spec, limit_watts)  # refused here, where one node's refusal would pass for an unknown product
     prices, nodes = Prices(spec, limit_watts=limit_watts), {node.id: node for node in trace.nodes}

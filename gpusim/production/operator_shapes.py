@@ -1,8 +1,8 @@
 """What a framework's operator around a launch says of the sizes of its work.
 
-Mental model: traces of PyTorch write the dimensions of an operator's inputs as nested lists, ``[[128, 768], [768, 3072]]``; an operator
-orders its inputs in one way, so that its name and these give the product's m, n and k, a row's length, or the number of elements.
-What is not told, or told otherwise, is None: no size is guessed.
+Mental model: traces of PyTorch write the dimensions of an operator's inputs as nested lists, ``[[128, 768], [768,
+3072]]``; an operator orders its inputs in one way, so that its name and these give the product's m, n and k, a row's
+length, or the number of elements. What is not told, or told otherwise, is None: no size is guessed.
 
 Source: the signatures in PyTorch's ``aten/src/ATen/native/native_functions.yaml`` (2.x).
 """
@@ -23,7 +23,8 @@ MOST_ELEMENTS = 1 << 48
 
 
 def input_dims(shapes: str) -> list[_Dims]:
-    """The dimensions of each input; an empty list for a scalar, for a list of tensors and for what is not told. [] for another text."""
+    """The dimensions of each input; an empty list for a scalar, for a list of tensors and for what is not told. [] for
+    another text."""
     if not shapes or len(shapes) > MOST_TEXT:
         return []
     try:
@@ -66,7 +67,8 @@ def rows_and_columns(shapes: str) -> tuple[int, int] | None:
 
 
 def attention_sizes(operator: str, shapes: str) -> tuple[int, int, int, int] | None:
-    """Batch, heads, tokens and head size of attention whose query is (batch, heads, tokens, head size), as PyTorch's own is."""
+    """Batch, heads, tokens and head size of attention whose query is (batch, heads, tokens, head size), as PyTorch's
+    own is."""
     dims = input_dims(shapes)
     ours = "scaled_dot_product" in operator
     return (dims[0][0], dims[0][1], dims[0][2], dims[0][3]) if ours and dims and len(dims[0]) == 4 else None

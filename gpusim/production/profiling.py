@@ -1,9 +1,11 @@
 """``gpusim.production.profile()``: what a stretch of a PyTorch program launches, as a file of production.
 
-Mental model: PyTorch's own profiler runs around the block, with input shapes recorded; at its end the trace is written, read by the importer
-that reads any trace of it, and kept as rows. Nothing of the program is changed; the profiler slows host calls by some microseconds.
+Mental model: PyTorch's own profiler runs around the block, with input shapes recorded; at its end the trace is written,
+read by the importer that reads any trace of it, and kept as rows. Nothing of the program is changed; the profiler slows
+host calls by some microseconds.
 
-Raises ToolchainError where PyTorch is not installed, UsageError where the result is asked for before the block has ended.
+Raises ToolchainError where PyTorch is not installed, UsageError where the result is asked for before the block has
+ended.
 """
 
 from __future__ import annotations
@@ -41,9 +43,10 @@ class Profiled:
 def profile(
     output: str | Path | None = None, *, trace: str | Path | None = None, record_shapes: bool = True, **options: Any
 ) -> Iterator[Profiled]:
-    """Profile the block. ``output``: also write a file of production there; ``trace``: also keep the profiler's trace there (``.gz``:
-    compressed). ``record_shapes``: of operators' inputs, which tell the shapes of products; ``options``: more of
-    ``torch.profiler.profile``. Without a GPU the block has no launches. A block that raises leaves no file."""
+    """Profile the block. ``output``: also write a file of production there; ``trace``: also keep the profiler's trace
+    there (``.gz``: compressed). ``record_shapes``: of operators' inputs, which tell the shapes of products;
+    ``options``: more of ``torch.profiler.profile``. Without a GPU the block has no launches. A block that raises leaves
+    no file."""
     try:
         torch_profiler = importlib.import_module("torch.profiler")
     except ImportError as error:

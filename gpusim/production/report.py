@@ -1,7 +1,7 @@
 """Where production's time goes, and how much of it has no name.
 
-Mental model: rows are grouped by some columns, and each group has its share of the time. A column's share of UNKNOWN says how much of the
-time the answer leaves out.
+Mental model: rows are grouped by some columns, and each group has its share of the time. A column's share of UNKNOWN
+says how much of the time the answer leaves out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ BY = ("family", "operation")
 
 
 def report_records(rows: Sequence[NamedTotal], by: Sequence[str] = BY, most: int | None = None) -> list[dict[str, Any]]:
-    """A row a group, those with most time first; those after ``most`` as one, whose texts are "...": the shares add up to 100."""
+    """A row a group, those with most time first; those after ``most`` as one, whose texts are "...": the shares add up
+    to 100."""
     columns = columns_of(by)
     whole = amount_of(rows)
     groups = sorted(grouped(rows, columns).items(), key=lambda each: (-each[1].time_ns, -each[1].launches, each[0]))

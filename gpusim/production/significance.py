@@ -1,13 +1,14 @@
 """Whether two recordings differ by more than chance would have it.
 
-Mental model: three questions with a test each, and Holm's correction over all that are asked together, so that the chance of one false answer
-among them is alpha. Is a kernel's share of the launches another? A G-test on launches of it and of the rest. Do its launches take another
-time? A Mann-Whitney test on the sketches' bins, whose width of 2 % makes ties, which the test corrects for. Both take launches as
-independent, which those of one program are not quite: where both recordings have DEVICES devices (of their ranks) or more, the devices are
-what is drawn instead, and Welch's t-test asks whether their mean times (as logarithms) or their shares differ.
+Mental model: three questions with a test each, and Holm's correction over all that are asked together, so that the
+chance of one false answer among them is alpha. Is a kernel's share of the launches another? A G-test on launches of it
+and of the rest. Do its launches take another time? A Mann-Whitney test on the sketches' bins, whose width of 2 % makes
+ties, which the test corrects for. Both take launches as independent, which those of one program are not quite: where
+both recordings have DEVICES devices (of their ranks) or more, the devices are what is drawn instead, and Welch's t-test
+asks whether their mean times (as logarithms) or their shares differ.
 
-Sources: Sokal and Rohlf, Biometry, ch. 17 (G-test); Mann and Whitney 1947, with the normal approximation and the correction for
-ties of Lehmann, Nonparametrics (1975), section 1.3; Welch 1947; Holm 1979.
+Sources: Sokal and Rohlf, Biometry, ch. 17 (G-test); Mann and Whitney 1947, with the normal approximation and the
+correction for ties of Lehmann, Nonparametrics (1975), section 1.3; Welch 1947; Holm 1979.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ def is_production(path: Path) -> bool:
 
 
 def read_sources(paths: Iterable[Path]) -> Production:
-    """All of ``paths`` as one. Raises ProductionError for what is none of these, NoDataError where nothing was launched."""
+    """All of ``paths`` as one. Raises ProductionError for what is none of these, NoDataError where nothing was
+    launched."""
     every = tuple(paths)
     traces = [path for path in every if not is_collector(path) and (path.is_dir() or not is_production(path))]
     parts = [from_collector(path) if is_collector(path) else read(path) for path in every if path not in traces]

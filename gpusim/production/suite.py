@@ -1,8 +1,8 @@
 """A suite made of what production launches, each workload with its share of production's time.
 
-Mental model: rows of production whose case has a shape are workloads; rows with one request are one workload, and the ones that take most
-time come first, until they are as many as asked for. Cases of which only the kernel is known are not made up into a shape: where they are
-wanted, the kernel's default shape stands for them, and is said to.
+Mental model: rows of production whose case has a shape are workloads; rows with one request are one workload, and the
+ones that take most time come first, until they are as many as asked for. Cases of which only the kernel is known are
+not made up into a shape: where they are wanted, the kernel's default shape stands for them, and is said to.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class WeightedWorkload:
 
 
 def workloads_of(found: Sequence[Standing], most: int, *, by_kernel: bool = False) -> list[WeightedWorkload]:
-    """At most ``most``, those with most time first. ``by_kernel``: also kernels whose shape is not known. Raises NoDataError where no row
-    has a case; a shape that the suite's kernel refuses is left out."""
+    """At most ``most``, those with most time first. ``by_kernel``: also kernels whose shape is not known. Raises
+    NoDataError where no row has a case; a shape that the suite's kernel refuses is left out."""
     whole = amount_of(each.row for each in found)
     groups: dict[tuple[str, str], Amount] = {}
     for each in found:
@@ -59,7 +59,8 @@ def choices_of(workloads: Iterable[WeightedWorkload]) -> list[Choice]:
 
 
 def write_histogram(path: Path, workloads: Iterable[WeightedWorkload]) -> None:
-    """Write ``workload,count`` as `gpusim suite make --histogram` reads it; the count is ns of time, of launches where none is known."""
+    """Write ``workload,count`` as `gpusim suite make --histogram` reads it; the count is ns of time, of launches where
+    none is known."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("workload", "count"))

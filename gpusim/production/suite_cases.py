@@ -1,10 +1,10 @@
 """Which kernel of the suite stands for a launch of production, at which shape.
 
-Mental model: a table from what the kernel's name says (family, operation, type) to a kernel of the suite that does the same work in the same
-way, or to the reason why none does. Where the operator's dimensions are recorded they give the shape (``basis`` operator);
-for PyTorch's elementwise loops, whose blocks do a fixed number of elements, the grid does, up to a block (``basis`` grid). Otherwise
-only the kernel is known (``basis`` kernel), and no claim is made about the shape. bf16 stands as float16, which moves
-as many bytes and has the same rate on tensor cores from sm_80 on.
+Mental model: a table from what the kernel's name says (family, operation, type) to a kernel of the suite that does the
+same work in the same way, or to the reason why none does. Where the operator's dimensions are recorded they give the
+shape (``basis`` operator); for PyTorch's elementwise loops, whose blocks do a fixed number of elements, the grid does,
+up to a block (``basis`` grid). Otherwise only the kernel is known (``basis`` kernel), and no claim is made about the
+shape. bf16 stands as float16, which moves as many bytes and has the same rate on tensor cores from sm_80 on.
 
 The table is a judgement, of what computes and moves alike; a row of it is as good as that likeness.
 """
@@ -119,8 +119,8 @@ _SINGLE = {
 
 
 def case_of(row: NamedTotal) -> SuiteCase | NoCase:
-    """The suite's kernel for a row of production, or why there is none. Where the kernel's name tells no type, the inputs' of the
-    operator around it do, of a product and of an operator whose kernels are not told."""
+    """The suite's kernel for a row of production, or why there is none. Where the kernel's name tells no type, the
+    inputs' of the operator around it do, of a product and of an operator whose kernels are not told."""
     if row.name.dtype == UNKNOWN and (row.name.family == "matrix_product" or row.total.what.kind == "operator"):
         dtype = type_of(_WORD.findall(row.total.what.dtypes[:_MOST_TYPES]), integers=False)
         row = replace(row, name=replace(row.name, dtype=dtype))

@@ -1,11 +1,12 @@
 """How much of production's time lies in the region of a finding of ``gpusim explore``.
 
-Mental model: a finding is about one kernel of the suite, and its rule is a region of that kernel's shapes. A launch of production lies in it
-where its case (:mod:`gpusim.production.suite_cases`) is that kernel and its shape satisfies the rule. Where the rule asks for an axis that
-production does not tell, the launch may or may not lie inside, and counts for the upper bound alone: a divergence covers
-between two shares of the time.
+Mental model: a finding is about one kernel of the suite, and its rule is a region of that kernel's shapes. A launch of
+production lies in it where its case (:mod:`gpusim.production.suite_cases`) is that kernel and its shape satisfies the
+rule. Where the rule asks for an axis that production does not tell, the launch may or may not lie inside, and counts
+for the upper bound alone: a divergence covers between two shares of the time.
 
-The rule is read from its text, as :mod:`gpusim.explore.region` writes it. Raises FindingFileError for a text that is none.
+The rule is read from its text, as :mod:`gpusim.explore.region` writes it. Raises FindingFileError for a text that is
+none.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def time_inside(finding: Finding, found: Sequence[Standing]) -> TimeInside:
 
 
 def rules_of(text: str) -> tuple[tuple[Statement, ...], ...]:
-    """The conjunctions of which one must hold, of a region's text (``n % 32 != 0 and rows < 64 or ...: -5 % to +3 %``)."""
+    """The conjunctions of which one must hold, of a region's text (``n % 32 != 0 and rows < 64 or ...: -5 % to +3
+    %``)."""
     rule = text.rpartition(": ")[0] or text
     if len(rule) > MOST_RULE:
         raise FindingFileError(f"a rule of {len(rule)} characters: at most {MOST_RULE}")

@@ -1,8 +1,10 @@
 """Halves of a batch that take turns: while one computes the other's collectives run.
 
-Mental model: each half goes through the layers by itself; a GPU computes one half's operators up to its next collective, then the other's. What both take is replayed
-(:mod:`gpusim.execution`): collectives have their formulas' times alone, and while one runs beside a computation both are slower, products as the machine says that runs both
-(:mod:`gpusim.tile.beside`). Halves have smaller products and messages, which is in their prices: taking turns may cost more than it hides.
+Mental model: each half goes through the layers by itself; a GPU computes one half's operators up to its next
+collective, then the other's. What both take is replayed (:mod:`gpusim.execution`): collectives have their formulas'
+times alone, and while one runs beside a computation both are slower, products as the machine says that runs both
+(:mod:`gpusim.tile.beside`). Halves have smaller products and messages, which is in their prices: taking turns may cost
+more than it hides.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Turns:
 
 
 def taken_in_turns(prices: Prices, halves: Sequence[list[list[Operator]]]) -> Turns:
-    """Of halves' operators, layer by layer (:func:`gpusim.project.layers.blocks_of`), on one of GPUs that all do the same."""
+    """Of halves' operators, layer by layer (:func:`gpusim.project.layers.blocks_of`), on one of GPUs that all do the
+    same."""
     nodes: list[Node] = []
     products: dict[int, GemmOp] = {}
     groups: dict[str, tuple[int, ...]] = {}

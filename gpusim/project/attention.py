@@ -1,4 +1,5 @@
-"""The operators of a layer's attention on one GPU: with keys and values of heads, or of a latent that all heads share."""
+"""The operators of a layer's attention on one GPU: with keys and values of heads, or of a latent that all heads
+share."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
 PART = "attention"
-#: What makes a layer's attention between its first product and its last: what selective recomputation computes again (Korthikanti et al., section 5).
+#: What makes a layer's attention between its first product and its last: what selective recomputation computes again
+#: (Korthikanti et al., section 5).
 CORE = ("attention", "scores", "softmax", "dropout", "values")
 
 
@@ -98,7 +100,8 @@ def _inward(config: Decoder, plan: Plan, tokens: int, queries: int, keys: int) -
 
 
 def _turned(plan: Plan, tokens: int, queries: int, keys: int) -> list[Operator]:
-    """Rotary positions, of all in one kernel, or of each in its own, that of keys writes them into the cache, values are copied there."""
+    """Rotary positions, of all in one kernel, or of each in its own, that of keys writes them into the cache, values
+    are copied there."""
     if plan.joins:
         moved = 2.0 * tokens * (queries + keys)
         return [Operator(PART, "rotary positions", MemoryOp("rotary", moved, moved))]
@@ -111,8 +114,9 @@ def _turned(plan: Plan, tokens: int, queries: int, keys: int) -> list[Operator]:
 
 
 def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, heads: int) -> list[Operator]:
-    """DeepSeek's multi-head latent attention (DeepSeek-V2, section 2.1.2): the latents' products are not split over GPUs; for one new token the queries are
-    brought into the latent space, which all heads share; for many, keys and values are made whole."""
+    """DeepSeek's multi-head latent attention (DeepSeek-V2, section 2.1.2): the latents' products are not split over
+    GPUs; for one new token the queries are brought into the latent space, which all heads share; for many, keys and
+    values are made whole."""
     tokens = load.tokens
     key_dim = latent.plain_dim + latent.rotary_dim
     found = [
@@ -143,7 +147,8 @@ def _latent(config: Decoder, latent: LatentAttention, plan: Plan, load: Load, he
             ]
             continue
         made = group.sequences * group.keys
-        # TensorRT-LLM multiplies in the format of an 8-bit cache (cpp/tensorrt_llm/thop/attentionOp.cpp, mFP8ContextMLA); others read prompts in 16 bits.
+        # TensorRT-LLM multiplies in the format of an 8-bit cache (cpp/tensorrt_llm/thop/attentionOp.cpp,
+        # mFP8ContextMLA); others read prompts in 16 bits.
         kept = plan.kv_dtype if plan.framework == "trtllm" else ""
         op = AttentionOp(
             "context", group.sequences, group.queries, group.keys, heads, heads, key_dim, "bf16", kept, kind="mla"

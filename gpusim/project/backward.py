@@ -1,8 +1,10 @@
 """The backward pass of a layer, and the optimizer's step, as operators.
 
-Mental model: each product has two of the same size behind it (for the gradient of its input and of its weights, or of both inputs), and gradients of weights are added up in FP32; attention has five products where forward
-has two (Dao, FlashAttention-2 (2023), section 3.1), at a lower rate; experts and linear attention take twice their forward pass (of the latter a guess); element-wise operators read their input again beside the gradient. Sums over
-GPUs come once more. Recomputation runs the forward pass again before it.
+Mental model: each product has two of the same size behind it (for the gradient of its input and of its weights, or of
+both inputs), and gradients of weights are added up in FP32; attention has five products where forward has two (Dao,
+FlashAttention-2 (2023), section 3.1), at a lower rate; experts and linear attention take twice their forward pass (of
+the latter a guess); element-wise operators read their input again beside the gradient. Sums over GPUs come once more.
+Recomputation runs the forward pass again before it.
 """
 
 from __future__ import annotations
@@ -13,16 +15,20 @@ from gpusim.collective.shape import Collective
 from gpusim.project.operator import Operator
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
 
-#: A backward attention as so many forward ones: two and a half times the operations, at 196 TFLOP/s of an A100 where forward reaches 230 (FlashAttention-2, section 4.1), make 2.9; on other GPUs a guess.
+#: A backward attention as so many forward ones: two and a half times the operations, at 196 TFLOP/s of an A100 where
+#: forward reaches 230 (FlashAttention-2, section 4.1), make 2.9; on other GPUs a guess.
 _ATTENTION_PASSES = 3
-#: Of a gradient's sum over micro-batches, in which Megatron-LM's products of weights accumulate (gradient_accumulation_fusion), as footprints have it.
+#: Of a gradient's sum over micro-batches, in which Megatron-LM's products of weights accumulate
+#: (gradient_accumulation_fusion), as footprints have it.
 _SUM_BYTES = 4.0
-#: Adam in mixed precision: reads gradient, master copy, mean, variance (4 bytes each), writes the three back and the 16-bit weight.
+#: Adam in mixed precision: reads gradient, master copy, mean, variance (4 bytes each), writes the three back and the
+#: 16-bit weight.
 _ADAM_READ_BYTES, _ADAM_WRITTEN_BYTES = 16.0, 14.0
 
 
 def backward_of(operators: Iterable[Operator], *, added_up: bool = True) -> list[Operator]:
-    """Of forward ``operators``, the last first; ``added_up``: whether products of weights' gradients add them to sums in FP32, which they do not where each micro-batch's are scattered."""
+    """Of forward ``operators``, the last first; ``added_up``: whether products of weights' gradients add them to sums
+    in FP32, which they do not where each micro-batch's are scattered."""
     found: list[Operator] = []
     for operator in reversed(list(operators)):
         found += _behind(operator, added_up)
@@ -49,7 +55,8 @@ def _behind(operator: Operator, added_up: bool) -> list[Operator]:
 
 
 def _added_up(weights: int) -> MemoryOp:
-    """What a product that adds its results to sums in FP32 moves more than one that writes them in 16 bits. Tiles of a wave end together, so that their sums are read and written while no other multiplies."""
+    """What a product that adds its results to sums in FP32 moves more than one that writes them in 16 bits. Tiles of a
+    wave end together, so that their sums are read and written while no other multiplies."""
     return MemoryOp("copy", _SUM_BYTES * weights, (_SUM_BYTES - 2.0) * weights)
 
 

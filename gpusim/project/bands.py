@@ -1,9 +1,13 @@
 """How far whole models are from published measurements: the least width of their intervals.
 
-Mental model: operators' intervals add up to a step's, as if the software between them were the one whose kernels were measured. It is not: other versions, engines tuned for other sizes,
-work of the host. ``errors.json`` (written by ``tools/model_error.py --record``) keeps the factor that holds four of five published times of whole models, by phase, tokens and,
-where eight rows or more are of one generation, by generation. No interval is narrower. What clients of a named framework see (requests, servers) has factors of its own, by framework, by whether the network has experts, and by whether
-the GPU's generation is one whose products were measured (and, with rows enough, of that generation alone): those hold four of five rows of a half of the published ones (``tools/framework_error.py --final --record``, ``tools/serving_error.py --record``).
+Mental model: operators' intervals add up to a step's, as if the software between them were the one whose kernels were
+measured. It is not: other versions, engines tuned for other sizes, work of the host. ``errors.json`` (written by
+``tools/model_error.py --record``) keeps the factor that holds four of five published times of whole models, by phase,
+tokens and, where eight rows or more are of one generation, by generation. No interval is narrower. What clients of a
+named framework see (requests, servers) has factors of its own, by framework, by whether the network has experts, and by
+whether the GPU's generation is one whose products were measured (and, with rows enough, of that generation alone):
+those hold four of five rows of a half of the published ones (``tools/framework_error.py --final --record``,
+``tools/serving_error.py --record``).
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ def region_of(phase: str, tokens: int) -> str:
 
 @functools.cache
 def factor_of(generation: str, region: str) -> float:
-    """That holds four of five published times; of a generation without rows enough, of all; of a region without any, of generation's."""
+    """That holds four of five published times; of a generation without rows enough, of all; of a region without any, of
+    generation's."""
     regions = json.loads(_FILE.read_text(encoding="utf-8"))["regions"]
     cell = regions.get(region, regions["generation"])
     return cell["generations"].get(generation, cell)["factor"]
@@ -48,7 +53,8 @@ def cell_of(framework: str, experts: bool, generation: str) -> str:
 
 @functools.cache
 def served_factor(framework: str, experts: bool, generation: str) -> float:
-    """That holds four of five published times of requests and servers of such a cell, of ``generation`` alone where its rows are enough."""
+    """That holds four of five published times of requests and servers of such a cell, of ``generation`` alone where its
+    rows are enough."""
     cell = json.loads(_FILE.read_text(encoding="utf-8"))["served"][cell_of(framework, experts, generation)]
     return cell.get("generations", {}).get(generation, cell)["factor"]
 

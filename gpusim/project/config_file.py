@@ -1,6 +1,7 @@
 """A decoder's sizes from the ``config.json`` that model repositories carry (Hugging Face transformers' keys).
 
-Mental model: a small untrusted JSON file; keys that say the sizes are read and checked, what is not understood is refused by name rather than guessed.
+Mental model: a small untrusted JSON file; keys that say the sizes are read and checked, what is not understood is
+refused by name rather than guessed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ _MOST = 1 << 24
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 #: Families whose feed-forward block has no gate.
 _UNGATED = ("gpt2", "gptj", "gpt_neo", "gpt_neox", "gpt_bigcode", "opt", "bloom", "falcon", "starcoder2", "phi", "mpt")
-#: Families whose attention and feed-forward block frameworks sum over GPUs together (TensorRT-LLM since 0.6, models/falcon/model.py: neither sums where attention is parallel, and one all-reduce follows; vLLM's falcon.py likewise), if not said
-#: otherwise by the keys of transformers' FalconConfig. GPT-J's and GPT-NeoX's are parallel too, but both frameworks sum each.
+#: Families whose attention and feed-forward block frameworks sum over GPUs together (TensorRT-LLM since 0.6,
+#: models/falcon/model.py: neither sums where attention is parallel, and one all-reduce follows; vLLM's falcon.py
+#: likewise), if not said otherwise by the keys of transformers' FalconConfig. GPT-J's and GPT-NeoX's are parallel too,
+#: but both frameworks sum each.
 _SUMMED_ONCE = ("falcon", "RefinedWeb", "RefinedWebModel")
 _PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token")
 
@@ -106,7 +109,8 @@ def _decoder(table: _Table, path: Path) -> Decoder:
 
 
 def _linear(table: _Table, path: Path) -> LinearAttention | None:
-    """The layers of linear attention that Qwen3-Next's family names, all but each so-many-th. Raises UsageError for another order of layers."""
+    """The layers of linear attention that Qwen3-Next's family names, all but each so-many-th. Raises UsageError for
+    another order of layers."""
     if not table.whole("linear_num_value_heads", default=0):
         return None
     every, kinds = table.whole("full_attention_interval", default=4), table.get("layer_types")

@@ -1,6 +1,7 @@
 """The sizes of a decoder-only language model, as projections read them, from the workloads' table or a file.
 
-Mental model: plain figures; what a layer launches follows from them. The workloads' own values are read by their fields' names.
+Mental model: plain figures; what a layer launches follows from them. The workloads' own values are read by their
+fields' names.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Experts:
-    """``routed`` experts of ``hidden`` columns, ``per_token`` of them a token, beside ``shared`` ones; the first ``dense_layers`` layers have none."""
+    """``routed`` experts of ``hidden`` columns, ``per_token`` of them a token, beside ``shared`` ones; the first
+    ``dense_layers`` layers have none."""
 
     routed: int
     per_token: int
@@ -23,7 +25,8 @@ class Experts:
 
 @dataclass(frozen=True)
 class LatentAttention:
-    """Ranks of the latents of queries and keys; of a head's key ``plain_dim`` elements of its own and ``rotary_dim`` that all share."""
+    """Ranks of the latents of queries and keys; of a head's key ``plain_dim`` elements of its own and ``rotary_dim``
+    that all share."""
 
     query_rank: int
     key_rank: int
@@ -34,8 +37,8 @@ class LatentAttention:
 
 @dataclass(frozen=True)
 class LinearAttention:
-    """Layers with a gated delta rule in place of attention, all but each ``full_every``-th: heads of keys (and queries) and of values, their elements, and the tokens of the
-    causal convolution before them."""
+    """Layers with a gated delta rule in place of attention, all but each ``full_every``-th: heads of keys (and queries)
+    and of values, their elements, and the tokens of the causal convolution before them."""
 
     key_heads: int
     value_heads: int
@@ -62,9 +65,12 @@ class LinearAttention:
 
 @dataclass(frozen=True)
 class Decoder:
-    """``hidden``: width; ``feed_forward``: columns of the gated block; ``window``: tokens that every second layer attends to (0: all);
-    ``gated``: the feed-forward block has a gate beside its first product; ``gates_heads``: what attention gives is gated by a product of its own;
-    ``sums_once``: attention and the feed-forward block read the same values and are added up before GPUs that share the layer sum them, once for both."""
+    """``hidden``: width; ``feed_forward``: columns of the gated block; ``window``: tokens that every second layer
+    attends to (0: all);
+    ``gated``: the feed-forward block has a gate beside its first product; ``gates_heads``: what attention gives is
+    gated by a product of its own;
+    ``sums_once``: attention and the feed-forward block read the same values and are added up before GPUs that share the
+    layer sum them, once for both."""
 
     name: str
     source: str

@@ -27,7 +27,9 @@ def step_energy(
     spec: GpuSpec, plan: Plan, items: Iterable[Priced], once: Iterable[Priced], seconds: float, limit_watts: float | None = None,
     share: float = 1.0,
 ) -> StepEnergy:  # fmt: skip
-    """Of a step of ``seconds`` under the board's power limit or ``limit_watts`` each GPU, whose clock is ``share`` of the one at which energies are known: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all GPUs once."""
+    """Of a step of ``seconds`` under the board's power limit or ``limit_watts`` each GPU, whose clock is ``share`` of
+    the one at which energies are known: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all
+    GPUs once."""
     slow = share ** (figures_for(spec).clock_exponent - 1.0)
     # What busy SMs take is power: it goes with the voltage and with the clock.
     factors = {"busy SMs": slow * share, "tensor cores": slow, "other arithmetic": slow, "L2": slow}

@@ -1,8 +1,10 @@
-"""A projected step as execution traces, one a GPU: each operator a node with its duration, each exchange a node with its size and group.
+"""A projected step as execution traces, one a GPU: each operator a node with its duration, each exchange a node with
+its size and group.
 
-Mental model: ranks are numbered as Megatron does, tensor parallel first, then replicas, then pipeline stages. A stage's operators follow each other layer by layer; micro-batches pass
-forward, or in training one forward one backward (1F1B). A send is not waited for; sums of gradients begin, layer by layer, as the last micro-batch's
-backward pass makes them, and the optimizer waits for all.
+Mental model: ranks are numbered as Megatron does, tensor parallel first, then replicas, then pipeline stages. A stage's
+operators follow each other layer by layer; micro-batches pass forward, or in training one forward one backward (1F1B).
+A send is not waited for; sums of gradients begin, layer by layer, as the last micro-batch's backward pass makes them,
+and the optimizer waits for all.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class StepTraces:
 
 
 def step_traces(prices: Prices, config: Decoder, plan: Plan, ranks: Iterable[int] | None = None) -> StepTraces:
-    """The traces of ``ranks`` (None: all). Raises UsageError for a request, which is many steps, and for a plan that the network cannot be shared out by."""
+    """The traces of ``ranks`` (None: all). Raises UsageError for a request, which is many steps, and for a plan that
+    the network cannot be shared out by."""
     if plan.phase == "request":
         raise UsageError("a request is many steps: a trace is of one, give --phase prefill, decode, mixed or train")
     if plan.virtual_stages > 1 or plan.overlap == "products":
@@ -197,7 +200,8 @@ def _recomputed(plan: Plan, block: list[Operator]) -> list[Operator]:
 
 
 def _one_forward_one_backward(micro_batches: int, stages_behind: int) -> Iterator[tuple[bool, int]]:
-    """Whether forward, and of which micro-batch (Narayanan et al., Efficient large-scale language model training on GPU clusters (2021), section 2.2)."""
+    """Whether forward, and of which micro-batch (Narayanan et al., Efficient large-scale language model training on GPU
+    clusters (2021), section 2.2)."""
     ahead = min(micro_batches, stages_behind)
     for micro in range(ahead):
         yield True, micro

@@ -19,7 +19,8 @@ from gpusim.project.plan import Plan
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
 
-#: llama.cpp's kernel of one row multiplies with gate and up and activates (ggml/src/ggml-cuda/ggml-cuda.cu, ggml_cuda_should_fuse_mul_mat_vec_q).
+#: llama.cpp's kernel of one row multiplies with gate and up and activates (ggml/src/ggml-cuda/ggml-cuda.cu,
+#: ggml_cuda_should_fuse_mul_mat_vec_q).
 _FUSED_ROWS = 1
 
 
@@ -54,8 +55,9 @@ def _block(part: str, tokens: int, config: Decoder, width: int, plan: Plan) -> l
 
 
 def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> list[Operator]:
-    """Routing, the experts, what is shared by all tokens. Where replicas share experts out, each token goes to its experts' GPUs and comes back (:func:`_exchanges`);
-    within one replica all GPUs have all tokens, and their sum brings the results together."""
+    """Routing, the experts, what is shared by all tokens. Where replicas share experts out, each token goes to its
+    experts' GPUs and comes back (:func:`_exchanges`); within one replica all GPUs have all tokens, and their sum brings
+    the results together."""
     part, tokens, tp, ep = "experts", load.tokens, plan.tensor_parallel, plan.expert_parallel
     found = [
         normalisation(part, tokens, config.hidden),
@@ -89,8 +91,11 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
 
 
 def _exchanges(config: Decoder, experts: Experts, plan: Plan, own: int) -> tuple[Collective, Collective]:
-    """Before and after experts that are shared out over replicas, of whose GPUs each has ``own`` tokens: dispatch in the activations' format, results in 16 bits. An all-to-all, of the GPU that sends most where loads are even; TensorRT-LLM, with no more
-    GPUs than choices of a token, gathers all GPUs' tokens and scatters sums (tensorrt_llm/_torch/modules/fused_moe/fused_moe_cutlass.py, enable_alltoall: moe_ep_size > experts_per_token, and NVLink between hosts, which is not looked at here)."""
+    """Before and after experts that are shared out over replicas, of whose GPUs each has ``own`` tokens: dispatch in
+    the activations' format, results in 16 bits. An all-to-all, of the GPU that sends most where loads are even;
+    TensorRT-LLM, with no more GPUs than choices of a token, gathers all GPUs' tokens and scatters sums
+    (tensorrt_llm/_torch/modules/fused_moe/fused_moe_cutlass.py, enable_alltoall: moe_ep_size > experts_per_token, and
+    NVLink between hosts, which is not looked at here)."""
     ep = plan.expert_parallel
     if plan.framework == "trtllm" and ep <= experts.per_token:
         gathered = own * ep * config.hidden

@@ -1,7 +1,9 @@
-"""Bytes of a GPU's memory that a plan takes: weights, keys and values (or the states of linear attention), activations, and in training gradients and the optimizer's state.
+"""Bytes of a GPU's memory that a plan takes: weights, keys and values (or the states of linear attention), activations,
+and in training gradients and the optimizer's state.
 
-Mental model: the fullest GPU of the fullest pipeline stage. Formulas are those of Korthikanti et al., Reducing Activation Recomputation in Large Transformer
-Models (2022), for activations in training, and Rajbhandari et al., ZeRO (2020), section 3, for mixed-precision Adam.
+Mental model: the fullest GPU of the fullest pipeline stage. Formulas are those of Korthikanti et al., Reducing
+Activation Recomputation in Large Transformer Models (2022), for activations in training, and Rajbhandari et al., ZeRO
+(2020), section 3, for mixed-precision Adam.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ from gpusim.project.linear_attention import parameters_of_layer, state_bytes
 from gpusim.project.load import steps_of
 from gpusim.project.plan import KV_BYTES, WEIGHT_BYTES, Plan
 
-#: Of a parameter in mixed-precision training beside its 16 bits: gradient (4), and of the optimizer the master copy, mean and variance (12).
+#: Of a parameter in mixed-precision training beside its 16 bits: gradient (4), and of the optimizer the master copy,
+#: mean and variance (12).
 _GRADIENT_BYTES, _STATE_BYTES = 4.0, 12.0
-#: Frameworks that hold all of a sequence's keys in layers that attend to a window of them, where nothing else is asked for (TensorRT-LLM: kv_cache_config.max_attention_window is None, all of the longest sequence; its pull request
-#: 5722, which would have taken the window from the network's own file, was closed).
+#: Frameworks that hold all of a sequence's keys in layers that attend to a window of them, where nothing else is asked
+#: for (TensorRT-LLM: kv_cache_config.max_attention_window is None, all of the longest sequence; its pull request 5722,
+#: which would have taken the window from the network's own file, was closed).
 _WINDOWS_HELD_WHOLE = ("trtllm",)
-#: Bytes of activations a layer keeps for its backward pass: by token and hidden width (Korthikanti et al., equations 2 and 3, without the scores, which
-#: fused attention does not keep); "full" keeps a layer's input alone.
+#: Bytes of activations a layer keeps for its backward pass: by token and hidden width (Korthikanti et al., equations 2
+#: and 3, without the scores, which fused attention does not keep); "full" keeps a layer's input alone.
 _KEPT = {"none": (10.0, 24.0), "selective": (10.0, 24.0), "full": (2.0, 0.0)}
-#: Of them what products in fp8 spare, whose inputs are kept in one byte: of two products' inputs (whole), of the others' (one of the hidden width, one of four times as much).
+#: Of them what products in fp8 spare, whose inputs are kept in one byte: of two products' inputs (whole), of the
+#: others' (one of the hidden width, one of four times as much).
 _SPARED_FP8 = (2.0, 5.0)
 
 
@@ -190,7 +195,8 @@ def _kv_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
 
 
 def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> float:
-    """In inference the widest layer's input, output and what lies between them (of experts the workspace of their kernels), and the logits; in training what all layers keep."""
+    """In inference the widest layer's input, output and what lies between them (of experts the workspace of their
+    kernels), and the logits; in training what all layers keep."""
     tp = plan.tensor_parallel
     tokens = max(load.tokens for load in steps_of(plan))
     if plan.phase == "train":
@@ -217,8 +223,10 @@ def _activation_bytes(config: Decoder, plan: Plan, stage: tuple[Kind, ...]) -> f
 
 
 def _experts_workspace_bytes(hidden: int, experts: Experts, plan: Plan, tokens: int) -> float:
-    """Of the kernels of experts, which set apart room for every choice of a step's tokens, of all replicas that share experts out, as if all fell on this GPU's: a row of the network's width in 16 bits beside
-    what comes out of the first product, gate and up, or of the second (TensorRT-LLM, moe_kernels.cu, getWorkspaceDeviceBufferSizes; vLLM's fused_moe has the same two buffers for its own tokens)."""
+    """Of the kernels of experts, which set apart room for every choice of a step's tokens, of all replicas that share
+    experts out, as if all fell on this GPU's: a row of the network's width in 16 bits beside what comes out of the
+    first product, gate and up, or of the second (TensorRT-LLM, moe_kernels.cu, getWorkspaceDeviceBufferSizes; vLLM's
+    fused_moe has the same two buffers for its own tokens)."""
     own = -(-experts.routed // plan.expert_parallel)
     if plan.expert_parallel > plan.tensor_parallel:
         tokens *= plan.data_parallel

@@ -1,7 +1,9 @@
 """How each serving framework sets itself up, and what its host does: one table.
 
-Mental model: a framework is a handful of figures: memory that it takes, the budgets of a step, what its scheduler may put into one, which steps are replayed as CUDA graphs, and how long its host works
-between steps, for the step and for each sequence in it. The host's work runs beside the GPU's (overlapped) or while that waits. The figures are the frameworks' defaults, each with its source.
+Mental model: a framework is a handful of figures: memory that it takes, the budgets of a step, what its scheduler may
+put into one, which steps are replayed as CUDA graphs, and how long its host works between steps, for the step and for
+each sequence in it. The host's work runs beside the GPU's (overlapped) or while that waits. The figures are the
+frameworks' defaults, each with its source.
 """
 
 from __future__ import annotations
@@ -10,19 +12,27 @@ from dataclasses import dataclass, replace
 
 from gpusim.project.plan import LLAMA_CPP, Plan
 
-#: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of the others: Qwen3 30B under TensorRT-LLM answers 24,107 tokens a second on a GB200 and 39,827 on a
-#: B200 where it waits for the host (traces/library/served_models.csv). A guess for other frameworks.
+#: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of
+#: the others: Qwen3 30B under TensorRT-LLM answers 24,107 tokens a second on a GB200 and 39,827 on a B200 where it
+#: waits for the host (traces/library/served_models.csv). A guess for other frameworks.
 _OF_GRACE, _GRACE_SLOWER = ("gb200", "gb300", "gh200"), 1.6
 
 
 @dataclass(frozen=True)
 class Framework:
-    """``memory_share``: that weights, keys and values may take, of all memory or (``of_free``) of what weights leave; ``page_tokens``: of a page of the cache; ``chunked``: whether prompts are read in pieces; ``mixed``:
-    whether prompts are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where its end has room; ``graphs``: batches that are captured, to which smaller ones are
-    padded, () for no padding; ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step; ``large``: the same two of GPUs with ``large_bytes`` or more but those of
-    ``small_names``; ``launch_seconds``: of one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the
-    GPU's, and ``ending_step_seconds`` and, of a sequence, ``ending_seconds``, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``: whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of memory that the driver's context, libraries' workspaces
-    and captured graphs take on one GPU; ``collective_bytes``: what communicators and their buffers add on each of several."""
+    """``memory_share``: that weights, keys and values may take, of all memory or (``of_free``) of what weights leave;
+    ``page_tokens``: of a page of the cache; ``chunked``: whether prompts are read in pieces; ``mixed``: whether prompts
+    are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where
+    its end has room; ``graphs``: batches that are captured, to which smaller ones are padded, () for no padding;
+    ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step;
+    ``large``: the same two of GPUs with ``large_bytes`` or more but those of ``small_names``; ``launch_seconds``: of
+    one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between
+    steps; ``overlapped``: whether that runs beside the GPU's, and ``ending_step_seconds`` and, of a sequence,
+    ``ending_seconds``, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing;
+    ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``:
+    whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of
+    memory that the driver's context, libraries' workspaces and captured graphs take on one GPU; ``collective_bytes``:
+    what communicators and their buffers add on each of several."""
 
     memory_share: float
     of_free: bool
@@ -68,8 +78,9 @@ class Framework:
         return _slower(gpu) * (self.ending_step_seconds + self.ending_seconds * sequences)
 
     def step_of(self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0) -> float:
-        """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels takes where no graph replays them, within ``device_seconds`` if the GPU waits for it. No step is
-        shorter for long than its tokens take to be sent."""
+        """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels
+        takes where no graph replays them, within ``device_seconds`` if the GPU waits for it. No step is shorter for
+        long than its tokens take to be sent."""
         waited, sent = self.waited_seconds(sequences, gpu), _slower(gpu) * self.streaming_seconds * sequences
         if not self.overlapped:
             return max(max(device_seconds, launch_seconds) + waited, sent)
@@ -83,32 +94,54 @@ def _slower(gpu: str) -> float:
     return _GRACE_SLOWER if any(name in gpu for name in _OF_GRACE) else 1.0
 
 
-#: Launches. Python's eager mode: a step of one token of Llama 3.1 8B takes 8.4 ms on an H100 SXM, and 5.1 as a CUDA graph (cloudai.pt, CUDA Graphs + torch.compile): 356 kernels; vLLM's is reported three times as
-#: slow (22 ms for 28 layers, 13 as a graph: vllm-project/vllm-omni, issue 7960). Engines of TensorRT-LLM: the mean of what first tokens of four networks after 128 tokens took on H100, 16.7 to 24.0 us a kernel
-#: (traces/library/whole_models.csv; tools/model_error.py prints each by the other three).
+#: Launches. Python's eager mode: a step of one token of Llama 3.1 8B takes 8.4 ms on an H100 SXM, and 5.1 as a CUDA
+#: graph (cloudai.pt, CUDA Graphs + torch.compile): 356 kernels; vLLM's is reported three times as slow (22 ms for 28
+#: layers, 13 as a graph: vllm-project/vllm-omni, issue 7960). Engines of TensorRT-LLM: the mean of what first tokens of
+#: four networks after 128 tokens took on H100, 16.7 to 24.0 us a kernel (traces/library/whole_models.csv;
+#: tools/model_error.py prints each by the other three).
 _EAGER, _ENGINES = 23.6e-6, 20.7e-6
-#: Memory (TensorRT-LLM: trtllm-bench's kv_cache_free_gpu_mem_fraction; vLLM: gpu_memory_utilization; SGLang: mem_fraction_static on one GPU), pages (TensorRT-LLM's PyTorch backend: 32) and graphs (TensorRT-LLM: those of
-#: its published benchmarks, docs/source/performance/perf-overview.md; vLLM and SGLang capture in steps of eight and pad by a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts
-#: or not: docs.vllm.ai, design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py,
-#: TensorRT-LLM's rule is in gpusim.project.tuned. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most.
-#: Own memory: 2.5 GB is a guess of the size that frameworks report. TensorRT-LLM's PyTorch backend: Llama 3.3 70B in fp8 leaves an H100 8 to 10 GB for keys and values, so that each GB more is 12 % of the published throughput: five rows of 0.20
-#: say 3.4 GB (traces/library/served_before.csv; seven of 0.17, whose runtime is C++ and its engine TensorRT's, 1.7), and so does a log of 0.20 with Llama 3.1 8B on an H100: 52.5 GiB for keys and values at a share of 0.8 beside 7.9 of weights and
-#: steps of 23,552 tokens (NVIDIA/TensorRT-LLM, issue 6294). Collectives: vLLM reports 1.79 GiB outside of PyTorch for Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511), TensorRT-LLM 7.66 GiB for DeepSeek-R1
-#: on each of four (its pull request 15632 and what its notes of regressions say of it: a part of a GiB that crosses a batch's bound takes 10 % of the throughput).
-#: Host. vLLM schedules asynchronously, beside the GPU, from 0.14 on (its release notes; vllm-project/vllm, pull request 27614). Learning rows of 0.23 on an L4 (1, 16 and 32 sequences) and an RTX A6000 (1, 4 and 8) leave 18 us a sequence after a step, by the rise of both,
-#: and 0.28 ms a step (0.20 to 0.43), in which kernels that draw tokens and prepare the next step are launched one by one. What is beside the GPU is what --async-scheduling hides in 0.11: GPT-OSS 20B on an A100 with 256 sequences in progress, all greedy, takes 34.0 ms between tokens without it and 28.4 with it (median; 42.0 and 36.9 in the mean; gpustack/gpustack,
-#: docs/performance-lab/gpt-oss-20b/a100.md, commit 7ae332aa): 0.6 ms a step, which Qwen3 14B on H100s leaves at few sequences, and 20 us a sequence; before 0.14 both come after a step. (58 us were reckoned from what H100s of ML.ENERGY took between tokens, which have the
-#: sort of their logits, longer answers in progress and asynchronous scheduling, as its configurations say.) What sends tokens is other processes: three networks of 8 and 14 B on B200s with 1,427 to 2,045 sequences in progress come to 14,800 to 15,900 tokens a second (ml-energy/leaderboard, commit
-#: 0ea52b6a), 63 to 68 us each, whatever the network; Qwen3 0.6B with 500 sequences on an H100, which set nothing, to 12,100. Sort: :mod:`gpusim.tile.sorting`; vLLM has kernels of its own since pull request 33538. SGLang 0.2 sorts even where it draws the most probable (_top_p_top_k), and has no overlap before 0.4 (its
-#: release notes); Llama 3 8B on one and on eight H100s leave 0.8 and 1.1 ms a step there. V0: one sequence of
-#: Qwen2.5 0.5B on an A100 (its documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250
-#: sequences). Both are what clients see, so that streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside
-#: the GPU. What version 1.0 of TensorRT-LLM's takes a sequence and step shows where it is longer than the GPU's: 20 us on x86, by the learning half of the published throughputs of Qwen3 30B on B200s, GB200s and RTX PRO 6000
-#: (traces/library/served_models.csv): 15.9 to 9.4 % off. From 1.2 on at most 5 us fit GPT-OSS 20B on a GB200 (8 there), which hardly shows and is not projected (its sampler and its preparation of inputs were made faster: NVIDIA/TensorRT-LLM,
-#: pull requests 5550, 11141 and 11704 measure such times). SGLang's is not projected. Pipelines of TensorRT-LLM: half of the published throughputs of Llama 3.3 70B on
-#: 2, 4 and 8 RTX PRO 6000 Server Edition (traces/library/served_models.csv), 5.6 % off with it: one network on one host, so a guess on others.
-#: llama.cpp: llama-server's slots, pieces of 512 tokens (--ubatch-size) and pages are its defaults (tools/server/README.md), its share of memory and what its host, which is no Python, takes for a launch are guesses; what it does between two tokens is
-#: in no figure: generation of one sequence on ten GPUs is as long as its kernels (tools/framework_error.py).
+#: Memory (TensorRT-LLM: trtllm-bench's kv_cache_free_gpu_mem_fraction; vLLM: gpu_memory_utilization; SGLang:
+#: mem_fraction_static on one GPU), pages (TensorRT-LLM's PyTorch backend: 32) and graphs (TensorRT-LLM: those of its
+#: published benchmarks, docs/source/performance/perf-overview.md; vLLM and SGLang capture in steps of eight and pad by
+#: a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts or not: docs.vllm.ai,
+#: design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger
+#: ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py, TensorRT-LLM's rule is in
+#: gpusim.project.tuned. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most. Own memory: 2.5
+#: GB is a guess of the size that frameworks report. TensorRT-LLM's PyTorch backend: Llama 3.3 70B in fp8 leaves an H100
+#: 8 to 10 GB for keys and values, so that each GB more is 12 % of the published throughput: five rows of 0.20 say 3.4
+#: GB (traces/library/served_before.csv; seven of 0.17, whose runtime is C++ and its engine TensorRT's, 1.7), and so
+#: does a log of 0.20 with Llama 3.1 8B on an H100: 52.5 GiB for keys and values at a share of 0.8 beside 7.9 of weights
+#: and steps of 23,552 tokens (NVIDIA/TensorRT-LLM, issue 6294). Collectives: vLLM reports 1.79 GiB outside of PyTorch
+#: for Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511), TensorRT-LLM 7.66 GiB for
+#: DeepSeek-R1 on each of four (its pull request 15632 and what its notes of regressions say of it: a part of a GiB that
+#: crosses a batch's bound takes 10 % of the throughput). Host. vLLM schedules asynchronously, beside the GPU, from 0.14
+#: on (its release notes; vllm-project/vllm, pull request 27614). Learning rows of 0.23 on an L4 (1, 16 and 32
+#: sequences) and an RTX A6000 (1, 4 and 8) leave 18 us a sequence after a step, by the rise of both, and 0.28 ms a step
+#: (0.20 to 0.43), in which kernels that draw tokens and prepare the next step are launched one by one. What is beside
+#: the GPU is what --async-scheduling hides in 0.11: GPT-OSS 20B on an A100 with 256 sequences in progress, all greedy,
+#: takes 34.0 ms between tokens without it and 28.4 with it (median; 42.0 and 36.9 in the mean; gpustack/gpustack,
+#: docs/performance-lab/gpt-oss-20b/a100.md, commit 7ae332aa): 0.6 ms a step, which Qwen3 14B on H100s leaves at few
+#: sequences, and 20 us a sequence; before 0.14 both come after a step. (58 us were reckoned from what H100s of
+#: ML.ENERGY took between tokens, which have the sort of their logits, longer answers in progress and asynchronous
+#: scheduling, as its configurations say.) What sends tokens is other processes: three networks of 8 and 14 B on B200s
+#: with 1,427 to 2,045 sequences in progress come to 14,800 to 15,900 tokens a second (ml-energy/leaderboard, commit
+#: 0ea52b6a), 63 to 68 us each, whatever the network; Qwen3 0.6B with 500 sequences on an H100, which set nothing, to
+#: 12,100. Sort: :mod:`gpusim.tile.sorting`; vLLM has kernels of its own since pull request 33538. SGLang 0.2 sorts even
+#: where it draws the most probable (_top_p_top_k), and has no overlap before 0.4 (its release notes); Llama 3 8B on one
+#: and on eight H100s leave 0.8 and 1.1 ms a step there. V0: one sequence of Qwen2.5 0.5B on an A100 (its
+#: documentation), and Llama 3 8B on an H100 with and without 64 steps a call of the scheduler (vllm-project/vllm, pull
+#: requests 7117 and 11078: 41.3 and 22.5 s for 1,024 steps of about 250 sequences). Both are what clients see, so that
+#: streams of answers are in them. SGLang's and TensorRT-LLM's schedulers run beside the GPU. What version 1.0 of
+#: TensorRT-LLM's takes a sequence and step shows where it is longer than the GPU's: 20 us on x86, by the learning half
+#: of the published throughputs of Qwen3 30B on B200s, GB200s and RTX PRO 6000 (traces/library/served_models.csv): 15.9
+#: to 9.4 % off. From 1.2 on at most 5 us fit GPT-OSS 20B on a GB200 (8 there), which hardly shows and is not projected
+#: (its sampler and its preparation of inputs were made faster: NVIDIA/TensorRT-LLM, pull requests 5550, 11141 and 11704
+#: measure such times). SGLang's is not projected. Pipelines of TensorRT-LLM: half of the published throughputs of Llama
+#: 3.3 70B on 2, 4 and 8 RTX PRO 6000 Server Edition (traces/library/served_models.csv), 5.6 % off with it: one network
+#: on one host, so a guess on others. llama.cpp: llama-server's slots, pieces of 512 tokens (--ubatch-size) and pages
+#: are its defaults (tools/server/README.md), its share of memory and what its host, which is no Python, takes for a
+#: launch are guesses; what it does between two tokens is in no figure: generation of one sequence on ten GPUs is as
+#: long as its kernels (tools/framework_error.py).
 _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
@@ -133,8 +166,9 @@ _TABLE = {
 }  # fmt: skip
 
 
-#: What a launch takes in 0.9: first tokens after 128 tokens of GPT-J, Llama 2 7B and 70B and Mistral 7B on H100s, 15.0 to 16.3 us a kernel; on H200s, which did not set it, 13.6 to 14.8: each network's is 10 % less there, whatever its bytes, as of another
-#: host. Falcon 180B takes twice as long a kernel on both (36 and 32 us), which no figure has.
+#: What a launch takes in 0.9: first tokens after 128 tokens of GPT-J, Llama 2 7B and 70B and Mistral 7B on H100s, 15.0
+#: to 16.3 us a kernel; on H200s, which did not set it, 13.6 to 14.8: each network's is 10 % less there, whatever its
+#: bytes, as of another host. Falcon 180B takes twice as long a kernel on both (36 and 32 us), which no figure has.
 _TABLE["trtllm", "0.9"] = replace(_TABLE["trtllm", ""], launch_seconds=15.7e-6)
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
 _TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)

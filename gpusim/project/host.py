@@ -1,8 +1,10 @@
 """The host's part of a step: kernels that it launches one by one, where no CUDA graph replays them.
 
-Mental model: the host launches ahead of the GPU, which waits for it only where a step's kernels take less time than launching them; so a step takes the longer of the two. Which steps are launched
-one by one is the framework's: of prompts those of TensorRT-LLM and SGLang (CUDA graphs are for generation), of vLLM those of more than 512 tokens (docs.vllm.ai, design/cuda_graphs: sizes that are captured unless
-said otherwise); generation is replayed, and training's steps are far longer.
+Mental model: the host launches ahead of the GPU, which waits for it only where a step's kernels take less time than
+launching them; so a step takes the longer of the two. Which steps are launched one by one is the framework's: of
+prompts those of TensorRT-LLM and SGLang (CUDA graphs are for generation), of vLLM those of more than 512 tokens
+(docs.vllm.ai, design/cuda_graphs: sizes that are captured unless said otherwise); generation is replayed, and
+training's steps are far longer.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from gpusim.tile.operators import GemmOp, MemoryOp, SortOp
 
 @dataclass(frozen=True)
 class Kind:
-    """Of a layer: whether it has experts, the tokens that it attends to (0: all), and whether it has linear attention in attention's place."""
+    """Of a layer: whether it has experts, the tokens that it attends to (0: all), and whether it has linear attention
+    in attention's place."""
 
     experts: bool
     window: int
@@ -30,7 +31,8 @@ class Kind:
 
 
 def kinds_of(config: Decoder) -> tuple[Kind, ...]:
-    """Of every layer, in order. Where attention is banded it is in every second layer, from the first on; of linear attention each ``full_every``-th layer has none."""
+    """Of every layer, in order. Where attention is banded it is in every second layer, from the first on; of linear
+    attention each ``full_every``-th layer has none."""
     first = config.experts.dense_layers if config.experts else config.layers
     return tuple(
         Kind(
@@ -72,7 +74,8 @@ def embedding_operators(config: Decoder, plan: Plan, load: Load) -> list[Operato
 
 
 def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = None) -> list[Operator]:
-    """Of the last stage: the logits of each sequence that ends its prompt or generates (``rows``: of so many tokens), and one token drawn, or in training the loss."""
+    """Of the last stage: the logits of each sequence that ends its prompt or generates (``rows``: of so many tokens),
+    and one token drawn, or in training the loss."""
     rows = load.ends if rows is None else rows
     if not rows:
         return []
@@ -95,8 +98,9 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
 
 
 def _loss(plan: Plan, rows: int, share: int) -> list[Operator]:
-    """The cross entropy of ``rows`` tokens, each GPU of a tensor-parallel group over its own ``share`` of the vocabulary: three passes over logits in FP32, as a softmax
-    takes, and of each row the largest logit, the sum and the right token's logit over the group (Shoeybi et al., Megatron-LM (2019), section 3)."""
+    """The cross entropy of ``rows`` tokens, each GPU of a tensor-parallel group over its own ``share`` of the
+    vocabulary: three passes over logits in FP32, as a softmax takes, and of each row the largest logit, the sum and the
+    right token's logit over the group (Shoeybi et al., Megatron-LM (2019), section 3)."""
     logits = 4.0 * rows * share
     found = [Operator("head", "loss", MemoryOp("softmax", 3 * logits, logits))]
     if plan.tensor_parallel > 1:

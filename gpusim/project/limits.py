@@ -1,7 +1,8 @@
-"""What limits a model's step, and what would help: shares of its time by unit, and the step with a part of the machine made faster.
+"""What limits a model's step, and what would help: shares of its time by unit, and the step with a part of the machine
+made faster.
 
-Mental model: an operator's time is counted for the unit that limits it; and since limits shift, each remedy is also tried: the GPU's description is changed in one value,
-the step is projected again.
+Mental model: an operator's time is counted for the unit that limits it; and since limits shift, each remedy is also
+tried: the GPU's description is changed in one value, the step is projected again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Remedy:
 
 
 def limiters(projection: ModelProjection) -> list[tuple[str, float]]:
-    """Units with their share of the operators' time, the largest first; of what communicates "links" where bytes are what takes the time, which wider links would carry faster, and else :data:`BETWEEN_GPUS`."""
+    """Units with their share of the operators' time, the largest first; of what communicates "links" where bytes are
+    what takes the time, which wider links would carry faster, and else :data:`BETWEEN_GPUS`."""
     shares: dict[str, float] = {}
     total = 0.0
     for item in projection.items:

@@ -1,4 +1,5 @@
-"""The operators of a layer's linear attention on one GPU: a state of fixed size in place of keys and values (Qwen3-Next; Hugging Face transformers, ``modeling_qwen3_next.py``)."""
+"""The operators of a layer's linear attention on one GPU: a state of fixed size in place of keys and values
+(Qwen3-Next; Hugging Face transformers, ``modeling_qwen3_next.py``)."""
 
 from __future__ import annotations
 

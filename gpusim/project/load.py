@@ -1,7 +1,7 @@
 """What one step of a replica works on: groups of sequences with new tokens and the keys that they meet.
 
-Mental model: a prefill is one group with as many new tokens as keys; a decode one with one new token each; a mixed step of continuous batching has both. Every
-token-wise operator sees the sum of new tokens, attention sees each group.
+Mental model: a prefill is one group with as many new tokens as keys; a decode one with one new token each; a mixed step
+of continuous batching has both. Every token-wise operator sees the sum of new tokens, attention sees each group.
 """
 
 from __future__ import annotations

@@ -15,13 +15,15 @@ from gpusim.project.decoder import Decoder, decoder_of_fields
 
 
 def _squeezed(name: str) -> str:
-    """A network's name without what does not count in it: whose it is, case, dashes, and that it was taught to answer."""
+    """A network's name without what does not count in it: whose it is, case, dashes, and that it was taught to
+    answer."""
     own = re.sub(r"-(instruct|chat|base|hf|it)$", "", name.rpartition("/")[2].casefold())
     return re.sub(r"[^a-z0-9.]", "", own)
 
 
 def decoder_of(word: str) -> Decoder:
-    """The network of that name, also as its makers write it (``Qwen/Qwen2.5-7B-Instruct``), or of a ``config.json``. Raises UsageError for a name that is none, or a network that is no decoder."""
+    """The network of that name, also as its makers write it (``Qwen/Qwen2.5-7B-Instruct``), or of a ``config.json``.
+    Raises UsageError for a name that is none, or a network that is no decoder."""
     if word.endswith(".json"):
         return decoder_of_file(Path(word))
     load_sibling("workloads", "the workloads")

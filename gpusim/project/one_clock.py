@@ -1,8 +1,11 @@
-"""A model's step at one clock: the highest at which the mean power of a GPU over the step stays within the board's limit.
+"""A model's step at one clock: the highest at which the mean power of a GPU over the step stays within the board's
+limit.
 
-Mental model: a step's operators last microseconds to milliseconds, and a GPU's power control acts on averages over tens of milliseconds (:mod:`gpusim.energy.shared_clock`), so products of much power
-and reads of little have one clock between them. The step is projected again at lower clocks until its mean power fits; gaps, in which a GPU waits for others or for the host, count at what it takes at rest.
-Operators projected each under the limit (the default) are slowed as far as each alone would be if it were repeated.
+Mental model: a step's operators last microseconds to milliseconds, and a GPU's power control acts on averages over tens
+of milliseconds (:mod:`gpusim.energy.shared_clock`), so products of much power and reads of little have one clock
+between them. The step is projected again at lower clocks until its mean power fits; gaps, in which a GPU waits for
+others or for the host, count at what it takes at rest. Operators projected each under the limit (the default) are
+slowed as far as each alone would be if it were repeated.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ Step = TypeVar("Step", bound=_Projected)
 
 
 def at_one_clock(prices: Prices, project: Callable[[Prices], Step]) -> Step:
-    """``project``'s step at the highest clock, the described one at most, at which the mean power of a GPU stays within the limit of ``prices``. Raises SpecError for a limit that is not above what the
-    GPU takes at rest."""
+    """``project``'s step at the highest clock, the described one at most, at which the mean power of a GPU stays within
+    the limit of ``prices``. Raises SpecError for a limit that is not above what the GPU takes at rest."""
     limit = power_limit(prices.spec, prices.limit_watts)
     step, share = project(prices.at_share(1.0)), 1.0
     if limit is None:
@@ -47,7 +50,8 @@ def at_one_clock(prices: Prices, project: Callable[[Prices], Step]) -> Step:
         if share == before:
             break
         step = project(prices.at_share(share))
-        # What does not go with the clock (DRAM) makes the power follow it less than the figures say: as it did just now.
+        # What does not go with the clock (DRAM) makes the power follow it less than the figures say: as it did just
+        # now.
         seen = math.log((step.watts - limit.static_watts) / active) / math.log(share / before)
         exponent = min(exponent, max(seen, _LEAST_EXPONENT))
     return step

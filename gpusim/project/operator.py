@@ -1,6 +1,7 @@
 """One operator of a model: what is launched, how often, in which part of the network.
 
-Mental model: ``op`` is a shape that one of the projecting parts knows (a product, an attention, a collective ...); the price is looked up by its type.
+Mental model: ``op`` is a shape that one of the projecting parts knows (a product, an attention, a collective ...); the
+price is looked up by its type.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | RecurrentOp | SortOp | Collect
 
 @dataclass(frozen=True)
 class Operator:
-    """``count`` launches of ``op``, called ``name``, in ``part`` of the network ("attention", "feed-forward", "experts", "head" ...)."""
+    """``count`` launches of ``op``, called ``name``, in ``part`` of the network ("attention", "feed-forward",
+    "experts", "head" ...)."""
 
     part: str
     name: str
@@ -35,41 +37,54 @@ class Operator:
 
 
 def written_converted(plan: Plan) -> bool:
-    """Whether attention and activations write what the next product takes, so that no kernel of its own converts it: TensorRT-LLM's of fp8, whose checkpoints carry the operand's scale (tensorrt_llm/_torch/modules:
-    gated_mlp.py hands the down projection's scale to the activation, attention.py the output projection's to attention; norms on one GPU write 16 bits). A framework that looks for the largest element first cannot."""
+    """Whether attention and activations write what the next product takes, so that no kernel of its own converts it:
+    TensorRT-LLM's of fp8, whose checkpoints carry the operand's scale (tensorrt_llm/_torch/modules: gated_mlp.py hands
+    the down projection's scale to the activation, attention.py the output projection's to attention; norms on one GPU
+    write 16 bits). A framework that looks for the largest element first cannot."""
     return (plan.framework, plan.dtype) == ("trtllm", "fp8")
 
 
 def context_queries(plan: Plan) -> str:
-    """The format of queries over a prompt. TensorRT-LLM multiplies keys of an 8-bit cache with queries of 8 bits wherever attention's result goes into a product of few bits, whose operand it writes (cpp/tensorrt_llm/thop/attentionOp.cpp: mFP8ContextFMHA is set
-    by a result in fp8 or fp4; tensorrt_llm/_torch/modules/attention.py asks for one where the output projection has fp8, fp8 with block scales or NVFP4); its kernels before 2024 (``reads`` "each") do not."""
+    """The format of queries over a prompt. TensorRT-LLM multiplies keys of an 8-bit cache with queries of 8 bits
+    wherever attention's result goes into a product of few bits, whose operand it writes
+    (cpp/tensorrt_llm/thop/attentionOp.cpp: mFP8ContextFMHA is set by a result in fp8 or fp4;
+    tensorrt_llm/_torch/modules/attention.py asks for one where the output projection has fp8, fp8 with block scales or
+    NVFP4); its kernels before 2024 (``reads`` "each") do not."""
     recent = plan.framework == "trtllm" and plan.reads == "shared"
     narrow = recent and plan.kv_dtype == "fp8" and plan.dtype in ("fp8", "fp8_block", "nvfp4")
     return "fp8" if narrow else "bf16"
 
 
 def multiplied_apart(plan: Plan) -> bool:
-    """Whether gate and up are two products, as in TensorRT-LLM's engines before 2024 (``reads`` "each"), which join them only where they are told to (its docs/source/performance.md: --use_fused_mlp, which the commands of its
+    """Whether gate and up are two products, as in TensorRT-LLM's engines before 2024 (``reads`` "each"), which join
+    them only where they are told to (its docs/source/performance.md: --use_fused_mlp, which the commands of its
     published figures leave out)."""
     return plan.served_by == "trtllm" and plan.reads == "each"
 
 
 def _static_fp8(plan: Plan) -> bool:
-    """Whether products of fp8 are those of TensorRT-LLM's PyTorch backend: operands brought to fp8 by the checkpoint's scales (ModelOpt), multiplied by cuBLAS (tensorrt_llm/_torch/modules/linear.py, FP8QDQLinearMethod:
-    static_quantize_e4m3_per_tensor, cublas_scaled_mm). Engines before 2024 (``reads`` "each") chose kernels of their own."""
+    """Whether products of fp8 are those of TensorRT-LLM's PyTorch backend: operands brought to fp8 by the checkpoint's
+    scales (ModelOpt), multiplied by cuBLAS (tensorrt_llm/_torch/modules/linear.py, FP8QDQLinearMethod:
+    static_quantize_e4m3_per_tensor, cublas_scaled_mm). Engines before 2024 (``reads`` "each") chose kernels of their
+    own."""
     return (plan.framework, plan.dtype, plan.reads) == ("trtllm", "fp8", "shared")
 
 
-#: Rows up to which products of NVFP4 are the named framework's own (TensorRT-LLM's: library.toml, nvfp4_trtllm). Its kernels of generation are slower than vLLM's, by a third at 384 rows of Llama 70B's first product: published throughputs of
-#: Llama 70B and 405B on B200s and GB200s were projected 5 % too fast with vLLM's. Above, vLLM's are taken: TensorRT-LLM's rows of more were measured in runs that draw 600 to 650 W where vLLM's draw 970, and are as long all the same;
-#: with them servers that read prompts come out 8 to 14 % too slow (traces/library/served_models.csv).
+#: Rows up to which products of NVFP4 are the named framework's own (TensorRT-LLM's: library.toml, nvfp4_trtllm). Its
+#: kernels of generation are slower than vLLM's, by a third at 384 rows of Llama 70B's first product: published
+#: throughputs of Llama 70B and 405B on B200s and GB200s were projected 5 % too fast with vLLM's. Above, vLLM's are
+#: taken: TensorRT-LLM's rows of more were measured in runs that draw 600 to 650 W where vLLM's draw 970, and are as
+#: long all the same; with them servers that read prompts come out 8 to 14 % too slow
+#: (traces/library/served_models.csv).
 _OWN_FP4_ROWS = 512
 
 
 def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *, converted: bool = False) -> GemmOp:
-    """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). ``converted``: whether the first operand comes in
-    the format (:func:`written_converted`), as TensorRT-LLM's of fp8 always does (:func:`quantised`): its measured kernels look for the operand's largest element first, which checkpoints that carry scales spare. Of its older
-    engines what is followed without a name."""
+    """Of weights in the plan's format or ``dtype``, by the kernels of the framework that the plan names, where
+    frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). ``converted``: whether the first operand
+    comes in the format (:func:`written_converted`), as TensorRT-LLM's of fp8 always does (:func:`quantised`): its
+    measured kernels look for the operand's largest element first, which checkpoints that carry scales spare. Of its
+    older engines what is followed without a name."""
     dtype = dtype or plan.dtype
     static = dtype == "fp8" and _static_fp8(plan)
     own = dtype in CONVERTED and (static or (plan.framework, dtype) != ("trtllm", "fp8"))
@@ -81,7 +96,8 @@ def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *,
 
 
 def quantised(part: str, rows: int, depth: int, plan: Plan, dtype: str = "") -> list[Operator]:
-    """The kernel that brings 16-bit rows to the format of the product behind it, the plan's or ``dtype``, by a scale that is known before, where the product has no conversion of its own."""
+    """The kernel that brings 16-bit rows to the format of the product behind it, the plan's or ``dtype``, by a scale
+    that is known before, where the product has no conversion of its own."""
     if not _static_fp8(plan) or (dtype or plan.dtype) != plan.dtype:
         return []
     elements = float(rows) * depth
@@ -103,8 +119,8 @@ def added(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
 
 
 def reduced(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
-    """The sum of 16-bit results over the GPUs that share a layer, where there are several. Serving frameworks sum small messages by kernels of their own, unless the plan
-    says otherwise."""
+    """The sum of 16-bit results over the GPUs that share a layer, where there are several. Serving frameworks sum small
+    messages by kernels of their own, unless the plan says otherwise."""
     gpus = plan.tensor_parallel
     if gpus == 1:
         return []

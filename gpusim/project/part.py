@@ -1,7 +1,8 @@
 """Priced operators, added up: seconds, an interval, operations, bytes.
 
-Mental model: times of launches that follow each other add. Their errors are taken as the same for operators of one type (a model that is 8 % slow on one
-product is so on all), and independent between types; so widths add within a type, and by their squares between them.
+Mental model: times of launches that follow each other add. Their errors are taken as the same for operators of one type
+(a model that is 8 % slow on one product is so on all), and independent between types; so widths add within a type, and
+by their squares between them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Priced:
 
 @dataclass(frozen=True)
 class Interval:
-    """``seconds`` expected; four of five measurements should lie between ``low_seconds`` and ``high_seconds``, if ``validated``."""
+    """``seconds`` expected; four of five measurements should lie between ``low_seconds`` and ``high_seconds``, if
+    ``validated``."""
 
     seconds: float
     low_seconds: float
@@ -64,7 +66,8 @@ def seconds_of(items: Iterable[Priced]) -> float:
 
 
 def interval_of(items: Iterable[Priced], seconds: float | None = None) -> Interval:
-    """Of launches that follow each other; where they take another time in all (overlap, pipeline), widths go with it: ``seconds``."""
+    """Of launches that follow each other; where they take another time in all (overlap, pipeline), widths go with it:
+    ``seconds``."""
     low: dict[str, float] = {}
     high: dict[str, float] = {}
     total, validated = 0.0, True

@@ -1,7 +1,8 @@
 """How a model is run: its phase, its load, how it is shared out over GPUs, its number formats.
 
-Mental model: a plan is a frozen value that is checked once against a network and a number of GPUs; everything else reads it. A replica is
-``tensor_parallel`` x ``pipeline_parallel`` GPUs, of which there are ``data_parallel``; experts are shared out over ``expert_parallel`` GPUs of them.
+Mental model: a plan is a frozen value that is checked once against a network and a number of GPUs; everything else
+reads it. A replica is ``tensor_parallel`` x ``pipeline_parallel`` GPUs, of which there are ``data_parallel``; experts
+are shared out over ``expert_parallel`` GPUs of them.
 """
 
 from __future__ import annotations
@@ -39,22 +40,28 @@ WEIGHT_BYTES = {
 LLAMA_CPP = "llama.cpp"
 SERVING_FRAMEWORKS = (*FRAMEWORKS, LLAMA_CPP)
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
-#: "two-batch": halves of a batch take turns, one computes while the other's exchanges run. "products": in training a layer's sums run piece by piece beside the products next to them (Megatron's --tp-comm-overlap).
+#: "two-batch": halves of a batch take turns, one computes while the other's exchanges run. "products": in training a
+#: layer's sums run piece by piece beside the products next to them (Megatron's --tp-comm-overlap).
 OVERLAPS = ("none", "two-batch", "products")
 READS = ("shared", "each")
-#: Attention of a training step: one kernel that keeps scores on the chip, or "eager": products, softmax and dropout each with scores in memory, as before FlashAttention.
+#: Attention of a training step: one kernel that keeps scores on the chip, or "eager": products, softmax and dropout
+#: each with scores in memory, as before FlashAttention.
 SCORES = ("fused", "eager")
-#: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM, SGLang, TensorRT-LLM since 0.7), or NCCL's.
+#: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM,
+#: SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
-#: Versions of frameworks' engines that differ in their scheduler, its host or its sampler, and whose they are: the newest ("") of any, vLLM's before 0.8, before 0.14, and before 0.16 with asynchronous scheduling,
-#: SGLang's before 0.4, TensorRT-LLM's before 1.2 and TensorRT's engines of 0.9.
+#: Versions of frameworks' engines that differ in their scheduler, its host or its sampler, and whose they are: the
+#: newest ("") of any, vLLM's before 0.8, before 0.14, and before 0.16 with asynchronous scheduling, SGLang's before
+#: 0.4, TensorRT-LLM's before 1.2 and TensorRT's engines of 0.9.
 ENGINES = {"": "", "v0": "vllm", "0.13": "vllm", "0.15": "vllm", "0.3": "sglang", "1.0": "trtllm", "0.9": "trtllm"}
 #: How the host launches a step's kernels: as the framework does of itself, one by one, or as a CUDA graph.
 LAUNCHES = ("default", "eager", "graphs")
-#: How a next token is drawn: the most probable or one of all, or one of the most probable ("top": top-k, top-p), for which some engines sort the vocabulary.
+#: How a next token is drawn: the most probable or one of all, or one of the most probable ("top": top-k, top-p), for
+#: which some engines sort the vocabulary.
 SAMPLINGS = ("greedy", "top")
 RECOMPUTES = ("none", "selective", "full")
-#: Stages of ZeRO (Rajbhandari et al., 2020): what replicas share out is nothing, the optimizer's state, or (3; PyTorch's fully sharded data parallel) weights and gradients too.
+#: Stages of ZeRO (Rajbhandari et al., 2020): what replicas share out is nothing, the optimizer's state, or (3;
+#: PyTorch's fully sharded data parallel) weights and gradients too.
 ZERO_STAGES = (0, 1, 3)
 #: Figures that a command line may give: name in the plan -> most.
 _MOST = {
@@ -68,15 +75,24 @@ _MOST_ROWS = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Plan:
-    """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in the cache of each (decode, mixed);
-    ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those beside the batch's one token each);
-    ``micro_batches``: into which a replica's batch is split for its pipeline; ``virtual_stages``: pieces of its layers that a stage of a training pipeline works on in turn (Megatron's interleaved schedule); ``recompute``: of a training step's activations; ``zero``: stage of ZeRO (:data:`ZERO_STAGES`); ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when text is generated: "shared", once for all of them,
-    or "each" (kernels before about 2024); ``scores``: of :data:`SCORES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's results while serving (training takes NCCL's). ``experts_dtype``:
-    of experts' weights and their products, where that is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise; ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16
-    if not said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts have those that are followed for their format, as
-    ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``: of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``sampling``: of :data:`SAMPLINGS`; ``groups``: what one micro-batch of a decode or mixed step works on, where sequences differ:
-    (sequences, new tokens of each, keys that they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences are in progress at
-    once at most."""
+    """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in
+    the cache of each (decode, mixed);
+    ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those
+    beside the batch's one token each);
+    ``micro_batches``: into which a replica's batch is split for its pipeline; ``virtual_stages``: pieces of its layers
+    that a stage of a training pipeline works on in turn (Megatron's interleaved schedule); ``recompute``: of a training
+    step's activations; ``zero``: stage of ZeRO (:data:`ZERO_STAGES`); ``overlap``: of :data:`OVERLAPS`; ``reads``: of
+    keys and values that heads share, when text is generated: "shared", once for all of them, or "each" (kernels before
+    about 2024); ``scores``: of :data:`SCORES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's
+    results while serving (training takes NCCL's). ``experts_dtype``: of experts' weights and their products, where that
+    is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise;
+    ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16 if not
+    said otherwise); ``framework``: whose kernels attention and experts have ("": :attr:`served_by`'s, but that experts
+    have those that are followed for their format, as ``moe.toml`` has it); ``engine``: of :data:`ENGINES`; ``launch``:
+    of :data:`LAUNCHES` (:mod:`gpusim.project.host`); ``sampling``: of :data:`SAMPLINGS`; ``groups``: what one
+    micro-batch of a decode or mixed step works on, where sequences differ: (sequences, new tokens of each, keys that
+    they meet) each, in place of ``batch``, ``sequence`` and ``chunk``. In phase "serve" ``batch`` is how many sequences
+    are in progress at once at most."""
 
     phase: str
     batch: int = 1
@@ -209,12 +225,14 @@ class Plan:
 
     @property
     def joins(self) -> bool:
-        """Whether weights that multiply the same activations are one product, and residuals are added by the norm behind: not in llama.cpp (src/llama-model.cpp, build_qkv, build_ffn)."""
+        """Whether weights that multiply the same activations are one product, and residuals are added by the norm
+        behind: not in llama.cpp (src/llama-model.cpp, build_qkv, build_ffn)."""
         return self.served_by != LLAMA_CPP
 
     @property
     def of_head(self) -> str:
-        """The number format of the weights that make logits. llama.cpp keeps them in Q6_K where layers have 4 bits (src/llama-quant.cpp), in the layers' format elsewhere."""
+        """The number format of the weights that make logits. llama.cpp keeps them in Q6_K where layers have 4 bits
+        (src/llama-quant.cpp), in the layers' format elsewhere."""
         if self.served_by != LLAMA_CPP:
             return "bf16"
         return {"q4_0": "q6_k", "q4_k_m": "q6_k"}.get(self.dtype, self.dtype)

@@ -1,7 +1,7 @@
 """What each operator of a model takes on one GPU, each different one projected once.
 
-Mental model: a model's step has thousands of launches of a dozen shapes; the shapes are the keys of a dictionary of projections. A sweep hands the same
-dictionary from plan to plan.
+Mental model: a model's step has thousands of launches of a dozen shapes; the shapes are the keys of a dictionary of
+projections. A sweep hands the same dictionary from plan to plan.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
 
 
 class Prices:
-    """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU; ``one_clock``: it acts on the mean of a step
-    (:mod:`gpusim.project.one_clock`), not on each operator; in either case it has held since before the step, whose GPUs are busy for seconds (``held_watts``), where a launch alone is over before; ``share``: of the clock at which energies are known that of ``spec`` is."""
+    """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU;
+    ``one_clock``: it acts on the mean of a step (:mod:`gpusim.project.one_clock`), not on each operator; in either case
+    it has held since before the step, whose GPUs are busy for seconds (``held_watts``), where a launch alone is over
+    before; ``share``: of the clock at which energies are known that of ``spec`` is."""
 
     def __init__(
         self, spec: GpuSpec, limit_watts: float | None = None, one_clock: bool = False, share: float = 1.0
@@ -83,7 +85,8 @@ class Prices:
         return found
 
     def beside(self, op: GemmOp, channels: int, dram_bytes_per_second: float) -> Shares:
-        """Of their own speeds, at which ``op`` and a collective go while both run (:func:`gpusim.tile.beside.shares_beside`)."""
+        """Of their own speeds, at which ``op`` and a collective go while both run
+        (:func:`gpusim.tile.beside.shares_beside`)."""
         key = (op, channels, dram_bytes_per_second)
         if key not in self._beside:
             self._beside[key] = shares_beside(self.spec, op, channels, dram_bytes_per_second)

@@ -1,6 +1,7 @@
 """A model's projection as rows: plain names and figures, rounded to what is known of them.
 
-Mental model: one record a plan (tables, JSON, sweeps), and one an operator (the breakdown); both are flat, so that they pipe.
+Mental model: one record a plan (tables, JSON, sweeps), and one an operator (the breakdown); both are flat, so that they
+pipe.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def request_record(found: RequestProjection) -> dict[str, Any]:
 
 
 def serving_record(found: ServingProjection) -> dict[str, Any]:
-    """Of a server under full load. ``tokens_per_s``: generated, of all GPUs; ``batch``: sequences in progress at most, of all replicas; ``step_tokens``: new ones of an engine's step at most."""
+    """Of a server under full load. ``tokens_per_s``: generated, of all GPUs; ``batch``: sequences in progress at most,
+    of all replicas; ``step_tokens``: new ones of an engine's step at most."""
     step, plan, server = found.heaviest, found.plan, found.server
     rate = found.output_tokens_per_second
     return {

@@ -1,7 +1,8 @@
 """Requests from their prompt to their last token: time to first token, time per output token, what a batch gives.
 
-Mental model: all of a batch's prompts are read, then all sequences generate side by side. A token's time grows nearly linearly with the keys, so that first,
-middle and last tokens stand for all (Simpson's rule). Where the framework is named, its host's work between two steps is added.
+Mental model: all of a batch's prompts are read, then all sequences generate side by side. A token's time grows nearly
+linearly with the keys, so that first, middle and last tokens stand for all (Simpson's rule). Where the framework is
+named, its host's work between two steps is added.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.whole import ModelProjection, project_model
 
-#: Frameworks whose published requests are what their steps' intervals were set by (tools/model_error.py): static batches without a scheduler.
+#: Frameworks whose published requests are what their steps' intervals were set by (tools/model_error.py): static
+#: batches without a scheduler.
 _OF_STEPS = ("trtllm",)
 
 
 @dataclass(frozen=True)
 class RequestProjection:
-    """``first``: the prefill; ``middle``: the step of the middle token; ``per_token``: mean of all tokens' steps; ``seconds``: from a batch's prompts to its last
-    tokens; ``joules``: of all of that."""
+    """``first``: the prefill; ``middle``: the step of the middle token; ``per_token``: mean of all tokens' steps;
+    ``seconds``: from a batch's prompts to its last tokens; ``joules``: of all of that."""
 
     first: ModelProjection
     middle: ModelProjection
@@ -40,7 +42,8 @@ class RequestProjection:
 
 
 def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProjection:
-    """``plan`` with phase "request". Raises as :func:`gpusim.project.whole.project_model`, and UsageError where no token is generated."""
+    """``plan`` with phase "request". Raises as :func:`gpusim.project.whole.project_model`, and UsageError where no
+    token is generated."""
     if not plan.output:
         raise UsageError("a request needs the number of tokens that it generates: give --output-tokens")
     first = project_model(prices, config, replace(plan, phase="prefill"))

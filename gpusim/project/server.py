@@ -1,7 +1,10 @@
-"""What an inference server does at a time: sequences that it holds, new tokens of a step, batches that it has captured as CUDA graphs.
+"""What an inference server does at a time: sequences that it holds, new tokens of a step, batches that it has captured
+as CUDA graphs.
 
-Mental model: two budgets and two habits. A sequence is admitted while memory and the framework's own limit have room for it; a step takes a token of each sequence in progress and of waiting prompts what
-is left of the step's budget, in pieces or whole. The figures are the frameworks' defaults (:mod:`gpusim.project.frameworks`); whoever sets others gives them.
+Mental model: two budgets and two habits. A sequence is admitted while memory and the framework's own limit have room
+for it; a step takes a token of each sequence in progress and of waiting prompts what is left of the step's budget, in
+pieces or whole. The figures are the frameworks' defaults (:mod:`gpusim.project.frameworks`); whoever sets others gives
+them.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ _NO_LIMIT = 1 << 20
 
 @dataclass(frozen=True)
 class Server:
-    """``sequences``: in progress at once in one engine (a replica's pipeline stage turn); ``tokens``: new ones of a step; ``chunked``: whether a prompt is read in pieces; ``mixed``: whether prompts are read
-    beside the next tokens of others, or those wait; ``graphs``: sizes to which batches of generation are padded, () for none; ``memory_sequences``: that memory alone would hold;
+    """``sequences``: in progress at once in one engine (a replica's pipeline stage turn); ``tokens``: new ones of a
+    step; ``chunked``: whether a prompt is read in pieces; ``mixed``: whether prompts are read beside the next tokens of
+    others, or those wait; ``graphs``: sizes to which batches of generation are padded, () for none;
+    ``memory_sequences``: that memory alone would hold;
     ``footprint``: with all of them in progress."""
 
     sequences: int
@@ -46,8 +51,10 @@ def as_many_as_fit(data_parallel: int) -> int:
 def server_of(
     config: Decoder, plan: Plan, gpu: str, capacity_bytes: float, tokens: int | None = None, memory_share: float | None = None,
 ) -> Server:  # fmt: skip
-    """As the plan's framework sets itself up on GPUs called ``gpu`` of ``capacity_bytes`` for prompts of ``plan.sequence`` and answers of ``plan.output`` tokens, ``plan.batch`` of
-    them in progress at most unless that is :func:`as_many_as_fit`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of the framework's. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
+    """As the plan's framework sets itself up on GPUs called ``gpu`` of ``capacity_bytes`` for prompts of
+    ``plan.sequence`` and answers of ``plan.output`` tokens, ``plan.batch`` of them in progress at most unless that is
+    :func:`as_many_as_fit`. ``tokens``: of a step, in place of the framework's own; ``memory_share``: in place of the
+    framework's. Raises NoDataError where not one sequence fits, UsageError where no step can read a prompt."""
     framework = framework_of(plan)
     share = framework.memory_share if memory_share is None else memory_share
     own = replace(
@@ -96,6 +103,8 @@ def server_of(
 
 
 def _captured(graphs: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Of the batches that are asked for those that a server of ``most`` sequences captures: none larger, and ``most`` itself in place of the first that is (tensorrt_llm/_torch/pyexecutor/model_engine.py, _filter_cuda_graph_batch_sizes)."""
+    """Of the batches that are asked for those that a server of ``most`` sequences captures: none larger, and ``most``
+    itself in place of the first that is (tensorrt_llm/_torch/pyexecutor/model_engine.py,
+    _filter_cuda_graph_batch_sizes)."""
     found = tuple(size for size in graphs if size <= most)
     return (*found, most) if len(found) < len(graphs) and (not found or found[-1] < most) else found

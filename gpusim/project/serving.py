@@ -1,7 +1,10 @@
-"""An inference server under full load: many requests that wait at once, read and answered side by side by continuous batching.
+"""An inference server under full load: many requests that wait at once, read and answered side by side by continuous
+batching.
 
-Mental model: the server's scheduler is played through, step by step, with projected times. Requests are alike (a prompt and an answer of given lengths), so what is in progress is a queue of cohorts, each
-admitted in one step and finished together; between two cohorts' ends all steps are alike but for their keys, and are taken together. What the host does between steps runs beside them.
+Mental model: the server's scheduler is played through, step by step, with projected times. Requests are alike (a prompt
+and an answer of given lengths), so what is in progress is a queue of cohorts, each admitted in one step and finished
+together; between two cohorts' ends all steps are alike but for their keys, and are taken together. What the host does
+between steps runs beside them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from gpusim.project.prices import Prices
 from gpusim.project.server import Server, server_of
 from gpusim.project.whole import ModelProjection, project_model
 
-#: Requests for each sequence that an engine can have in progress, where their number is not given: ramp and end are then a small part.
+#: Requests for each sequence that an engine can have in progress, where their number is not given: ramp and end are
+#: then a small part.
 _ROUNDS = 8
 _MOST_REQUESTS = 200_000
 #: Batches and keys of steps with prompts are told apart to one part in so many.
@@ -28,8 +32,11 @@ _PARTS = 16
 
 @dataclass(frozen=True)
 class ServingProjection:
-    """``seconds``: from when all ``requests`` wait to the last token; ``per_token``: between two tokens of a sequence, the mean over all tokens; ``heaviest``: of the kinds of steps the one that takes most of the time;
-    ``batch``: sequences in progress, the mean over all tokens; ``prompt_share``: of the time, in steps that read prompts; ``host_share``: in which GPUs wait for the host's work between steps; ``steps``: of each engine; ``joules``: of all GPUs."""
+    """``seconds``: from when all ``requests`` wait to the last token; ``per_token``: between two tokens of a sequence,
+    the mean over all tokens; ``heaviest``: of the kinds of steps the one that takes most of the time;
+    ``batch``: sequences in progress, the mean over all tokens; ``prompt_share``: of the time, in steps that read
+    prompts; ``host_share``: in which GPUs wait for the host's work between steps; ``steps``: of each engine;
+    ``joules``: of all GPUs."""
 
     server: Server
     plan: Plan
@@ -57,8 +64,9 @@ class ServingProjection:
 def project_serving(
     prices: Prices, config: Decoder, plan: Plan, requests: int | None = None, tokens: int | None = None, memory_share: float | None = None,
 ) -> ServingProjection:  # fmt: skip
-    """``plan`` with phase "serve"; ``tokens`` a step and ``memory_share`` as :func:`gpusim.project.server.server_of` has them. Raises as that and as :func:`gpusim.project.whole.project_model`, and UsageError
-    where no token is generated."""
+    """``plan`` with phase "serve"; ``tokens`` a step and ``memory_share`` as :func:`gpusim.project.server.server_of`
+    has them. Raises as that and as :func:`gpusim.project.whole.project_model`, and UsageError where no token is
+    generated."""
     if not plan.output:
         raise UsageError("a server's requests need the number of tokens that each generates: give --output-tokens")
     plan.check(config)
@@ -90,7 +98,9 @@ def project_serving(
 
 @dataclass
 class _Steps:
-    """Steps of one kind: ``seconds`` of one while a pipeline is full, ``host_seconds`` of them in which GPUs wait for the host, how many there were, whether they read prompts, how many tokens beside prompts' first they generated, and for how many sequences in progress they lasted."""
+    """Steps of one kind: ``seconds`` of one while a pipeline is full, ``host_seconds`` of them in which GPUs wait for
+    the host, how many there were, whether they read prompts, how many tokens beside prompts' first they generated, and
+    for how many sequences in progress they lasted."""
 
     projection: ModelProjection
     seconds: float
@@ -103,7 +113,8 @@ class _Steps:
 
 @dataclass
 class _Played:
-    """The scheduler of one engine: a replica, of a pipeline one of the groups of sequences that take turns in its stages. ``steps``: by what a step works on."""
+    """The scheduler of one engine: a replica, of a pipeline one of the groups of sequences that take turns in its
+    stages. ``steps``: by what a step works on."""
 
     prices: Prices
     config: Decoder
@@ -183,7 +194,8 @@ class _Played:
     def _took(
         self, prompts: tuple[tuple[int, int, int], ...], active: int, keys: int, count: int, waiting: int
     ) -> None:
-        """``count`` steps that read ``prompts`` beside ``active`` sequences of so many keys, while ``waiting`` sequences are in progress."""
+        """``count`` steps that read ``prompts`` beside ``active`` sequences of so many keys, while ``waiting``
+        sequences are in progress."""
         groups = prompts
         if active and prompts:
             groups = ((_rounded(active), 1, _rounded(keys)), *prompts)

@@ -1,6 +1,8 @@
-"""How a plan is run, in words: what neither its load nor its GPUs say, and somebody must know who compares its time with another's.
+"""How a plan is run, in words: what neither its load nor its GPUs say, and somebody must know who compares its time
+with another's.
 
-Mental model: a setting is named where it acts on the phase, whether it was asked for or is the default, since a reader of a page does not see the command. One line a phase.
+Mental model: a setting is named where it acts on the phase, whether it was asked for or is the default, since a reader
+of a page does not see the command. One line a phase.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _LAUNCHED = {"eager": "kernels launched one by one", "graphs": "kernels replayed
 
 
 def schedule_of(plan: Plan) -> str:
-    """Of training how a step is cut up, what overlaps, what is computed again and what replicas share out; of serving whose kernels run and in which formats."""
+    """Of training how a step is cut up, what overlaps, what is computed again and what replicas share out; of serving
+    whose kernels run and in which formats."""
     return "; ".join(_training(plan) if plan.phase == "train" else _serving(plan))
 
 

@@ -1,8 +1,10 @@
-"""Weights shared out over replicas while training (ZeRO stage 3, PyTorch's fully sharded data parallel), and what gathering them costs.
+"""Weights shared out over replicas while training (ZeRO stage 3, PyTorch's fully sharded data parallel), and what
+gathering them costs.
 
-Mental model: every micro-batch gathers a layer's weights before its forward pass and again before its backward pass, and sums and scatters its gradients behind that. The exchanges run a layer ahead on a stream of
-their own: NCCL's channels take SMs from what is computed, and both share DRAM (:mod:`gpusim.tile.beside`, :mod:`gpusim.collective.overlap`). A pass takes the longer of both; nothing hides the first
-gather and the last scatter.
+Mental model: every micro-batch gathers a layer's weights before its forward pass and again before its backward pass,
+and sums and scatters its gradients behind that. The exchanges run a layer ahead on a stream of their own: NCCL's
+channels take SMs from what is computed, and both share DRAM (:mod:`gpusim.tile.beside`,
+:mod:`gpusim.collective.overlap`). A pass takes the longer of both; nothing hides the first gather and the last scatter.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ from gpusim.project.part import Priced, priced, seconds_of
 from gpusim.project.prices import Prices
 from gpusim.tile.operators import GemmOp, MemoryOp
 
-#: Weights are gathered in 16 bits, gradients summed in FP32 (PyTorch's MixedPrecision of llm-foundry's DEFAULT and of torchtitan: param_dtype bfloat16, reduce_dtype float32).
+#: Weights are gathered in 16 bits, gradients summed in FP32 (PyTorch's MixedPrecision of llm-foundry's DEFAULT and of
+#: torchtitan: param_dtype bfloat16, reduce_dtype float32).
 _WEIGHT_BYTES, _SUM_BYTES = 2.0, 4.0
 
 
 @dataclass(frozen=True)
 class Sharded:
-    """``items``: exchanges of one micro-batch and the kernels that lay gradients out for them; ``hidden_seconds``: of the exchanges beside computation, less what they slow it by."""
+    """``items``: exchanges of one micro-batch and the kernels that lay gradients out for them; ``hidden_seconds``: of
+    the exchanges beside computation, less what they slow it by."""
 
     items: tuple[Priced, ...]
     hidden_seconds: float
@@ -34,7 +38,8 @@ class Sharded:
 def sharded(
     prices: Prices, replicas: int, layers: int, of_layer: float, of_tables: float, forward: Iterable[Priced], backward: Iterable[Priced],
 ) -> Sharded:  # fmt: skip
-    """Of ``layers`` layers with ``of_layer`` parameters on each GPU of a replica and ``of_tables`` of the vocabulary, beside a micro-batch's ``forward`` and ``backward`` passes."""
+    """Of ``layers`` layers with ``of_layer`` parameters on each GPU of a replica and ``of_tables`` of the vocabulary,
+    beside a micro-batch's ``forward`` and ``backward`` passes."""
     gather, tables = _gather(replicas, of_layer), _gather(replicas, of_tables)
     scatter, scatter_tables = _scatter(replicas, of_layer), _scatter(replicas, of_tables)
     found = priced(
@@ -63,7 +68,8 @@ def _scatter(replicas: int, parameters: float) -> Collective:
 
 
 def hidden_seconds(prices: Prices, items: tuple[Priced, ...], like: Collective, seconds: float) -> float:
-    """Of ``seconds`` of exchanges that go at the rate of ``like``, what the pass that computes ``items`` is not longer by."""
+    """Of ``seconds`` of exchanges that go at the rate of ``like``, what the pass that computes ``items`` is not longer
+    by."""
     computed = [item for item in items if not item.operator.communicates]
     alone = seconds_of(computed)
     if not alone or not seconds:

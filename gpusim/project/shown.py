@@ -1,4 +1,5 @@
-"""What stands for a projection where one step has to: of a request the step of its middle token, of a server the kind of steps that takes most of its time.
+"""What stands for a projection where one step has to: of a request the step of its middle token, of a server the kind
+of steps that takes most of its time.
 
 Mental model: breakdowns, limits and remedies are of one step; a projection of many steps names the one to look at.
 """

@@ -1,6 +1,7 @@
 """The steps of one micro-batch on each pipeline stage, priced.
 
-Mental model: a stage is its layers, the first with the embedding and the last with the head; between two stages a micro-batch's activations are sent.
+Mental model: a stage is its layers, the first with the embedding and the last with the head; between two stages a
+micro-batch's activations are sent.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from gpusim.tile.operators import GemmOp
 
 @dataclass(frozen=True)
 class Stage:
-    """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how long both take and how much of it is waited for other GPUs;
-    ``beside_seconds``: of sums over GPUs beside products; ``host_seconds``: in which the host launches what no CUDA graph replays."""
+    """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how
+    long both take and how much of it is waited for other GPUs;
+    ``beside_seconds``: of sums over GPUs beside products; ``host_seconds``: in which the host launches what no CUDA
+    graph replays."""
 
     items: tuple[Priced, ...]
     taking_turns: Turns | None = None
@@ -88,7 +91,8 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
 
 
 def _beside_products(items: tuple[Priced, ...], gpus: int) -> float:
-    """Seconds of layers' sums that run beside products: in as many pieces as GPUs, of which the first to be gathered or the last to be scattered waits (Transformer Engine, its user buffers), and no more than the products last."""
+    """Seconds of layers' sums that run beside products: in as many pieces as GPUs, of which the first to be gathered or
+    the last to be scattered waits (Transformer Engine, its user buffers), and no more than the products last."""
     layers = [item for item in items if item.operator.part not in ("embedding", "head", "pipeline")]
     sums = sum(item.seconds for item in layers if item.operator.communicates)
     products = sum(item.seconds for item in layers if isinstance(item.operator.op, GemmOp))

@@ -1,7 +1,9 @@
-"""Many plans on several GPUs: all combinations, projected one by one, kept as they come, and which of them nothing beats.
+"""Many plans on several GPUs: all combinations, projected one by one, kept as they come, and which of them nothing
+beats.
 
-Mental model: an axis is a name with values; a row of results is a JSON line with its plan. A file of lines makes a sweep resumable: a plan whose line is there is not
-projected again, unless another version of gpusim has projected it. The Pareto front is of those plans that fit, for which none is better in both latency and throughput a GPU.
+Mental model: an axis is a name with values; a row of results is a JSON line with its plan. A file of lines makes a
+sweep resumable: a plan whose line is there is not projected again, unless another version of gpusim has projected it.
+The Pareto front is of those plans that fit, for which none is better in both latency and throughput a GPU.
 """
 
 from __future__ import annotations
@@ -102,7 +104,8 @@ def combinations(plan: Plan, gpu: str, axes: Mapping[str, Sequence[Any]]) -> Ite
 
 
 def identity(network: str, gpu: str, described: str, plan: Plan) -> str:
-    """Of a plan's line in a file: with a digest of the GPU's description and the model's sizes, so that a changed one is projected anew."""
+    """Of a plan's line in a file: with a digest of the GPU's description and the model's sizes, so that a changed one
+    is projected anew."""
     # Rows that were kept before a plan could have groups have no word of them.
     values = {each.name: getattr(plan, each.name) for each in fields(plan) if each.name != "groups" or plan.groups}
     text = json.dumps([network, gpu, described, values], sort_keys=True)
@@ -110,8 +113,8 @@ def identity(network: str, gpu: str, described: str, plan: Plan) -> str:
 
 
 class Kept:
-    """Rows in a file of JSON lines, each written whole; a last line that a kill cut off is dropped. ``outdated``: how many rows were asked
-    for that another version of gpusim has made."""
+    """Rows in a file of JSON lines, each written whole; a last line that a kill cut off is dropped. ``outdated``: how
+    many rows were asked for that another version of gpusim has made."""
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._rows, self._others, self.outdated = path, {}, set(), 0
@@ -172,7 +175,8 @@ def _is_begun(line: bytes) -> bool:
 def pareto(
     rows: Sequence[dict[str, Any]], least: str, most: str, usable: Callable[[dict[str, Any]], bool]
 ) -> list[dict[str, Any]]:
-    """Of ``rows`` that are ``usable`` those for which no other has both a smaller ``least`` and a larger ``most``, by ``least``."""
+    """Of ``rows`` that are ``usable`` those for which no other has both a smaller ``least`` and a larger ``most``, by
+    ``least``."""
     best: list[dict[str, Any]] = []
     for row in sorted((row for row in rows if usable(row)), key=lambda row: (row[least], -row[most])):
         if not best or row[most] > best[-1][most]:

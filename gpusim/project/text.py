@@ -77,7 +77,8 @@ def _load(found: Projected) -> str:
 
 
 def lines_of(found: Projected, conditions: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
-    """Names and what is said of them; ``conditions``: of the run, which the plan does not have (:func:`gpusim.project.settings.power_of`)."""
+    """Names and what is said of them; ``conditions``: of the run, which the plan does not have
+    (:func:`gpusim.project.settings.power_of`)."""
     step = first_of(found)
     plan = step.plan
     lines = [

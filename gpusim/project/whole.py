@@ -1,7 +1,11 @@
-"""A whole model's step projected: seconds with an interval, what they are spent on, what is computed, moved, held, and the energy.
+"""A whole model's step projected: seconds with an interval, what they are spent on, what is computed, moved, held, and
+the energy.
 
-Mental model: the operators of a micro-batch, stage by stage; micro-batches follow each other through the pipeline, whose slowest stage paces them and which takes the other stages' time to fill and to empty
-(a piece of it where stages work on pieces in turn: Narayanan et al., Efficient large-scale language model training on GPU clusters (2021), section 2.2); replicas do the same side by side. What communicates is waited for, but for the sum of gradients, which runs beside the backward pass as far as that lasts.
+Mental model: the operators of a micro-batch, stage by stage; micro-batches follow each other through the pipeline,
+whose slowest stage paces them and which takes the other stages' time to fill and to empty (a piece of it where stages
+work on pieces in turn: Narayanan et al., Efficient large-scale language model training on GPU clusters (2021), section
+2.2); replicas do the same side by side. What communicates is waited for, but for the sum of gradients, which runs
+beside the backward pass as far as that lasts.
 """
 
 from __future__ import annotations
@@ -29,9 +33,12 @@ from gpusim.project.stages import stages_priced
 class ModelProjection:
     """One step of ``plan``: a prefill of the whole batch, one token of each sequence, or one step of training.
 
-    ``step``: seconds with interval; ``items``: operators of one micro-batch through all stages, and what comes once a step; ``bubble_seconds``: in which a stage
-    waits for others; ``communication_seconds``: of ``step``, waiting for other GPUs; ``hidden_seconds``: of communication beside computation, of all stages; ``host_seconds``: of ``step``, in which GPUs wait for kernels to be launched; ``launch_seconds``: that launching takes where no graph replays them, waited for or not; ``tokens``: of all replicas, read or generated; ``model_flops``:
-    operations that the mathematics takes, of all GPUs; ``joules``: of all GPUs; ``energy_validated``: whether their error is known.
+    ``step``: seconds with interval; ``items``: operators of one micro-batch through all stages, and what comes once a
+    step; ``bubble_seconds``: in which a stage waits for others; ``communication_seconds``: of ``step``, waiting for
+    other GPUs; ``hidden_seconds``: of communication beside computation, of all stages; ``host_seconds``: of ``step``,
+    in which GPUs wait for kernels to be launched; ``launch_seconds``: that launching takes where no graph replays them,
+    waited for or not; ``tokens``: of all replicas, read or generated; ``model_flops``: operations that the mathematics
+    takes, of all GPUs; ``joules``: of all GPUs; ``energy_validated``: whether their error is known.
     """
 
     network: str
@@ -60,7 +67,8 @@ class ModelProjection:
 
     @property
     def mfu(self) -> float:
-        """Model FLOP/s utilisation: share of the tensor cores' peak in the plan's dtype (Chowdhery et al., PaLM (2022), appendix B)."""
+        """Model FLOP/s utilisation: share of the tensor cores' peak in the plan's dtype (Chowdhery et al., PaLM (2022),
+        appendix B)."""
         return self.model_flops / (self.step.seconds * self.peak_flops * self.plan.gpus)
 
     @property
@@ -70,8 +78,8 @@ class ModelProjection:
 
 
 def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjection:
-    """A step of ``config`` by ``plan`` on GPUs of ``prices``. Raises UsageError for a plan that the network cannot be shared out by, SpecError where the GPU
-    has no such operation."""
+    """A step of ``config`` by ``plan`` on GPUs of ``prices``. Raises UsageError for a plan that the network cannot be
+    shared out by, SpecError where the GPU has no such operation."""
     plan.check(config)
     if prices.one_clock:
         return at_one_clock(prices, lambda at: project_model(at, config, plan))
@@ -89,7 +97,8 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         sums = [] if plan.shares_weights else gradient_sum(own, plan.data_parallel)
         once = priced([optimizer_step(kept), *sums], prices)
         gradients = sum(item.seconds for item in once if item.operator.communicates)
-        # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the last layer's, and slow it.
+        # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the
+        # last layer's, and slow it.
         layers = max(1, config.layers // plan.pipeline_parallel)
         slowest = max(stages, key=lambda stage: stage.seconds)
         beside = min(gradients * (layers - 1) / layers, slowest.seconds * 2 / 3)
@@ -143,7 +152,8 @@ def _model_flops(config: Decoder, plan: Plan, active: float) -> float:
             met = group.queries * (group.keys - (group.queries - 1) / 2)
             flops += 4.0 * group.sequences * met * config.heads * dims * attending
             if linear is not None:
-                # A token reads its state, changes it and reads it again (Yang et al., Gated Delta Networks (2024), equation 10).
+                # A token reads its state, changes it and reads it again (Yang et al., Gated Delta Networks (2024),
+                # equation 10).
                 state = linear.value_heads * linear.key_dim * linear.value_dim
                 flops += 6.0 * group.sequences * group.queries * state * (config.layers - attending)
     return flops * plan.micro_batches * plan.data_parallel * (3.0 if plan.phase == "train" else 1.0)

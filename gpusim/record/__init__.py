@@ -1,1 +1,2 @@
-"""What other processes launch: a library that is loaded into them counts, and :mod:`gpusim.collect` adds up over processes."""
+"""What other processes launch: a library that is loaded into them counts, and :mod:`gpusim.collect` adds up over
+processes."""

@@ -1,7 +1,7 @@
 """The recorder's shared library, built from ``native/*.c`` with the system's C compiler.
 
-Mental model: the sources are part of the package and are compiled once, at first use, into the user's cache folder under a name
-that says what they are (sources, options and machine). Where there is no compiler, build it elsewhere with
+Mental model: the sources are part of the package and are compiled once, at first use, into the user's cache folder
+under a name that says what they are (sources, options and machine). Where there is no compiler, build it elsewhere with
 ``gpusim record --library-path`` and name the file in ``GPUSIM_RECORD_LIBRARY``.
 """
 
@@ -23,7 +23,8 @@ VARIABLE = "GPUSIM_RECORD_LIBRARY"
 NATIVE = Path(__file__).parent / "native"
 HEADER = NATIVE / "gpusim_record.h"
 COMPILERS = ("cc", "gcc", "clang")
-#: Sibling calls: ``dlsym`` must see its caller's address (resolve.c). No deletion: a program may close the library that loaded it.
+#: Sibling calls: ``dlsym`` must see its caller's address (resolve.c). No deletion: a program may close the library that
+#: loaded it.
 FLAGS = (
     "-std=c11",
     "-O2",
@@ -46,7 +47,8 @@ def sources() -> list[Path]:
 
 
 def recorder_library() -> Path:
-    """The library's path; it is built if need be. Raises ToolchainError: no Linux, no compiler, or it refuses the sources."""
+    """The library's path; it is built if need be. Raises ToolchainError: no Linux, no compiler, or it refuses the
+    sources."""
     given = os.environ.get(VARIABLE)
     if given:
         if not Path(given).is_file():

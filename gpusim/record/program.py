@@ -1,7 +1,8 @@
-"""Runs a program as a shell would: its streams are its own, its exit code comes back, and who would end the caller ends the program.
+"""Runs a program as a shell would: its streams are its own, its exit code comes back, and who would end the caller ends
+the program.
 
-Mental model: Ctrl-C reaches both from the terminal, and the program decides. SIGTERM and SIGHUP reach the caller alone (an init, a batch system),
-which hands them on and waits, so that what was launched until then is still told.
+Mental model: Ctrl-C reaches both from the terminal, and the program decides. SIGTERM and SIGHUP reach the caller alone
+(an init, a batch system), which hands them on and waits, so that what was launched until then is still told.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run_program(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code, 128 and the signal's number where one ended it. Raises UsageError for a program that is not there."""
+    """The exit code, 128 and the signal's number where one ended it. Raises UsageError for a program that is not
+    there."""
     path = shutil.which(command[0], path=environment.get("PATH"))
     if path is None:
         raise UsageError(f"there is no program {command[0]!r}")

@@ -1,9 +1,11 @@
-"""Quantiles of durations that merge: DDSketch (Masson, Rim and Lee 2019) with logarithmic bins, as the recorder's ``rows.c`` has it.
+"""Quantiles of durations that merge: DDSketch (Masson, Rim and Lee 2019) with logarithmic bins, as the recorder's
+``rows.c`` has it.
 
-Mental model: bin ``i`` counts what lies in (gamma^(i-1), gamma^i] nanoseconds; two sketches merge by adding their counts; a quantile is off
-by 1 % of its value at most, as long as the bins suffice: 64 in a process's batch, a factor of 3.6 between its shortest and longest
-launch if none is empty, and MOST_BINS afterwards, four and a half decades. Beyond, neighbours are put together where it costs least: the
-fewer launches go to the more, over the smallest distance. ``tools/sketch_error.py`` prints what quantiles are off by.
+Mental model: bin ``i`` counts what lies in (gamma^(i-1), gamma^i] nanoseconds; two sketches merge by adding their
+counts; a quantile is off by 1 % of its value at most, as long as the bins suffice: 64 in a process's batch, a factor of
+3.6 between its shortest and longest launch if none is empty, and MOST_BINS afterwards, four and a half decades. Beyond,
+neighbours are put together where it costs least: the fewer launches go to the more, over the smallest distance.
+``tools/sketch_error.py`` prints what quantiles are off by.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""What a recorded process and the collector say to each other: frames of known length, checked before they are believed.
+"""What a recorded process and the collector say to each other: frames of known length, checked before they are
+believed.
 
-Mental model: a frame is eight bytes (payload bytes, type, version, zero) and a payload of at most MOST_FRAME_BYTES. A batch is a
-sequence of items, each told by its tag: a GPU, a kernel and an NVTX range before the first row that names them, and rows. Nothing is
-allocated by a number that a message tells before its bytes are there. docs/reference/record-wire.md has the layout.
+Mental model: a frame is eight bytes (payload bytes, type, version, zero) and a payload of at most MOST_FRAME_BYTES. A
+batch is a sequence of items, each told by its tag: a GPU, a kernel and an NVTX range before the first row that names
+them, and rows. Nothing is allocated by a number that a message tells before its bytes are there.
+docs/reference/record-wire.md has the layout.
 
 Raises WireError for whatever is no such frame; the connection that sent it is closed.
 """
@@ -91,7 +93,8 @@ class Batch:
 
 @dataclass(frozen=True)
 class Event:
-    """One launch of a full capture, at ``time_ns`` of Unix time, or, where there is a ``duration_ns``, one kernel's time on the GPU.
+    """One launch of a full capture, at ``time_ns`` of Unix time, or, where there is a ``duration_ns``, one kernel's
+    time on the GPU.
 
     ``timed``: the launch's time on the GPU is told, if at all, by another event of the same ``correlation``."""
 

@@ -3,7 +3,8 @@
 Mental model: the compiler renumbers registers and moves branch targets whenever anything changes, so instructions are
 matched (difflib) on their text with both taken out; immediates, constant-bank offsets and modifiers stay in. What is
 matched is the same instruction; what differs between two matches was changed, added or removed. difflib's time grows
-with how often a text recurs, so in long programs stretches of instructions are matched first, and then what lies between.
+with how often a text recurs, so in long programs stretches of instructions are matched first, and then what lies
+between.
 """
 
 from __future__ import annotations

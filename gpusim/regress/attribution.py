@@ -66,8 +66,8 @@ class InstructionTerm:
 
 @dataclass(frozen=True)
 class LineTerm:
-    """``cycles`` of the difference that go to a source line; ``changed``: instructions of it that are not the same; ``code``: its
-    text as the launches kept it, of the new build where it has the line, else empty."""
+    """``cycles`` of the difference that go to a source line; ``changed``: instructions of it that are not the same;
+    ``code``: its text as the launches kept it, of the new build where it has the line, else empty."""
 
     file: str
     line: int
@@ -152,7 +152,8 @@ def _place(instruction: Instruction) -> tuple[str, int]:
 
 
 def _by_line(terms: Sequence[InstructionTerm], base: SimulatedLaunch, head: SimulatedLaunch) -> list[LineTerm]:
-    """Terms by the line of the new build; removed instructions go by the line that became of theirs, else by their own."""
+    """Terms by the line of the new build; removed instructions go by the line that became of theirs, else by their
+    own."""
     became: dict[tuple[str, int], Counter] = {}
     for term in terms:
         old, new = term.pair.base, term.pair.head

@@ -1,8 +1,9 @@
-"""A comparand, BASE or HEAD of a comparison of old and new: launches with their results and, where they are at hand, their traces.
+"""A comparand, BASE or HEAD of a comparison of old and new: launches with their results and, where they are at hand,
+their traces.
 
 Mental model: BASE and HEAD may be a stored run, a result file, a folder of traces, a trace or a kernel of the suite;
-each becomes a list of compared launches of one form. What was simulated here and now carries traces, so that more can be asked of
-it (what would it have cost on the other GPU?); what was stored carries its result alone.
+each becomes a list of compared launches of one form. What was simulated here and now carries traces, so that more can
+be asked of it (what would it have cost on the other GPU?); what was stored carries its result alone.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class SimulationInput:
 @dataclass(frozen=True)
 class ComparedLaunch:
     """A launch of a comparand. ``file``: the trace's file name within a folder, else empty. ``figures``: the GPU's, by
-    dotted key, where they are known. ``model``: hash of the gpusim that simulated it, where known. ``seconds``: its share
-    of what simulating took here and now."""
+    dotted key, where they are known. ``model``: hash of the gpusim that simulated it, where known. ``seconds``: its
+    share of what simulating took here and now."""
 
     record: SimulatedLaunch
     file: str = ""

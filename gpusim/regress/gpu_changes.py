@@ -49,8 +49,8 @@ def differing(base: Mapping[str, Any], head: Mapping[str, Any]) -> tuple[FigureC
 def steps(
     old: GpuSpec, simulation_input: SimulationInput, base_cycles: int, changes: tuple[FigureChange, ...]
 ) -> tuple[Step, ...]:
-    """The launch of ``simulation_input`` (on the new machine) simulated on the way there from the ``old`` one, on which it
-    takes ``base_cycles``. Empty where a machine on the way cannot run the launch."""
+    """The launch of ``simulation_input`` (on the new machine) simulated on the way there from the ``old`` one, on which
+    it takes ``base_cycles``. Empty where a machine on the way cannot run the launch."""
     groups = _groups(changes)
     done, spec, cycles = [], old, base_cycles
     with task("going from the old GPU to the new one", len(groups), "steps") as shown:

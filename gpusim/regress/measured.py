@@ -1,9 +1,9 @@
 """Measurements of old and new, launch by launch.
 
 Mental model: two measured rows belong together if they are of the same launch on the same GPU in the same state of the
-caches. Where both kept enough samples, their distributions are compared (:mod:`gpusim.compare.statistics`), at one clock if
-the clock was read; otherwise their confidence intervals must settle the question, else it is AMBIGUOUS. A row that
-computed a wrong result has no time.
+caches. Where both kept enough samples, their distributions are compared (:mod:`gpusim.compare.statistics`), at one
+clock if the clock was read; otherwise their confidence intervals must settle the question, else it is AMBIGUOUS. A row
+that computed a wrong result has no time.
 """
 
 from __future__ import annotations

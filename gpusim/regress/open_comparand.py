@@ -1,7 +1,7 @@
 """What the command line calls BASE and HEAD, made into a :class:`Comparand`.
 
-Mental model: a text names, in this order, what lies there (a result file, a trace, a folder of traces), a stored run, or
-a kernel of the suite; ``run:NAME`` and ``kernel:NAME`` say which where both exist, and ``now`` is the other side's
+Mental model: a text names, in this order, what lies there (a result file, a trace, a folder of traces), a stored run,
+or a kernel of the suite; ``run:NAME`` and ``kernel:NAME`` say which where both exist, and ``now`` is the other side's
 run simulated again. Traces of a folder are simulated each on a machine of its own, so that one that changed does not
 move the others; a kernel's launches follow each other on one machine, as ``gpusim simulate`` has them.
 """

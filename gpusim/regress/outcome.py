@@ -26,10 +26,10 @@ class UnitChange:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A launch in both runs, or in one (then ``base`` or ``head`` is None). ``kind``: simulated or measured; ``gpu``: one
-    name, or ``OLD to NEW``; ``unit``: cycles or us. ``causes``: what is not the same on both sides (machine code, GPU,
-    gpusim's model, launch). ``attribution``, ``figures``, ``steps`` and ``units`` say where the difference comes from;
-    measurements have none. ``state``: of a measurement, the caches' and the method."""
+    """A launch in both runs, or in one (then ``base`` or ``head`` is None). ``kind``: simulated or measured; ``gpu``:
+    one name, or ``OLD to NEW``; ``unit``: cycles or us. ``causes``: what is not the same on both sides (machine code,
+    GPU, gpusim's model, launch). ``attribution``, ``figures``, ``steps`` and ``units`` say where the difference comes
+    from; measurements have none. ``state``: of a measurement, the caches' and the method."""
 
     kind: str
     kernel: str

@@ -20,8 +20,8 @@ RUN, KERNEL = "run:", "kernel:"
 
 
 def refuse_unknown_sides(texts: Iterable[str]) -> None:
-    """Raise for the first of ``texts`` that names nothing, as far as is known without the store's own library: where the store
-    takes more than a look at a file, none."""
+    """Raise for the first of ``texts`` that names nothing, as far as is known without the store's own library: where
+    the store takes more than a look at a file, none."""
     known = None
     for text in texts:
         if text == NOW or text.startswith(KERNEL) or Path(text).exists():

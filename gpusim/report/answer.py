@@ -123,7 +123,8 @@ def remedy_records(remedies: tuple[Remedy, ...]) -> list[dict[str, Any]]:
 
 
 def answer_text(found: Answer, advice: Advice | None, form: str = "table", power: str = "") -> str:
-    """The answer as text: a name and what is said of it a line. ``advice`` None: remedies were not looked for; ``power``: what is to be said of it, if anything."""
+    """The answer as text: a name and what is said of it a line. ``advice`` None: remedies were not looked for;
+    ``power``: what is to be said of it, if anything."""
     within = "" if not found.error_us else f", sampling +- {rounded(found.error_us)} us (95 %)"
     part = (
         "" if found.simulated_percent == 100.0 else f", from {rounded(found.simulated_percent)} % of the instructions"

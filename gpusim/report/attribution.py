@@ -2,7 +2,8 @@
 
 Mental model: the engine counts at the instruction (stalls where a warp waited, work where it was caused), so
 an instruction's row is read off, a source line's row is the sum of its instructions, and both add up to
-the launch's totals exactly. A wait for data stands at the instruction that needs it, a wait at a barrier at the barrier. Compilers move code: a line's row is what the line tables say, no more.
+the launch's totals exactly. A wait for data stands at the instruction that needs it, a wait at a barrier at the
+barrier. Compilers move code: a line's row is what the line tables say, no more.
 """
 
 from __future__ import annotations

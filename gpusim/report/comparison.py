@@ -1,6 +1,7 @@
 """A comparison with measured rows as records: the tables of the command line and the document of JSON.
 
-Mental model: one function a table, each a list of dicts with the same keys; :func:`comparison_document` holds all of it in full.
+Mental model: one function a table, each a list of dicts with the same keys; :func:`comparison_document` holds all of it
+in full.
 """
 
 from __future__ import annotations

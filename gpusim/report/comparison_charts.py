@@ -1,7 +1,7 @@
 """Charts of a comparison as SVG texts: simulated against measured, errors by launch, where the cycles go astray.
 
-Mental model: one function a chart, from the document of one GPU's comparison (:func:`gpusim.report.comparison.comparison_document`)
-to ``<svg>``; the same document gives the same text.
+Mental model: one function a chart, from the document of one GPU's comparison
+(:func:`gpusim.report.comparison.comparison_document`) to ``<svg>``; the same document gives the same text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A comparison as one self-contained HTML page: no network; charts as SVG, and a few lines of script that sort the tables.
+"""A comparison as one self-contained HTML page: no network; charts as SVG, and a few lines of script that sort the
+tables.
 
-Mental model: the template (``comparison.html``) is the page, this file picks what goes into it. All texts of the document, which may
-come from anywhere, are escaped by the template engine; the charts' texts by Matplotlib.
+Mental model: the template (``comparison.html``) is the page, this file picks what goes into it. All texts of the
+document, which may come from anywhere, are escaped by the template engine; the charts' texts by Matplotlib.
 """
 
 from __future__ import annotations

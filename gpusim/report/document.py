@@ -1,7 +1,7 @@
 """What a saved run holds: the types of the document of :mod:`gpusim.report.saved`.
 
-Mental model: the document is plain JSON; these types say which keys it has at least and what stands under them. They are
-what a document from outside is held against, and what a type checker and a reader may rely on.
+Mental model: the document is plain JSON; these types say which keys it has at least and what stands under them. They
+are what a document from outside is held against, and what a type checker and a reader may rely on.
 """
 
 from __future__ import annotations

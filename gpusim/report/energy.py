@@ -1,8 +1,9 @@
 """Energy of simulated launches: what each counted event takes, and the GPU's power over time.
 
-Mental model: every warp instruction costs its issue, every lane that is on its registers and its arithmetic, every product its operations, every byte its
-way out of shared memory, L1, L2 or DRAM; what the GPU takes at rest and for busy SMs runs for the launch's whole time. Operands are taken to be random. No
-exact launch was compared with a measured power, and most of these figures are guesses (:func:`gpusim.energy.figures.evidence_of`).
+Mental model: every warp instruction costs its issue, every lane that is on its registers and its arithmetic, every
+product its operations, every byte its way out of shared memory, L1, L2 or DRAM; what the GPU takes at rest and for busy
+SMs runs for the launch's whole time. Operands are taken to be random. No exact launch was compared with a measured
+power, and most of these figures are guesses (:func:`gpusim.energy.figures.evidence_of`).
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _ARITHMETIC = {"FP32": "lane_fp32_pj", "FP64": "lane_fp64_pj", "FP16": "lane_fp1
 
 
 def launch_energy(launch: LaunchResult, spec: GpuSpec, limit_watts: float | None = None) -> Energy:
-    """Energy of one launch within its simulated time at the described clock; ``limit_watts``: another than the board's. Raises SpecError for a
-    generation of which no energy is known."""
+    """Energy of one launch within its simulated time at the described clock; ``limit_watts``: another than the board's.
+    Raises SpecError for a generation of which no energy is known."""
     figures = figures_for(spec)
     seconds = float(launch.cycles / spec.clock_hz)
     dynamic = tuple((unit, joules) for unit, joules in _dynamic(launch, figures, spec, seconds).items())
@@ -47,8 +48,9 @@ def launch_energy(launch: LaunchResult, spec: GpuSpec, limit_watts: float | None
 
 
 def launch_work(launch: LaunchResult, spec: GpuSpec, seconds: float | None = None) -> Work:
-    """A simulated launch as a part of launches that share a clock. ``spec``: with the described clock, at whose voltage its events are counted. ``seconds``: what it takes at
-    any clock, as simulated at one; if None, its cycles at whichever."""
+    """A simulated launch as a part of launches that share a clock. ``spec``: with the described clock, at whose voltage
+    its events are counted. ``seconds``: what it takes at any clock, as simulated at one; if None, its cycles at
+    whichever."""
     units = _dynamic(launch, figures_for(spec), spec, 0.0)
     own = float(launch.cycles / spec.clock_hz)
     clocked = sum(units.values()) - units["DRAM"]
@@ -93,13 +95,15 @@ def _dynamic(launch: LaunchResult, figures: EnergyFigures, spec: GpuSpec, second
 
 
 def tensor_operands(text: str) -> str:
-    """What a product of that instruction multiplies, as :meth:`gpusim.energy.figures.EnergyFigures.tensor_flop_pj` names it."""
+    """What a product of that instruction multiplies, as :meth:`gpusim.energy.figures.EnergyFigures.tensor_flop_pj`
+    names it."""
     return next((name for name, pattern in _TENSOR if pattern.search(text)), "bf16")
 
 
 def power_over_time(launch: LaunchResult, spec: GpuSpec) -> dict[str, np.ndarray]:
-    """``cycle`` (start of each stretch between samples) and ``watts`` of a launch that was simulated with samples: bytes of L2 and DRAM as they moved, all
-    else of the SMs by the instructions that were issued. No limit is applied."""
+    """``cycle`` (start of each stretch between samples) and ``watts`` of a launch that was simulated with samples:
+    bytes of L2 and DRAM as they moved, all else of the SMs by the instructions that were issued. No limit is
+    applied."""
     assert launch.samples is not None
     figures = figures_for(spec)
     units = _dynamic(launch, figures, spec, launch.cycles / spec.clock_hz)
@@ -120,7 +124,8 @@ def power_over_time(launch: LaunchResult, spec: GpuSpec) -> dict[str, np.ndarray
 
 
 def energy_document(result: Result) -> dict[str, Any]:
-    """A run's energy for JSON: joules, mean watts, joules by unit, and how sure that is; empty where the generation's energy is not known."""
+    """A run's energy for JSON: joules, mean watts, joules by unit, and how sure that is; empty where the generation's
+    energy is not known."""
     if not knows_energy(result.spec):
         return {}
     found = [launch_energy(launch, result.spec) for launch in result.launches]

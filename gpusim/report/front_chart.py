@@ -1,6 +1,8 @@
-"""Plans of a sweep as one chart: tokens a second and GPU over latency, with the front that nothing beats and its intervals.
+"""Plans of a sweep as one chart: tokens a second and GPU over latency, with the front that nothing beats and its
+intervals.
 
-Mental model: one function, from points to ``<svg>``; the same points give the same text. A point is a plan, whose place is its latency in ms and its throughput in tokens a second and GPU.
+Mental model: one function, from points to ``<svg>``; the same points give the same text. A point is a plan, whose place
+is its latency in ms and its throughput in tokens a second and GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ MOST_NUMBERED = 24
 
 
 def front_chart(points: Sequence[Point], front: Sequence[Point], numbered: dict[int, int], latency_name: str) -> str:
-    """``points``: those that fit into memory; ``front``: of these, by latency; ``numbered``: index of a point -> the number that it has on the page."""
+    """``points``: those that fit into memory; ``front``: of these, by latency; ``numbered``: index of a point -> the
+    number that it has on the page."""
     figure, axes = _figure(4.4)
     gpus = list(dict.fromkeys(point.gpu for point in points))
     for place, gpu in enumerate(gpus):

@@ -2,8 +2,8 @@
 
 Mental model: a test case a verdict. SLOWER fails; what could not be compared (NO-DATA, UNSUPPORTED) is an error;
 AMBIGUOUS is skipped, with its reason; SAME and FASTER pass. The format is the one that Jenkins, GitLab and GitHub's
-actions read: testsuites > testsuite > testcase > failure | error | skipped, and system-out; times are seconds of the test, not of the
-kernel.
+actions read: testsuites > testsuite > testcase > failure | error | skipped, and system-out; times are seconds of the
+test, not of the kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The launches of a program by kernel: how often each ran, what all of its launches took, and how they differ.
 
-Mental model: an account has a row for launches that follow each other and do not differ; a loop leaves hundreds. Rows of one kernel (on one device, of one process) are added up,
-the kernel that takes most first.
+Mental model: an account has a row for launches that follow each other and do not differ; a loop leaves hundreds. Rows
+of one kernel (on one device, of one process) are added up, the kernel that takes most first.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _KEYS = ("process", "device", "kernel")
 
 
 def by_kernel(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row a kernel of ``records`` (rows of an account: ``launches`` alike each). ``cycles``, ``share_percent`` and the least, median and most of a launch are of those that were
-    simulated; where none was, ``warp_instructions`` and their share take their place. None where there is nothing to say."""
+    """A row a kernel of ``records`` (rows of an account: ``launches`` alike each). ``cycles``, ``share_percent`` and
+    the least, median and most of a launch are of those that were simulated; where none was, ``warp_instructions`` and
+    their share take their place. None where there is nothing to say."""
     timed = any(record.get("cycles") is not None for record in records)
     of = "cycles" if timed else "warp_instructions"
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -49,7 +50,8 @@ def by_kernel(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def launches_text(records: Sequence[dict[str, Any]], every: bool) -> str:
-    """The account as tables to read: of many rows their kernels first, and the rows below if ``every`` one is asked for."""
+    """The account as tables to read: of many rows their kernels first, and the rows below if ``every`` one is asked
+    for."""
     if len(records) <= MOST_ROWS:
         return _table(records)
     text = _table(by_kernel(records))

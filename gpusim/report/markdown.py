@@ -23,8 +23,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#|~!@])")
 def markdown_comment(
     title: str, summary: str, tables: Sequence[tuple[str, Sequence[dict[str, Any]]]], sentences: Sequence[str] = ()
 ) -> str:
-    """``title`` and ``summary`` in words, the first :data:`MOST_SENTENCES` of ``sentences`` as a list, the first of ``tables`` (heading,
-    records) open, the others folded. What does not fit into a comment is left out, and said to be."""
+    """``title`` and ``summary`` in words, the first :data:`MOST_SENTENCES` of ``sentences`` as a list, the first of
+    ``tables`` (heading, records) open, the others folded. What does not fit into a comment is left out, and said to
+    be."""
     parts = [f"## {escape(title)}", "", escape(summary), ""]
     shown = [f"- {escape(each[:MOST_SENTENCE_CHARACTERS])}" for each in sentences[:MOST_SENTENCES]]
     if len(sentences) > MOST_SENTENCES:

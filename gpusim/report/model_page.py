@@ -1,7 +1,8 @@
-"""A whole model's projection as one self-contained HTML page for people who decide: what, how sure, what limits, what would help, from which sources.
+"""A whole model's projection as one self-contained HTML page for people who decide: what, how sure, what limits, what
+would help, from which sources.
 
-Mental model: the template (``model.html``) is the page, this file picks what goes into it. Texts that may come from anywhere (a model's name) are
-escaped by the template engine; no script, nothing from the network.
+Mental model: the template (``model.html``) is the page, this file picks what goes into it. Texts that may come from
+anywhere (a model's name) are escaped by the template engine; no script, nothing from the network.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def render_model(
     found: Projected, remedies: Sequence[Remedy], spec: GpuSpec, changed: Projected | None = None,
     assumed: Mapping[str, Claim] | None = None, conditions: Sequence[tuple[str, str]] = (), network_source: str = "", evidence: Mapping[str, int] | None = None,
 ) -> str:  # fmt: skip
-    """The page of one projection; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them. ``changed``: the same with some of the GPU's values
-    changed, to stand beside it; ``assumed``: what the GPU's file states otherwise than the built-in GPU below it, by key; ``conditions``: lines of the run that the plan does not have;
+    """The page of one projection; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them. ``changed``: the
+    same with some of the GPU's values changed, to stand beside it; ``assumed``: what the GPU's file states otherwise
+    than the built-in GPU below it, by key; ``conditions``: lines of the run that the plan does not have;
     ``network_source``: of the network's sizes; ``evidence``: kind -> how many of the GPU's values are of that kind."""
     shown, first = step_of(found), first_of(found)
     operators = operator_records(shown)
@@ -98,7 +100,8 @@ def _facts(
 
 
 def _prompts(found: Projected) -> str:
-    """What the sections below, which are of one step, do not say: how much of the time prompts take, and what limits that; "" where the step is all."""
+    """What the sections below, which are of one step, do not say: how much of the time prompts take, and what limits
+    that; "" where the step is all."""
     if isinstance(found, ServingProjection):
         return f"All {found.requests:,} requests take {_said(found.seconds)}; steps that read prompts take {found.prompt_share:.0%} of it, and for {found.host_share:.0%} of it GPUs wait for the host's work between steps. The shares below are of the kind of steps that takes most of the time."
     if not isinstance(found, RequestProjection):
@@ -112,7 +115,8 @@ def _prompts(found: Projected) -> str:
 
 
 def _hidden(step: ModelProjection) -> str:
-    """What shares of the operators' time do not say: that communication beside computation is in them and costs nothing; "" where there is none."""
+    """What shares of the operators' time do not say: that communication beside computation is in them and costs
+    nothing; "" where there is none."""
     if not step.hidden_seconds:
         return ""
     hidden = step.hidden_seconds / (step.hidden_seconds + step.communication_seconds)

@@ -1,10 +1,13 @@
-"""The clock that a board's power limit leaves exact launches: simulated again at the clock that fits, until what they take fits.
+"""The clock that a board's power limit leaves exact launches: simulated again at the clock that fits, until what they
+take fits.
 
-Mental model: a launch's events take their joules at the described clock and its voltage. At a share s of the clock an event takes s ** (exponent - 1) of that and
-the launch lasts longer, so its power goes with s ** exponent where SMs bound it, and by less where DRAM does, which keeps its nanoseconds: that is why the launch
-is simulated again. The figures are :mod:`gpusim.energy`'s, most of them guesses; no exact launch was compared with a measured power. The limit is taken to be
-held all the time, as in a loop of launches, and all launches have one clock, as far as they follow each other within :data:`gpusim.energy.shared_clock.CONTROL_SECONDS`:
-their mean power counts, gaps between them at what the GPU takes at rest.
+Mental model: a launch's events take their joules at the described clock and its voltage. At a share s of the clock an
+event takes s ** (exponent - 1) of that and the launch lasts longer, so its power goes with s ** exponent where SMs
+bound it, and by less where DRAM does, which keeps its nanoseconds: that is why the launch is simulated again. The
+figures are :mod:`gpusim.energy`'s, most of them guesses; no exact launch was compared with a measured power. The limit
+is taken to be held all the time, as in a loop of launches, and all launches have one clock, as far as they follow each
+other within :data:`gpusim.energy.shared_clock.CONTROL_SECONDS`: their mean power counts, gaps between them at what the
+GPU takes at rest.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ _NEAR, _TRIES = 0.02, 3
 
 @dataclass(frozen=True)
 class Held:
-    """``result``: of the launches at the clock that is held; ``clock_share``: that clock over the described one; ``watts``: mean power there, and
-    ``described_watts`` at the described clock; ``limit_watts``: what was held, None where the board's limit is not known."""
+    """``result``: of the launches at the clock that is held; ``clock_share``: that clock over the described one;
+    ``watts``: mean power there, and ``described_watts`` at the described clock; ``limit_watts``: what was held, None
+    where the board's limit is not known."""
 
     result: Result
     clock_share: float
@@ -49,8 +53,10 @@ def within_power(
     simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None, gap_seconds: float = 0.0,
     beside: Sequence[Work] = (),
 ) -> Held:  # fmt: skip
-    """``simulate``'s launches at the highest clock, the described one at most, at which their mean power, with a gap of ``gap_seconds`` behind each and with ``beside``, that runs in turn with them, stays within ``limit_watts``, or the
-    board's limit. Raises SpecError for a limit that is not above what the GPU takes at rest, or a generation of which no energy is known."""
+    """``simulate``'s launches at the highest clock, the described one at most, at which their mean power, with a gap of
+    ``gap_seconds`` behind each and with ``beside``, that runs in turn with them, stays within ``limit_watts``, or the
+    board's limit. Raises SpecError for a limit that is not above what the GPU takes at rest, or a generation of which
+    no energy is known."""
     result, share = simulate(spec), 1.0
     limit = power_limit(spec, limit_watts)
     if limit is None:
@@ -68,8 +74,9 @@ def within_power(
 
 
 def over_the_boards_limit(result: Result) -> str:
-    """That the launches take more at the described clock than the board may, and about which clock it would hold if they were repeated without pauses; empty where they do
-    not, or nothing is known of it. A launch alone is over before the board's control acts."""
+    """That the launches take more at the described clock than the board may, and about which clock it would hold if
+    they were repeated without pauses; empty where they do not, or nothing is known of it. A launch alone is over before
+    the board's control acts."""
     limit = power_limit(result.spec) if knows_energy(result.spec) else None
     if limit is None:
         return ""
@@ -87,8 +94,8 @@ def over_the_boards_limit(result: Result) -> str:
 def each_within_power(
     simulate: Callable[[GpuSpec], Result], spec: GpuSpec, limit_watts: float | None = None
 ) -> tuple[Held, ...]:
-    """Each of ``simulate``'s launches at a clock of its own, as if it were repeated for longer than power is averaged over, behind the others at the same clock. Raises SpecError as
-    :func:`within_power` does."""
+    """Each of ``simulate``'s launches at a clock of its own, as if it were repeated for longer than power is averaged
+    over, behind the others at the same clock. Raises SpecError as :func:`within_power` does."""
     simulated = functools.cache(lambda clock_hz: simulate(at_clock(spec, clock_hz)))
     count = len(simulated(spec.clock_hz).launches)
 
@@ -106,6 +113,7 @@ def _only(result: Result, place: int) -> Result:
 
 
 def _watts(result: Result, spec: GpuSpec, share: float, around: Sequence[Work]) -> float:
-    """Mean power of launches that were simulated at ``share`` of the clock of ``spec``, and of what runs in turn with them."""
+    """Mean power of launches that were simulated at ``share`` of the clock of ``spec``, and of what runs in turn with
+    them."""
     works = [launch_work(each, spec, each.cycles / (share * spec.clock_hz)) for each in result.launches]
     return mean_watts(spec, [*works, *around], share)

@@ -26,14 +26,15 @@ from gpusim.trace.record import PipeClass
 _PIPE_OF = {"FP32": ("fma", 2), "FP64": ("fp64", 2), "FP16": ("half", 4)}  # pipe, operations a lane at best
 
 
-#: How compilers put a number into a register where the FP16 pipe is free: ``HFMA2.MMA R3, -RZ, RZ, 0, 1.875``, zero times zero and the number.
+#: How compilers put a number into a register where the FP16 pipe is free: ``HFMA2.MMA R3, -RZ, RZ, 0, 1.875``, zero
+#: times zero and the number.
 _NUMBER = re.compile(r"HFMA2\S* R\d+, -?RZ, -?RZ,")
 
 
 def operations(launches: Sequence[LaunchResult], *, executed: bool = True) -> dict[str, int]:
-    """Operations by kind of arithmetic, summed over the launches; tensor-core multiply-adds count two. An instruction of a
-    trace made by hand, which no opcode of the table names, counts nothing. ``executed``: all that pipes did; else what a kernel's
-    author would count, without instructions that only put a number into a register."""
+    """Operations by kind of arithmetic, summed over the launches; tensor-core multiply-adds count two. An instruction
+    of a trace made by hand, which no opcode of the table names, counts nothing. ``executed``: all that pipes did; else
+    what a kernel's author would count, without instructions that only put a number into a register."""
     total: dict[str, int] = {}
     for launch in launches:
         code = launch.program.instructions

@@ -1,7 +1,8 @@
 """What ``gpusim simulate`` prints: the answer first, then what was asked for, and all the rest on demand.
 
-Mental model: JSON and CSV hold everything, whatever was asked for. Text holds the answer (:mod:`gpusim.report.answer`), one
-table for each thing that was asked for (launches, lines, bounds, why), and with ``details`` stalls, units, traffic and counters.
+Mental model: JSON and CSV hold everything, whatever was asked for. Text holds the answer (:mod:`gpusim.report.answer`),
+one table for each thing that was asked for (launches, lines, bounds, why), and with ``details`` stalls, units, traffic
+and counters.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def simulation_text(
 ) -> str:
     """A run in one of the formats, without a newline at the end. ``least``: lower bounds, ``shares``: its attribution,
     ``explanation`` and ``advice`` where they were asked for; ``details``: all tables (text only);
-    ``power``: what is to be said of the board's limit (text only); ``reported``: what a measuring method would report, as a line and as a record."""
+    ``power``: what is to be said of the board's limit (text only); ``reported``: what a measuring method would report,
+    as a line and as a record."""
     least = least or {}
     if form in ("json", "csv"):
         document = summary.summary_document(result, least=least, shares=shares, explanation=explanation)
@@ -81,7 +83,8 @@ def why_tables(explanation: Explanation) -> list[list[dict[str, Any]]]:
 
 
 def why_text(result: Result, explanation: Explanation, form: str = "table") -> str:
-    """An explained run as text (``table`` or ``md``), for any command that has one: the answer, the sentence, the tables."""
+    """An explained run as text (``table`` or ``md``), for any command that has one: the answer, the sentence, the
+    tables."""
     advice = Advice(explanation.remedies, explanation.remedies_tried, ())
     tables = [format_records(records, form) for records in why_tables(explanation) if records]
     return "\n\n".join([answer_text(answer(result), advice, form), explanation.sentence, *tables])

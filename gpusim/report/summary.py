@@ -19,8 +19,8 @@ from gpusim.why.explain import Explanation, kernels_text
 
 
 def headline(result: Result) -> dict[str, Any]:
-    """GPU, kernels, and over all launches cycles, time with its interval, and warp instructions of a run; of a sampled one also the share of
-    the instructions that was simulated and the 95 % half-width of the cycles."""
+    """GPU, kernels, and over all launches cycles, time with its interval, and warp instructions of a run; of a sampled
+    one also the share of the instructions that was simulated and the 95 % half-width of the cycles."""
     values = {
         "gpu": result.gpu,
         "kernel": kernels_text(result),

@@ -1,7 +1,10 @@
-"""A sweep of a whole model as one self-contained HTML page for people who decide: the question, the front of plans that nothing beats, all plans, how sure, what limits, what would help, sources.
+"""A sweep of a whole model as one self-contained HTML page for people who decide: the question, the front of plans that
+nothing beats, all plans, how sure, what limits, what would help, sources.
 
-Mental model: the template (``sweep.html``) is the page, this file picks what goes into it. Rows come as :class:`gpusim.report.sweep_points.Point`; of a few plans of the front (the fastest, the one that gives most, the one
-between) the page has the projection itself. Texts that may come from anywhere (names, files of rows) are escaped by the template engine; no script, nothing from the network.
+Mental model: the template (``sweep.html``) is the page, this file picks what goes into it. Rows come as
+:class:`gpusim.report.sweep_points.Point`; of a few plans of the front (the fastest, the one that gives most, the one
+between) the page has the projection itself. Texts that may come from anywhere (names, files of rows) are escaped by the
+template engine; no script, nothing from the network.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ _WORK = ("sequence", "output")
 
 @dataclass(frozen=True)
 class Chosen:
-    """A plan that the page looks at: ``why``: what it is best in; ``remedies`` as :func:`gpusim.project.limits.remedies` finds them."""
+    """A plan that the page looks at: ``why``: what it is best in; ``remedies`` as
+    :func:`gpusim.project.limits.remedies` finds them."""
 
     point: Point
     why: str
@@ -51,8 +55,10 @@ def render_sweep(
     refused: Sequence[str], titles: Mapping[str, str], assumed: Mapping[str, Mapping[str, Claim]], facts: Sequence[tuple[str, str]],
     limits: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """The page. ``axes``: what was combined; ``points``: all plans that can be; ``front``: of those that fit, by latency; ``chosen``: of the front; ``refused``: why the others cannot be; ``titles``: GPU's name -> what its
-    description calls it; ``assumed``: GPU's name -> what its file states otherwise than the built-in GPU below it; ``facts``: what all plans have alike; ``limits``: of times, that plans of the front keep."""
+    """The page. ``axes``: what was combined; ``points``: all plans that can be; ``front``: of those that fit, by
+    latency; ``chosen``: of the front; ``refused``: why the others cannot be; ``titles``: GPU's name -> what its
+    description calls it; ``assumed``: GPU's name -> what its file states otherwise than the built-in GPU below it;
+    ``facts``: what all plans have alike; ``limits``: of times, that plans of the front keep."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"span": span, "short": short}
     template = environment.from_string(files("gpusim.report").joinpath("sweep.html").read_text("utf-8"))

@@ -1,6 +1,7 @@
 """Rows of a sweep as points: which plan, how fast a token, how many tokens a second and GPU, each with its interval.
 
-Mental model: a row is a record of :mod:`gpusim.project.records`, perhaps from a file that somebody kept. What a page needs of it is read once, and refused where it is no finite positive figure.
+Mental model: a row is a record of :mod:`gpusim.project.records`, perhaps from a file that somebody kept. What a page
+needs of it is read once, and refused where it is no finite positive figure.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Span:
 
 @dataclass(frozen=True)
 class Point:
-    """``index``: of the row; ``gpu``: its name; ``choice``: axis of the sweep -> the plan's value; ``latency_ms``: of a token, or of a step; ``rate``: tokens a second and GPU; ``first_ms``: to the first token, of requests;
+    """``index``: of the row; ``gpu``: its name; ``choice``: axis of the sweep -> the plan's value; ``latency_ms``: of a
+    token, or of a step; ``rate``: tokens a second and GPU; ``first_ms``: to the first token, of requests;
     ``limiter``: the unit that most of the time goes to."""
 
     index: int
@@ -53,7 +55,8 @@ class Point:
 
 
 def points_of(rows: Sequence[Mapping[str, Any]], choices: Sequence[Mapping[str, Any]]) -> list[Point]:
-    """A point a row, with the ``choices`` that its plan is of. Raises UsageError for a row without figures (of a file of another sweep)."""
+    """A point a row, with the ``choices`` that its plan is of. Raises UsageError for a row without figures (of a file
+    of another sweep)."""
     return [_point(index, row, choice) for index, (row, choice) in enumerate(zip(rows, choices, strict=True))]
 
 

@@ -33,8 +33,8 @@ MOST_DIGITS = 15
 
 
 def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
-    """``records`` (dicts with the same keys, in column order) as text that ends without a newline. Tables round fractions
-    to three significant digits.
+    """``records`` (dicts with the same keys, in column order) as text that ends without a newline. Tables round
+    fractions to three significant digits.
 
     ``form`` is one of :data:`FORMATS`; no number in JSON is NaN or infinite (they become null).
     """
@@ -65,7 +65,8 @@ def format_records(records: Sequence[dict[str, Any]], form: str) -> str:
 
 
 def folded(records: Sequence[dict[str, Any]], columns: Sequence[str], stream: TextIO) -> list[dict[str, Any]]:
-    """``records`` of a table with the texts of ``columns`` folded so that lines fit a terminal; as they are where ``stream`` is none."""
+    """``records`` of a table with the texts of ``columns`` folded so that lines fit a terminal; as they are where
+    ``stream`` is none."""
     if not records or not stream.isatty():
         return list(records)
     widths = {name: max(len(name), *(len(_cell(record[name])) for record in records)) for name in records[0]}
@@ -102,7 +103,8 @@ def _finite(value: Any) -> Any:
 
 
 def rounded(value: float) -> str:
-    """Three significant digits; all digits before the point, since a million cycles are read as 1170687, not as 1.17e+06."""
+    """Three significant digits; all digits before the point, since a million cycles are read as 1170687, not as
+    1.17e+06."""
     value += 0.0  # a negative zero plus zero is zero
     text = f"{value:.{SIGNIFICANT_DIGITS}g}"
     return f"{value:.0f}" if "e+" in text and abs(value) < 10**MOST_DIGITS else text

@@ -1,7 +1,7 @@
 """Vector clocks of the asynchronous check: who knows of what, and what is found if nobody does.
 
-Mental model: :func:`release` gives what an agent knows to a row (a barrier, an mbarrier's phase), :func:`acquire` takes it from there. An
-agent that waits at a barrier takes it with its next event, when all have come (:func:`settle`).
+Mental model: :func:`release` gives what an agent knows to a row (a barrier, an mbarrier's phase), :func:`acquire` takes
+it from there. An agent that waits at a barrier takes it with its next event, when all have come (:func:`settle`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def settle(m, s, agent):
 
 @inner
 def turn_over(m, s, row, turn):
-    """A barrier whose clock is ``row`` begins its turn number ``turn``, if it has not: who waits for the last one goes on."""
+    """A barrier whose clock is ``row`` begins its turn number ``turn``, if it has not: who waits for the last one goes
+    on."""
     if m.turns[s, row] == turn:
         return
     for agent in range(m.facts[AGENTS]):

@@ -1,10 +1,11 @@
 """``cp.async`` (LDGSTS): what uses the shared memory that such a copy still fills.
 
-Mental model: a word of shared memory remembers the last ``cp.async`` into it: the warp that issued it, and its number among the warp's. It is complete for
-whoever knows so: the warp itself after ``cp.async.wait_group`` of the copy's group (or ``wait_all``), others when a barrier has told them what that warp
-knows, and those who wait for the phase of an mbarrier at which ``cp.async.mbarrier.arrive`` of that warp arrived. Words of 4 bytes, the smallest copy
-(PTX ISA, ``cp.async``). compute-sanitizer's racecheck finds the same: the target of a copy "was accessed before the required commit/wait" (Compute Sanitizer
-User Manual, "Racecheck support for asynchronous copy").
+Mental model: a word of shared memory remembers the last ``cp.async`` into it: the warp that issued it, and its number
+among the warp's. It is complete for whoever knows so: the warp itself after ``cp.async.wait_group`` of the copy's group
+(or ``wait_all``), others when a barrier has told them what that warp knows, and those who wait for the phase of an
+mbarrier at which ``cp.async.mbarrier.arrive`` of that warp arrived. Words of 4 bytes, the smallest copy (PTX ISA,
+``cp.async``). compute-sanitizer's racecheck finds the same: the target of a copy "was accessed before the required
+commit/wait" (Compute Sanitizer User Manual, "Racecheck support for asynchronous copy").
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def _words(m, address, size):
 
 @apart
 def uses_copied(m, s, agent, code, address, size, what):
-    """``agent`` uses ``size`` bytes at a cluster's shared address: tell of a copy that it does not know to be complete; once an access."""
+    """``agent`` uses ``size`` bytes at a cluster's shared address: tell of a copy that it does not know to be complete;
+    once an access."""
     rank, first, end = _words(m, address, size)
     if rank < 0:
         return
@@ -94,6 +96,7 @@ def wait_copies(m, s, agent, level):
 
 @inner
 def arrive_copied(m, s, agent, row):
-    """cp.async.mbarrier.arrive: whoever waits for the phase that gathers ``row`` knows of all copies of ``agent`` so far."""
+    """cp.async.mbarrier.arrive: whoever waits for the phase that gathers ``row`` knows of all copies of ``agent`` so
+    far."""
     at = m.facts[COPIED] + agent
     m.clock[s, row, at] = max(m.clock[s, row, at], m.agents[s, agent, LANE_COPIES])

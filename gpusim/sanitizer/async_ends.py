@@ -1,9 +1,11 @@
 """Blocks that end while somebody, or something, still uses their shared memory.
 
-Mental model: a block's shared memory is another's from its last warp's exit on. What a warp of the block has learnt by then is over;
-bulk loads, products and accesses of other blocks of the cluster of which none has learnt may still be under way on a GPU. A bulk store that still reads is no
-finding: the PTX ISA asks for cp.async.bulk.wait_group.read before the memory is written again and says nothing of the exit, and CUTLASS's epilogues for sm_100 end without it
-(``store_tail`` of sm100_epilogue_tma_warpspecialized.hpp waits only where C's stages are reused), one block behind the other, with right results.
+Mental model: a block's shared memory is another's from its last warp's exit on. What a warp of the block has learnt by
+then is over; bulk loads, products and accesses of other blocks of the cluster of which none has learnt may still be
+under way on a GPU. A bulk store that still reads is no finding: the PTX ISA asks for cp.async.bulk.wait_group.read
+before the memory is written again and says nothing of the exit, and CUTLASS's epilogues for sm_100 end without it
+(``store_tail`` of sm100_epilogue_tma_warpspecialized.hpp waits only where C's stages are reused), one block behind the
+other, with right results.
 """
 
 from __future__ import annotations

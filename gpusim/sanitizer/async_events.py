@@ -1,4 +1,5 @@
-"""Goes through the events of clusters in their order: each by what it is, with the clocks of the agent that it belongs to."""
+"""Goes through the events of clusters in their order: each by what it is, with the clocks of the agent that it belongs
+to."""
 
 from __future__ import annotations
 
@@ -323,8 +324,8 @@ def _one(m, s, e, agent, rank):
 
 @compiled
 def check_events(m, events, exists, first):
-    """Go through ``events`` from number ``first`` on; the number of the first one for whose cluster there is no slot, or of events.
-    ``exists`` int64[warps]: lanes that the launch gives each warp."""
+    """Go through ``events`` from number ``first`` on; the number of the first one for whose cluster there is no slot,
+    or of events. ``exists`` int64[warps]: lanes that the launch gives each warp."""
     for n in range(first, len(events)):
         e = events[n]
         cluster, rank = _home(m, e[table.EVENT_BLOCK])

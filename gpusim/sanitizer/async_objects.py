@@ -1,7 +1,9 @@
-"""mbarriers as the asynchronous check follows them: who arrives, what is expected, which phase is over, and what is wrong with it.
+"""mbarriers as the asynchronous check follows them: who arrives, what is expected, which phase is over, and what is
+wrong with it.
 
-Mental model: arrivals and bytes are counted once more, with their signs, beside the emulator's own count. A phase that ends hands the
-clocks of all who arrived in it to those who wait for it. PTX ISA, "mbarrier": tx-count is in [-(2^20 - 1), 2^20 - 1].
+Mental model: arrivals and bytes are counted once more, with their signs, beside the emulator's own count. A phase that
+ends hands the clocks of all who arrived in it to those who wait for it. PTX ISA, "mbarrier": tx-count is in [-(2^20 -
+1), 2^20 - 1].
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ def _place(m, address):
 
 @apart
 def initialise(m, s, agent, code, address, value, high):
-    """mbarrier.init: the word that is stored has 2 ** 20 less the threads to come in bits 1 to 20; anything else is no mbarrier."""
+    """mbarrier.init: the word that is stored has 2 ** 20 less the threads to come in bits 1 to 20; anything else is no
+    mbarrier."""
     count = (1 << 20) - (value >> 1 & 0xFFFFF)
     rank, granule = granule_of(m, address)
     if rank < 0 or high >> 11 & 0xFFFFF != value >> 1 & 0xFFFFF:
@@ -101,7 +104,8 @@ def invalidate(m, s, address):
 
 @inner
 def used(m, s, agent, code, address):
-    """The mbarrier that ``agent`` uses at instruction ``code``; -1, and a finding, if there is none, and a finding if it may not be there yet."""
+    """The mbarrier that ``agent`` uses at instruction ``code``; -1, and a finding, if there is none, and a finding if
+    it may not be there yet."""
     held = object_at(m, s, address)
     if held < 0 or not m.objects[s, held, LIVE]:
         if granule_of(m, address)[0] >= 0 and m.object_count[s] < m.objects.shape[1]:
@@ -118,7 +122,8 @@ def used(m, s, agent, code, address):
 
 @inner
 def complete(m, s, held, agent, code):
-    """End the phase of the mbarrier ``held`` if nobody and nothing is missing; ``agent`` at ``code`` has brought it about."""
+    """End the phase of the mbarrier ``held`` if nobody and nothing is missing; ``agent`` at ``code`` has brought it
+    about."""
     o, f = m.objects[s, held], m.facts
     if o[MISSING] > 0 or o[PENDING] != 0:
         if o[MISSING] <= 0 and o[PENDING] < 0:
@@ -148,7 +153,8 @@ def count_bytes(m, s, held, agent, code, change):
 
 @apart
 def operate(m, s, agent, code, address, operation, value):
-    """An instruction on the mbarrier at ``address``: arrive, expect, complete, or a wait that is over. ``value``: threads or bytes."""
+    """An instruction on the mbarrier at ``address``: arrive, expect, complete, or a wait that is over. ``value``:
+    threads or bytes."""
     held = used(m, s, agent, code, address)
     if held < 0:
         return

@@ -1,7 +1,8 @@
-"""Which granules of shared memory a product reads: matrices named by descriptors, of warp groups (wgmma) and of tcgen05.
+"""Which granules of shared memory a product reads: matrices named by descriptors, of warp groups (wgmma) and of
+tcgen05.
 
-Mental model: a matrix is lines of chunks of 16 bytes, and a descriptor says where each lies; as the emulator gathers them
-(:mod:`gpusim.emulator.warpgroup_tiles`, :mod:`gpusim.emulator.tensor_matrices`).
+Mental model: a matrix is lines of chunks of 16 bytes, and a descriptor says where each lies; as the emulator gathers
+them (:mod:`gpusim.emulator.warpgroup_tiles`, :mod:`gpusim.emulator.tensor_matrices`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Hazards between ordinary accesses to shared memory, byte by byte, in kernels whose warps wait for each other by more than the block's barrier.
+"""Hazards between ordinary accesses to shared memory, byte by byte, in kernels whose warps wait for each other by more
+than the block's barrier.
 
-Mental model: as :mod:`gpusim.sanitizer.racecheck`, but what orders two warps are the vector clocks of :mod:`gpusim.sanitizer.async_tables`: barriers of any
-number and count (``bar.sync``, ``bar.arrive``), those of the cluster, mbarriers and atomics. Two accesses of different warps to a byte, one of
-them a write and not both atomic, that no clock orders are a hazard. A byte remembers its last write and the last reads of two warps that nothing orders
-(Flanagan and Freund, "FastTrack", PLDI 2009: a read that is ordered before another one need not be kept). Two writes of the same
-value are none: they change no result, and compute-sanitizer shows hazards "that have no impact on program execution" (severity INFO) only where asked for
-(Compute Sanitizer User Manual, "Racecheck Severity Levels"). ``cp.async`` counts as a write of the issuing warp, made
-at once: that it waits for it is not looked at, as it is not in racecheck.
+Mental model: as :mod:`gpusim.sanitizer.racecheck`, but what orders two warps are the vector clocks of
+:mod:`gpusim.sanitizer.async_tables`: barriers of any number and count (``bar.sync``, ``bar.arrive``), those of the
+cluster, mbarriers and atomics. Two accesses of different warps to a byte, one of them a write and not both atomic, that
+no clock orders are a hazard. A byte remembers its last write and the last reads of two warps that nothing orders
+(Flanagan and Freund, "FastTrack", PLDI 2009: a read that is ordered before another one need not be kept). Two writes of
+the same value are none: they change no result, and compute-sanitizer shows hazards "that have no impact on program
+execution" (severity INFO) only where asked for (Compute Sanitizer User Manual, "Racecheck Severity Levels").
+``cp.async`` counts as a write of the issuing warp, made at once: that it waits for it is not looked at, as it is not in
+racecheck.
 """
 
 from __future__ import annotations
@@ -68,8 +71,8 @@ def _reader_place(m, s, agent, b):
 
 @apart
 def touch(m, s, agent, code, address, size, reads, writes, known, low, high):
-    """An ordinary access of ``agent`` to ``size`` bytes at a cluster's shared address; an access tells of one hazard at most. ``known``: whether ``low`` and ``high``
-    are the bytes that it has left there."""
+    """An ordinary access of ``agent`` to ``size`` bytes at a cluster's shared address; an access tells of one hazard at
+    most. ``known``: whether ``low`` and ``high`` are the bytes that it has left there."""
     f, rank, first = m.facts, address >> RANK_SHIFT, (address & _OFFSET) - m.facts[SHARED_BASE]
     if rank < 0 or rank >= f[BLOCKS] or first < 0 or first + size > m.touched.shape[2]:
         return

@@ -1,8 +1,9 @@
 """Accesses to shared memory, granule by granule: what they meet that is not ordered before them.
 
-Mental model: a granule remembers the bulk load that fills it, bulk copies, warp groups' products and tcgen05 work that read it, and of every
-warp of its block the last ordinary read and write. The *generic proxy* is ordinary loads and stores, the *asynchronous proxy* bulk copies
-and tensor cores; what the one has written the other sees behind a proxy fence only. PTX ISA, "Memory Consistency Model" (proxies), "Async proxy".
+Mental model: a granule remembers the bulk load that fills it, bulk copies, warp groups' products and tcgen05 work that
+read it, and of every warp of its block the last ordinary read and write. The *generic proxy* is ordinary loads and
+stores, the *asynchronous proxy* bulk copies and tensor cores; what the one has written the other sees behind a proxy
+fence only. PTX ISA, "Memory Consistency Model" (proxies), "Async proxy".
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ _OFFSET = (1 << RANK_SHIFT) - 1
 
 @inner
 def granule_of(m, address):
-    """(rank, granule) of a cluster's shared address; (-1, 0) for one outside what the kernel has: the system's, or out of bounds."""
+    """(rank, granule) of a cluster's shared address; (-1, 0) for one outside what the kernel has: the system's, or out
+    of bounds."""
     rank, offset = address >> RANK_SHIFT, (address & _OFFSET) - m.facts[SHARED_BASE]
     if rank < 0 or rank >= m.facts[BLOCKS] or offset < 0 or offset >= m.facts[SHARED_BYTES]:
         return np.int64(-1), np.int64(0)
@@ -82,7 +84,8 @@ def _unfilled(m, s, agent, g):
 
 @inner
 def _tell_unfilled(m, s, what, agent, code, g, place):
-    """Tell that ``agent`` uses at ``code`` what is being filled: it has not waited, or its wait ended at once while that phase went on."""
+    """Tell that ``agent`` uses at ``code`` what is being filled: it has not waited, or its wait ended at once while
+    that phase went on."""
     waited = m.waits[s, agent, g[LOAD_OBJECT] - 1]
     if waited >> CODE_BITS == g[LOAD_PHASE] + 1:
         tell(m, s, WRONG_PARITY, agent, code, agent, code_in(waited), place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE])
@@ -175,8 +178,8 @@ def _over_object(m, s, agent, code, g, granule, offset, size, place):
 
 @apart
 def reads_async(m, s, agent, code, address, size, quiet):
-    """The asynchronous proxy reads ``size`` bytes for ``agent``: tell of writes that are not ordered before, or not made visible to it. With
-    ``quiet`` stores are not looked at."""
+    """The asynchronous proxy reads ``size`` bytes for ``agent``: tell of writes that are not ordered before, or not
+    made visible to it. With ``quiet`` stores are not looked at."""
     f = m.facts
     rank, first = granule_of(m, address)
     if rank < 0:
@@ -208,7 +211,8 @@ def _visible(m, s, agent, code, clock, writer, held, place):
 
 @inner
 def note_read(m, s, address, size, column, agent, number, code):
-    """Note that the asynchronous work ``number`` of ``agent`` reads these bytes; ``column``: COPY_READ or TENSOR_READ."""
+    """Note that the asynchronous work ``number`` of ``agent`` reads these bytes; ``column``: COPY_READ or
+    TENSOR_READ."""
     rank, first = granule_of(m, address)
     if rank < 0:
         return
@@ -230,8 +234,8 @@ def note_product(m, s, address, group, number, code):
 
 @apart
 def fills(m, s, agent, code, address, size, held, phase, alone):
-    """A bulk copy of ``agent`` fills ``size`` bytes and tells phase ``phase`` of the mbarrier ``held``; ``alone``: no other copy may
-    do so at the same time, as reductions may."""
+    """A bulk copy of ``agent`` fills ``size`` bytes and tells phase ``phase`` of the mbarrier ``held``; ``alone``: no
+    other copy may do so at the same time, as reductions may."""
     f = m.facts
     rank, first = granule_of(m, address)
     if rank < 0:

@@ -1,13 +1,14 @@
 """What the asynchronous check remembers of a cluster while it runs: clocks, mbarriers and shared memory.
 
-Mental model: *vector clocks*. Each warp of a cluster (an *agent*) counts its own steps; its clock says of every other agent up to which
-step that agent's work is ordered before the agent's own. Beside steps a clock counts what goes on by itself: bulk copies whose
-sources have been read, copies of cp.async, products of a warp group, work of tcgen05, phases of mbarriers. A barrier, or an mbarrier's phase, gathers
-the clocks of those who arrive and gives them to those who wait. Two accesses that no clock orders could happen in either
-order on a GPU, whatever the emulator did.
+Mental model: *vector clocks*. Each warp of a cluster (an *agent*) counts its own steps; its clock says of every other
+agent up to which step that agent's work is ordered before the agent's own. Beside steps a clock counts what goes on by
+itself: bulk copies whose sources have been read, copies of cp.async, products of a warp group, work of tcgen05, phases
+of mbarriers. A barrier, or an mbarrier's phase, gathers the clocks of those who arrive and gives them to those who
+wait. Two accesses that no clock orders could happen in either order on a GPU, whatever the emulator did.
 
-``FENCED`` is a second count of an agent's steps: up to which one its stores are visible to the asynchronous proxy, which a proxy fence on the way makes them;
-``STORED`` a third: up to which one its stores into tensor memory are complete, for which it waits.
+``FENCED`` is a second count of an agent's steps: up to which one its stores are visible to the asynchronous proxy,
+which a proxy fence on the way makes them; ``STORED`` a third: up to which one its stores into tensor memory are
+complete, for which it waits.
 
 Shared memory is followed in granules of 16 bytes, the unit of bulk copies and of matrices.
 """
@@ -24,7 +25,8 @@ from gpusim.trace.record import Launch
 
 GRANULE_BITS = 4
 GRANULE = 1 << GRANULE_BITS
-#: mbarriers of a block that are followed, and groups of asynchronous work that a warp may have closed and not waited for.
+#: mbarriers of a block that are followed, and groups of asynchronous work that a warp may have closed and not waited
+#: for.
 MOST_OBJECTS, MOST_GROUPS = 64, 32
 #: A step and the instruction at which it was taken, in one number; 0: none.
 CODE_BITS = 24
@@ -97,15 +99,17 @@ PRODUCT_READ = 22  # by warp group; then steps and codes of reads and of writes 
 ALLOCATION_STEPS = ALLOCATORS + UNITS  # the steps at which
 BLOCK_COLUMNS = ALLOCATION_STEPS + UNITS
 
-# ---- touched int64[slots, BLOCKS, bytes, TOUCH_COLUMNS]: of each byte, where ordinary accesses are looked at ------------
-# its last writer and readers of two warps (1 + agent, step and code, whether atomic)
-# TOUCH_VALUE: 1 + what the last write left there, 0: not known
+# ---- touched int64[slots, BLOCKS, bytes, TOUCH_COLUMNS]: of each byte, where ordinary accesses are looked at
+# ------------ its last writer and readers of two warps (1 + agent, step and code, whether atomic) TOUCH_VALUE: 1 + what
+# the last write left there, 0: not known
 WRITTEN, TOUCH_WRITER, TOUCH_READER, TOUCH_VALUE, TOUCH_COLUMNS = 0, 1, 4, 10, 11
 
-# ---- copying int64[slots, BLOCKS, COPY_WORDS, 3]: the last cp.async into each word (1 + agent, number, code) ------------
+# ---- copying int64[slots, BLOCKS, COPY_WORDS, 3]: the last cp.async into each word (1 + agent, number, code)
+# ------------
 
 # ---- tensor int64[slots, BLOCKS, halves of the lanes, MEMORY_COLUMNS, columns] -------------------------
-# the tensor core's last work that writes and that reads a column (1 + agent, number, code), then steps and codes of loads and of stores by warp
+# the tensor core's last work that writes and that reads a column (1 + agent, number, code), then steps and codes of
+# loads and of stores by warp
 COLUMN_WRITER, COLUMN_READ, WARP_COLUMNS = 0, 3, 6
 
 # ---- found int64[limit, FOUND_COLUMNS] ---------------------------------------------------------------
@@ -171,7 +175,8 @@ def facts_of(launch: Launch, shared_base: int) -> np.ndarray:
 
 
 def tables(facts: np.ndarray, code: np.ndarray, slots: int, limit: int, tensor_columns: int) -> Tables:
-    """Room for ``slots`` clusters at a time and ``limit`` findings, all empty; ``tensor_columns``: of tensor memory, 0 where nothing uses it."""
+    """Room for ``slots`` clusters at a time and ``limit`` findings, all empty; ``tensor_columns``: of tensor memory, 0
+    where nothing uses it."""
     touched_bytes = int(facts[SHARED_BYTES]) if facts[RACES] or facts[UNWRITTEN_READS] else 0
     agents, blocks, warps, width, rows, groups, granules = (
         int(facts[i]) for i in (AGENTS, BLOCKS, WARPS, CLOCK_WIDTH, CLOCK_ROWS, GROUPS, GRANULES)

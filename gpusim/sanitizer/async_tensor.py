@@ -1,9 +1,11 @@
-"""Tensor memory in the asynchronous check: columns that products and copies of tcgen05 write and read, and what warps do with them meanwhile.
+"""Tensor memory in the asynchronous check: columns that products and copies of tcgen05 write and read, and what warps
+do with them meanwhile.
 
-Mental model: a column remembers the tensor core's last work that writes it, the last that reads it (as A), and of every warp of its block
-the last load and store. That work is done for whoever has learnt of it by an mbarrier to which it was committed. Lanes are followed in two
-halves of each warp's 32, as products of 64 rows divide them. Of 32 columns it is remembered who has allocated them (not where two blocks did so
-together), for others know of it by a barrier alone. Not followed: scales and metadata, and which of a half's lanes are meant.
+Mental model: a column remembers the tensor core's last work that writes it, the last that reads it (as A), and of every
+warp of its block the last load and store. That work is done for whoever has learnt of it by an mbarrier to which it was
+committed. Lanes are followed in two halves of each warp's 32, as products of 64 rows divide them. Of 32 columns it is
+remembered who has allocated them (not where two blocks did so together), for others know of it by a barrier alone. Not
+followed: scales and metadata, and which of a half's lanes are meant.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ def _known_allocated(m, s, agent, code, rank, first, count):
 
 @inner
 def _work_writes(m, s, agent, code, rank, first, count, halves, number, accumulates):
-    """The tensor core's work ``number`` of ``agent`` writes ``count`` columns from ``first`` on in ``halves`` of the lanes."""
+    """The tensor core's work ``number`` of ``agent`` writes ``count`` columns from ``first`` on in ``halves`` of the
+    lanes."""
     f, clock = m.facts, m.clock[s, agent]
     _known_allocated(m, s, agent, code, rank, first, count)
     for half in range(2):

@@ -1,7 +1,8 @@
-"""What the asynchronous check says of each thing that it finds: the tool in compute-sanitizer's words, a title, and the remedy.
+"""What the asynchronous check says of each thing that it finds: the tool in compute-sanitizer's words, a title, and the
+remedy.
 
-Mental model: hazards are named as racecheck names them, misuse of mbarriers and allocation as synccheck does, reads of what nothing has
-written as initcheck does.
+Mental model: hazards are named as racecheck names them, misuse of mbarriers and allocation as synccheck does, reads of
+what nothing has written as initcheck does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Hopper's and Blackwell's asynchronous work against the accesses around it: what nothing orders, and mbarriers that count wrong.
+"""Hopper's and Blackwell's asynchronous work against the accesses around it: what nothing orders, and mbarriers that
+count wrong.
 
-Mental model: bulk copies (TMA), products of warp groups (wgmma) and of tcgen05 read and write shared memory some time after they were issued; the
-emulator does it at once, so a missing wait shows in no result. This listener gets each event in the emulator's order and asks by vector
-clocks (:mod:`gpusim.sanitizer.async_tables`) what a GPU would be free to do in another one. Hazards are named as racecheck names
-them, misuse of mbarriers as synccheck does.
+Mental model: bulk copies (TMA), products of warp groups (wgmma) and of tcgen05 read and write shared memory some time
+after they were issued; the emulator does it at once, so a missing wait shows in no result. This listener gets each
+event in the emulator's order and asks by vector clocks (:mod:`gpusim.sanitizer.async_tables`) what a GPU would be free
+to do in another one. Hazards are named as racecheck names them, misuse of mbarriers as synccheck does.
 
 Not seen: ``fence.mbarrier_init``, of which machine code keeps nothing; order between lanes of a warp; blocks that wait
 for each other by polling shared memory without atomics; what is in tensor memory.
@@ -80,9 +81,10 @@ def _a_in_shared(text: str) -> bool:
 
 
 class AsyncCheck(Listener):
-    """Collects what is wrong with the asynchronous work of one launch, whose code ``matrix`` has (CODE_TABLE of :mod:`gpusim.isa.warp`) and, for
-    what concerns registers, ``instructions``. ``checks``: "async"; with "race" ordinary accesses to shared memory are laid beside each other too
-    (:mod:`gpusim.sanitizer.async_races`), with "memory" reads of what nothing has written are told."""
+    """Collects what is wrong with the asynchronous work of one launch, whose code ``matrix`` has (CODE_TABLE of
+    :mod:`gpusim.isa.warp`) and, for what concerns registers, ``instructions``. ``checks``: "async"; with "race"
+    ordinary accesses to shared memory are laid beside each other too (:mod:`gpusim.sanitizer.async_races`), with
+    "memory" reads of what nothing has written are told."""
 
     def __init__(
         self,
@@ -162,7 +164,8 @@ class AsyncCheck(Listener):
 
 
 class WrittenValues(AsyncCheck):
-    """Knows which writes to shared memory, of those that nothing orders, have left different values; has no findings of its own."""
+    """Knows which writes to shared memory, of those that nothing orders, have left different values; has no findings of
+    its own."""
 
     def __init__(self, program: Program, launch: Launch, shared_base: int, matrix: np.ndarray):
         super().__init__(program, launch, shared_base, matrix, checks=frozenset({"race"}))

@@ -1,9 +1,11 @@
-"""Launches that begin before the one before them has ended (programmatic dependent launch): what they do before ``griddepcontrol.wait``.
+"""Launches that begin before the one before them has ended (programmatic dependent launch): what they do before
+``griddepcontrol.wait``.
 
-Mental model: here a launch has ended before the next one begins, so a wait that is missing changes no result: the dependent launch finds what the
-one before has left. On a GPU it may find what was there earlier. So the accesses of both are laid beside each other: an early one
-(:mod:`gpusim.sanitizer.grid_accesses`) to what the launch before has accessed, where one of the two writes, is a hazard. Only the launch directly before
-in the stream counts, and only if its code has ``griddepcontrol.launch_dependents``: else it has ended when the next one begins.
+Mental model: here a launch has ended before the next one begins, so a wait that is missing changes no result: the
+dependent launch finds what the one before has left. On a GPU it may find what was there earlier. So the accesses of
+both are laid beside each other: an early one (:mod:`gpusim.sanitizer.grid_accesses`) to what the launch before has
+accessed, where one of the two writes, is a hazard. Only the launch directly before in the stream counts, and only if
+its code has ``griddepcontrol.launch_dependents``: else it has ended when the next one begins.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 Mental model: a checked launch is an ordinary one that goes on where it can. ``memory`` reports accesses outside
 every allocation, misaligned ones, and what is freed without having been allocated (compute-sanitizer's *memcheck*; the
 threads that made such an access end there, all others run on), and reads of shared or local memory that nothing has
-written (*initcheck*). ``race`` reports hazards in shared memory (*racecheck*): two threads of different warps of a block,
-at least one writing, no barrier between, not both atomic. ``sync`` reports barriers that threads use wrongly
-(*synccheck*): see :mod:`gpusim.sanitizer.synccheck`. ``leak`` reports what a kernel has taken from the device heap and not
-given back when the launch ends (memcheck's ``--leak-check full``). Host arrays count as written, and so do the module's
-globals; reads of unwritten memory from ``malloc`` and what blocks do to each other are not checked.
+written (*initcheck*). ``race`` reports hazards in shared memory (*racecheck*): two threads of different warps of a
+block, at least one writing, no barrier between, not both atomic. ``sync`` reports barriers that threads use wrongly
+(*synccheck*): see :mod:`gpusim.sanitizer.synccheck`. ``leak`` reports what a kernel has taken from the device heap and
+not given back when the launch ends (memcheck's ``--leak-check full``). Host arrays count as written, and so do the
+module's globals; reads of unwritten memory from ``malloc`` and what blocks do to each other are not checked.
 
 Findings that differ only in block, thread or byte are one, with the number of thread accesses; the first is
 described.
@@ -62,7 +62,8 @@ class Findings:
         self._counts: dict[tuple, int] = {}
 
     def add(self, key: tuple, count: int, make: Callable[[], Finding]) -> None:
-        """Count ``count`` more of ``key``; the first of them is described by ``make()``, whose own count is not asked."""
+        """Count ``count`` more of ``key``; the first of them is described by ``make()``, whose own count is not
+        asked."""
         if key in self._counts:
             self._counts[key] += count
         elif len(self._counts) < MOST_FINDINGS:

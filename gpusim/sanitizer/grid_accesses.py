@@ -1,9 +1,10 @@
 """What a launch reads and writes in global memory, and which of it comes before it has waited for the launch before it.
 
-Mental model: a launch made with programmatic stream serialization may begin while the one before it still runs, from when all blocks of that one
-have executed ``griddepcontrol.launch_dependents`` or ended; ``griddepcontrol.wait`` lasts until that one has completed and its writes are
-visible. Accesses are *early* until the warp has executed that wait, or has passed a barrier of its block (or waited at an mbarrier) behind a wait of
-another warp. Global memory is followed in words of 4 bytes, bulk copies in sectors of 32.
+Mental model: a launch made with programmatic stream serialization may begin while the one before it still runs, from
+when all blocks of that one have executed ``griddepcontrol.launch_dependents`` or ended; ``griddepcontrol.wait`` lasts
+until that one has completed and its writes are visible. Accesses are *early* until the warp has executed that wait, or
+has passed a barrier of its block (or waited at an mbarrier) behind a wait of another warp. Global memory is followed in
+words of 4 bytes, bulk copies in sectors of 32.
 
 Source: PTX ISA, griddepcontrol; CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization".
 """
@@ -29,8 +30,8 @@ _USE, _WIDTH, _RECORDS, _WAITS, _MEETS, _COLUMNS = range(6)
 
 @dataclass(frozen=True)
 class Accesses:
-    """Words that were accessed (addresses / 4, sorted, each once), the instruction that did so first, and the thread: its block << 32 | its
-    number in the block."""
+    """Words that were accessed (addresses / 4, sorted, each once), the instruction that did so first, and the thread:
+    its block << 32 | its number in the block."""
 
     words: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     code: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -51,13 +52,15 @@ class Accesses:
 
 
 def dependency_code(program: Program) -> tuple[np.ndarray, np.ndarray]:
-    """Which instructions are ``griddepcontrol.wait`` (ACQBULK), and which ``griddepcontrol.launch_dependents`` (PREEXIT): bool[n] each."""
+    """Which instructions are ``griddepcontrol.wait`` (ACQBULK), and which ``griddepcontrol.launch_dependents``
+    (PREEXIT): bool[n] each."""
     names = [next((part for part in text.split() if not part.startswith("@")), "") for text in program.texts]
     return np.array([name == "ACQBULK" for name in names]), np.array([name == "PREEXIT" for name in names])
 
 
 class GridAccesses:
-    """Gathers the accesses of a launch chunk by chunk, whose blocks are whole: ``reads`` and ``writes``, and those of them that are early."""
+    """Gathers the accesses of a launch chunk by chunk, whose blocks are whole: ``reads`` and ``writes``, and those of
+    them that are early."""
 
     def __init__(self, program: Program, launch: Launch):
         table, self._launch = program.instructions, launch
@@ -126,7 +129,8 @@ class GridAccesses:
 def _walk(
     warps, runs, path_start, accesses, table, first_block, warps_per_block, early, code, thread
 ):  # pragma: no cover - jitted
-    """Fill in of each access whether it is early, its instruction and its warp's first thread; returns how many words lanes touch at most."""
+    """Fill in of each access whether it is early, its instruction and its warp's first thread; returns how many words
+    lanes touch at most."""
     total = 0
     for block in range(warps.shape[0] // warps_per_block):
         behind = np.int64(-1)  # barriers that warps of the block have passed when the first one has waited

@@ -1,9 +1,11 @@
-"""Registers of warp groups' products (wgmma) that code touches while a product may still be under way, or without a fence before it.
+"""Registers of warp groups' products (wgmma) that code touches while a product may still be under way, or without a
+fence before it.
 
-Mental model: forward data flow over the code. A register of D, or of an A that is in registers, belongs to the tensor core from the product on
-until a wait leaves fewer groups than have been closed since, itself included; an ordinary write of a register wants ``wgmma.fence``
-(WARPGROUP.ARRIVE) before the next product that has it. Where paths meet, what any of them says holds. ptxas itself puts waits and fences
-where a source lacks them (its note of serialised products), so that this finds what other assemblers, or edits of machine code, leave out.
+Mental model: forward data flow over the code. A register of D, or of an A that is in registers, belongs to the tensor
+core from the product on until a wait leaves fewer groups than have been closed since, itself included; an ordinary
+write of a register wants ``wgmma.fence`` (WARPGROUP.ARRIVE) before the next product that has it. Where paths meet, what
+any of them says holds. ptxas itself puts waits and fences where a source lacks them (its note of serialised products),
+so that this finds what other assemblers, or edits of machine code, leave out.
 
 Source: PTX ISA, wgmma.fence, wgmma.wait_group ("accessing the registers ... is undefined behavior").
 """
@@ -27,8 +29,8 @@ _ENDS = ("EXIT", "RET", "BRX", "JMX", "BPT")
 
 @dataclass(frozen=True)
 class Touch:
-    """``what`` is wrong at instruction ``index`` with register ``register``; ``other``: the product that has it, or of UNFENCED the write
-    before the product ``index``."""
+    """``what`` is wrong at instruction ``index`` with register ``register``; ``other``: the product that has it, or of
+    UNFENCED the write before the product ``index``."""
 
     what: str
     index: int
@@ -37,8 +39,8 @@ class Touch:
 
 
 class _State:
-    """Of each register: groups closed since the product that has it, that product, whether it is one of A's, and the last write that
-    no fence has followed (-1: none)."""
+    """Of each register: groups closed since the product that has it, that product, whether it is one of A's, and the
+    last write that no fence has followed (-1: none)."""
 
     def __init__(self) -> None:
         self.age = np.full(_REGISTERS, _IDLE, np.int32)

@@ -1,12 +1,14 @@
-"""Loads of the loops that make an atomic of a compare-and-swap: they read what others may write meanwhile, and it does no harm.
+"""Loads of the loops that make an atomic of a compare-and-swap: they read what others may write meanwhile, and it does
+no harm.
 
-Mental model: ``atomicAdd`` of a float in shared memory is ``LDS R10, [R6]; FADD R11, R5, R10; ATOMS.CAST.SPIN R11, [R6], R10, R11`` and
-a branch back. What LDS has read is only what the compare-and-swap expects: where another warp has been faster, the swap does not
-happen and the loop goes round with what memory holds. So that load is a part of an atomic, although it is an ordinary instruction. Kernels write
-the same loop themselves, ``old = *p; do { assumed = old; old = atomicCAS(p, assumed, f(assumed)); } while (assumed != old)``. There it
-is followed to where the value goes: only into what the swap expects and what it would write. Where it decides a branch, an address or a
-store before a swap has confirmed it, the load is an ordinary one. An atomic on ``__half`` is compiled to such a loop too, around a swap of the word
-that it lies in, and by generic addresses: LD and ATOM in place of LDS and ATOMS.
+Mental model: ``atomicAdd`` of a float in shared memory is ``LDS R10, [R6]; FADD R11, R5, R10; ATOMS.CAST.SPIN R11,
+[R6], R10, R11`` and a branch back. What LDS has read is only what the compare-and-swap expects: where another warp has
+been faster, the swap does not happen and the loop goes round with what memory holds. So that load is a part of an
+atomic, although it is an ordinary instruction. Kernels write the same loop themselves, ``old = *p; do { assumed = old;
+old = atomicCAS(p, assumed, f(assumed)); } while (assumed != old)``. There it is followed to where the value goes: only
+into what the swap expects and what it would write. Where it decides a branch, an address or a store before a swap has
+confirmed it, the load is an ordinary one. An atomic on ``__half`` is compiled to such a loop too, around a swap of the
+word that it lies in, and by generic addresses: LD and ATOM in place of LDS and ATOMS.
 
 Source: CUDA C++ Programming Guide, "Atomic Functions", whose example is that loop.
 """
@@ -32,7 +34,8 @@ _LEAVES = ("BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "CALL", "BREAK", "BAR", "B
 
 
 def guarded_loads(program: Program) -> list[bool]:
-    """Of each instruction whether it is a load from shared memory whose value only a compare-and-swap of a loop uses."""
+    """Of each instruction whether it is a load from shared memory whose value only a compare-and-swap of a loop
+    uses."""
     parts = [_INSTRUCTION.match(text) for text in program.texts]
     found = [False] * len(parts)
     for load in (*_of_compiler(parts), *_of_program(parts, program)):
@@ -41,7 +44,8 @@ def guarded_loads(program: Program) -> list[bool]:
 
 
 def _of_compiler(parts: Sequence[re.Match[str] | None]) -> Iterator[int]:
-    """Loads before the compiler's own swaps (``.SPIN``): the last instruction before one that writes its third operand."""
+    """Loads before the compiler's own swaps (``.SPIN``): the last instruction before one that writes its third
+    operand."""
     for swap, part in enumerate(parts):
         if part is None or not part["name"].startswith(("ATOMS.CAST.SPIN", "ATOMS.CAS.SPIN")):
             continue
@@ -81,9 +85,9 @@ def _target(part: re.Match[str] | None, addresses: dict[int, int]) -> int | None
 
 @dataclass
 class _Flow:
-    """Follows the value of the load number ``load`` through the code behind it, to the ``swap``. ``copies``: register -> the word of the
-    value that it holds; ``derived``: registers, ``decided``: predicates, that were computed from it; ``answer``: registers of what the swap
-    found; ``compared``: predicates by which the two were compared."""
+    """Follows the value of the load number ``load`` through the code behind it, to the ``swap``. ``copies``: register
+    -> the word of the value that it holds; ``derived``: registers, ``decided``: predicates, that were computed from it;
+    ``answer``: registers of what the swap found; ``compared``: predicates by which the two were compared."""
 
     program: Program
     parts: Sequence[re.Match[str] | None]
@@ -97,8 +101,8 @@ class _Flow:
     compared: set[str] = field(default_factory=set)
 
     def ends_in_swap(self) -> bool:
-        """Whether the value goes nowhere but into the swap, which expects it: a branch asks whether the swap found it, and where it did not
-        nothing holds the value any more before anything else can use it."""
+        """Whether the value goes nowhere but into the swap, which expects it: a branch asks whether the swap found it,
+        and where it did not nothing holds the value any more before anything else can use it."""
         self.copies = {register: word for word, register in enumerate(self._written(self.load))}
         index, asked = self.load, False
         for _ in range(3 * _MOST_APART):
@@ -143,8 +147,8 @@ class _Flow:
         )
 
     def _step(self, index: int, part: re.Match[str]) -> bool:
-        """Take one instruction; False where the value would be seen. What is decided by comparing it with what the swap found is decided
-        from memory."""
+        """Take one instruction; False where the value would be seen. What is decided by comparing it with what the swap
+        found is decided from memory."""
         row, operands = self.program.instructions[index], _operands(part["operands"])
         name, predicates = part["name"].partition(".")[0], _PREDICATE.findall(part["operands"])
         read = {register for first, words in zip(row["sources"], row["source_words"], strict=True) if first >= 0 for register in range(first, first + words)}  # fmt: skip

@@ -1,8 +1,8 @@
 """What a kernel has taken from the device heap and not given back, as findings.
 
-Mental model: ``malloc`` in a kernel takes from a heap, which in a capture is the launch's own and in a program lasts as long as the
-context; what a launch has allocated and nobody has freed at the end, of the launch or of the program, is a leak, one finding for each
-place that allocates.
+Mental model: ``malloc`` in a kernel takes from a heap, which in a capture is the launch's own and in a program lasts as
+long as the context; what a launch has allocated and nobody has freed at the end, of the launch or of the program, is a
+leak, one finding for each place that allocates.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LeakCheck(Listener):
         )
 
     def findings(self, held: Callable[[HeapBlock], bool] = lambda block: True) -> list[Finding]:
-        """A finding for each place that has allocated what is left and still ``held``: ``count`` blocks, that of the first thread
-        described; and one for tensor memory."""
+        """A finding for each place that has allocated what is left and still ``held``: ``count`` blocks, that of the
+        first thread described; and one for tensor memory."""
         places: dict[int, list[HeapBlock]] = {}
         for block in self._left:
             if held(block):

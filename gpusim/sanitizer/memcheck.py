@@ -93,7 +93,8 @@ class MemoryCheck(Listener):
         return outside
 
     def _outside_cluster(self, state: np.record, address: np.ndarray, size: int) -> np.ndarray:
-        """Which shared::cluster addresses are in the shared memory of no block of the cluster that is there, bool[32]."""
+        """Which shared::cluster addresses are in the shared memory of no block of the cluster that is there,
+        bool[32]."""
         return np.array([bool(peer_fault(state, int(each), size, Space.CLUSTER)) for each in address])
 
     def _outside(self, address: np.ndarray, size: int) -> np.ndarray:

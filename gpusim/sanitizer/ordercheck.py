@@ -39,9 +39,10 @@ class _Columns(NamedTuple):
 
 
 def needs_clocks(program: Program, checks: frozenset[str]) -> bool:
-    """Whether warps of ``program`` wait for each other by more than the barrier of the whole block, by named barriers or mbarriers, so that what
-    ``checks`` ask of shared memory has to be followed by clocks (:mod:`gpusim.sanitizer.async_races`). Reads of what nothing has
-    written are not looked for where bulk copies write, unless races are."""
+    """Whether warps of ``program`` wait for each other by more than the barrier of the whole block, by named barriers
+    or mbarriers, so that what ``checks`` ask of shared memory has to be followed by clocks
+    (:mod:`gpusim.sanitizer.async_races`). Reads of what nothing has written are not looked for where bulk copies write,
+    unless races are."""
     if "race" not in checks and ("memory" not in checks or _others_write(program)):
         return False
     code = program.instructions
@@ -53,9 +54,9 @@ def needs_clocks(program: Program, checks: frozenset[str]) -> bool:
 
 
 class OrderCheck(Listener):
-    """Goes through each block's trace once the block has ended, and collects what is wrong in it. ``checks``: "race" for
-    hazards, "memory" for reads before writes; without ``shared`` of local memory alone. ``differ``: whether writes of two instructions that
-    nothing orders have left different values, which alone are a hazard."""
+    """Goes through each block's trace once the block has ended, and collects what is wrong in it. ``checks``: "race"
+    for hazards, "memory" for reads before writes; without ``shared`` of local memory alone. ``differ``: whether writes
+    of two instructions that nothing orders have left different values, which alone are a hazard."""
 
     def __init__(
         self,
@@ -148,7 +149,8 @@ def _of_object(text: str) -> bool:
 
 
 def _initialises(text: str) -> bool:
-    """Whether an instruction is mbarrier.init, which compiled code does by an exchange: what was there does not count."""
+    """Whether an instruction is mbarrier.init, which compiled code does by an exchange: what was there does not
+    count."""
     return "SYNCS.EXCH" in text
 
 

@@ -3,13 +3,14 @@
 Mental model: between two barriers of a block, nothing orders its warps. So a block's trace is cut into *epochs* by
 the barriers that each thread has passed, and within an epoch the order in which the emulator happened to run the
 warps counts for nothing: two threads of different warps that touch the same byte, one of them writing, are a
-hazard unless both do so atomically, or write the same values (which the trace does not know: :class:`gpusim.sanitizer.asynccheck.WrittenValues` does). Every byte remembers its last writer and the last reader of two warps. Read
-before written is a matter of earlier epochs, and of the reader's own warp. Local memory belongs to one thread and
-knows no hazards, only missing writes.
+hazard unless both do so atomically, or write the same values (which the trace does not know:
+:class:`gpusim.sanitizer.asynccheck.WrittenValues` does). Every byte remembers its last writer and the last reader of
+two warps. Read before written is a matter of earlier epochs, and of the reader's own warp. Local memory belongs to one
+thread and knows no hazards, only missing writes.
 
 All of it is read off the trace: a barrier at which a warp waited ends a run. Not seen: hazards between lanes of
-one warp, and between blocks, those of a cluster included; order by flags in shared memory. Kernels with named barriers or mbarriers are followed by clocks instead
-(:mod:`gpusim.sanitizer.async_races`).
+one warp, and between blocks, those of a cluster included; order by flags in shared memory. Kernels with named barriers
+or mbarriers are followed by clocks instead (:mod:`gpusim.sanitizer.async_races`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from gpusim.trace.record import SCATTERED, MemoryKind, Space
 (C_RUN, C_OFFSET, C_ACCESS, CURSOR_COLUMNS) = range(4)
 # entries of ``facts`` int64[FACTS]
 (SHARED_BASE, SHARED_BYTES, LOCAL_BYTES, SHARED_WINDOW, LOCAL_WINDOW, RACES, READS) = range(7)
-# blocks of the grid and of a cluster along x, y, z; other blocks may write a block's shared memory; the block's rank in its cluster
+# blocks of the grid and of a cluster along x, y, z; other blocks may write a block's shared memory; the block's rank in
+# its cluster
 GRID, CLUSTER, WRITTEN_BY_OTHERS, RANK, FACTS = 7, 10, 13, 14, 15
 
 SHARED, LOCAL, GENERIC = int(Space.SHARED), int(Space.LOCAL), int(Space.GENERIC)

@@ -2,13 +2,13 @@
 
 Mental model: a thread has *gone past* a barrier once it executes an instruction that lies behind it, one that can be
 reached from the barrier and from which the barrier cannot be reached any more. Of the threads of a block that have gone
-past a barrier of the whole block, each must have waited there equally often. A thread that returns early executes nothing
-behind the barrier and is counted as exited, as the hardware counts it.
+past a barrier of the whole block, each must have waited there equally often. A thread that returns early executes
+nothing behind the barrier and is counted as exited, as the hardware counts it.
 
 A ``__syncwarp`` of all lanes is such a barrier too, among the lanes of one warp.
 
-Where code jumps to addresses in registers (a return, a table of branches), an instruction counts as behind a barrier only
-if it is so whatever these jumps do.
+Where code jumps to addresses in registers (a return, a table of branches), an instruction counts as behind a barrier
+only if it is so whatever these jumps do.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _EVERYWHERE = (ops.BRANCH_INDEXED, ops.EXTERNAL)
 
 
 class Skipped(NamedTuple):
-    """In block number ``block``, ``waited`` bool[threads] have waited at instruction ``barrier`` as often as any, and ``left_out``
-    bool[threads] less often, the first of which then came to instruction ``behind``; ``of_warp``: the barrier is a warp's."""
+    """In block number ``block``, ``waited`` bool[threads] have waited at instruction ``barrier`` as often as any, and
+    ``left_out`` bool[threads] less often, the first of which then came to instruction ``behind``; ``of_warp``: the
+    barrier is a warp's."""
 
     block: int
     barrier: int
@@ -39,9 +40,10 @@ class Skipped(NamedTuple):
 
 
 class SkippedBarriers:
-    """Looks for barriers that are left out in the blocks of one kernel, whose code ``matrix`` has (CODE_TABLE); ``of_warps``:
-    instructions at which all lanes of a warp wait for each other; ``numbers``: of each instruction the barrier that it names; ``aligned``: which are known to ask
-    for the same instruction of all threads. Threads may come to a barrier other than 0 elsewhere, and to barrier 0 where it is not known to be aligned."""
+    """Looks for barriers that are left out in the blocks of one kernel, whose code ``matrix`` has (CODE_TABLE);
+    ``of_warps``: instructions at which all lanes of a warp wait for each other; ``numbers``: of each instruction the
+    barrier that it names; ``aligned``: which are known to ask for the same instruction of all threads. Threads may come
+    to a barrier other than 0 elsewhere, and to barrier 0 where it is not known to be aligned."""
 
     def __init__(self, matrix: np.ndarray, of_warps: Sequence[int], numbers: np.ndarray, aligned: np.ndarray):
         waits = (

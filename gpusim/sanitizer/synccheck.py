@@ -2,17 +2,20 @@
 
 Mental model: the emulator logs which lanes come to which barrier, and asks when a block is stuck at one. *Divergent
 thread(s) in warp* and *in block*: ``__syncthreads`` (``bar.sync`` without a count, and its reductions) is reached by a
-part of a warp or block, or its threads wait at different instructions, of which one is known to be aligned (PTX: with ``.aligned``, as in ``bar.sync``, all threads of the
-block execute the same instruction; warps may meet at ``barrier.sync`` from where they are, as warp-specialised code does, Triton's for one); a ``__syncwarp`` waits for lanes that do not come;
-so does the barrier of a cluster for threads of its blocks (*in cluster*), a grid-wide barrier for blocks (*in grid*). *Invalid arguments*: a thread that is not in its own ``__syncwarp``
-mask, or whose mask names threads that name another; a named barrier with a number beyond 15, with a count that is not a
-multiple of 32 or more than the block has, or with counts that differ among those who meet.
+part of a warp or block, or its threads wait at different instructions, of which one is known to be aligned (PTX: with
+``.aligned``, as in ``bar.sync``, all threads of the block execute the same instruction; warps may meet at
+``barrier.sync`` from where they are, as warp-specialised code does, Triton's for one); a ``__syncwarp`` waits for lanes
+that do not come; so does the barrier of a cluster for threads of its blocks (*in cluster*), a grid-wide barrier for
+blocks (*in grid*). *Invalid arguments*: a thread that is not in its own ``__syncwarp`` mask, or whose mask names
+threads that name another; a named barrier with a number beyond 15, with a count that is not a multiple of 32 or more
+than the block has, or with counts that differ among those who meet.
 
-Threads that have exited count as arrived, as the hardware counts them since Volta: an early return is no finding. What is
-not seen: a warp split in two that meets at the same instruction (the hardware waits for the rest), barriers in
-memory (``cuda::barrier``). Sources: Compute Sanitizer User Manual, "Synccheck Tool" (the names and what they mean); PTX ISA,
-``barrier`` ("waits for all non-exited threads from its warp"; counts in multiples of the warp size; numbers 0 to 15) and
-``exit`` ("barriers waiting on all threads are checked"); CUDA C++ Programming Guide, ``__syncthreads`` and ``__syncwarp``.
+Threads that have exited count as arrived, as the hardware counts them since Volta: an early return is no finding. What
+is not seen: a warp split in two that meets at the same instruction (the hardware waits for the rest), barriers in
+memory (``cuda::barrier``). Sources: Compute Sanitizer User Manual, "Synccheck Tool" (the names and what they mean); PTX
+ISA, ``barrier`` ("waits for all non-exited threads from its warp"; counts in multiples of the warp size; numbers 0 to
+15) and ``exit`` ("barriers waiting on all threads are checked"); CUDA C++ Programming Guide, ``__syncthreads`` and
+``__syncwarp``.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ LANES = at.LANES
 
 
 class SyncCheck(Listener):
-    """Collects the wrong uses of barriers in one launch, whose code ``matrix`` has (CODE_TABLE of :mod:`gpusim.isa.warp`),
-    and lets blocks end that are stuck at one."""
+    """Collects the wrong uses of barriers in one launch, whose code ``matrix`` has (CODE_TABLE of
+    :mod:`gpusim.isa.warp`), and lets blocks end that are stuck at one."""
 
     def __init__(self, program: Program, launch: Launch, matrix: np.ndarray):
         self.program, self.launch = program, launch
@@ -113,8 +116,8 @@ class SyncCheck(Listener):
                 self._add(INVALID, index, -1, block, warp, lanes, detail=detail)
 
     def _block_barriers(self, syncs: np.ndarray) -> None:
-        """Find what is wrong with ``syncs``, all of barriers of a block; the last of each barrier wait for what comes with
-        the next rows."""
+        """Find what is wrong with ``syncs``, all of barriers of a block; the last of each barrier wait for what comes
+        with the next rows."""
         threads, number = syncs[:, at.SYNC_THREADS], syncs[:, at.SYNC_NUMBER]
         most = self.launch.warps_per_block * LANES
         wrong = (number < 0) | (number >= at.BLOCK_BARRIERS) | (threads < 0) | (threads % LANES != 0) | (threads > most)
@@ -135,7 +138,8 @@ class SyncCheck(Listener):
         self._meetings(syncs)
 
     def _meetings(self, syncs: np.ndarray) -> None:
-        """Find those who meet at a barrier in one turn and are not at the same instruction, or not with the same count."""
+        """Find those who meet at a barrier in one turn and are not at the same instruction, or not with the same
+        count."""
         syncs = np.concatenate([self._carried, syncs])
         keys = np.stack(
             [
@@ -199,8 +203,8 @@ class SyncCheck(Listener):
         self._found.add((split, barrier, behind), int(waited.sum()), finding)
 
     def _why_stuck(self, state: np.record, warp: int, f: int) -> tuple[str, str]:
-        """What is wrong where fragment ``f`` of ``warp`` waits for what does not come, and in which way; nothing where it
-        waits for a warp that is itself divided by the barrier."""
+        """What is wrong where fragment ``f`` of ``warp`` waits for what does not come, and in which way; nothing where
+        it waits for a warp that is itself divided by the barrier."""
         kind, wait, live = int(state.fragment[warp, f]), int(state.wait[warp, f]), state.live[: int(state.warps)]
         if kind == at.AT_GRID:
             return IN_GRID, "not all blocks of the grid come to it"
@@ -260,8 +264,9 @@ def _whole_warp_waits(program: Program) -> list[int]:
 
 
 def _aligned_barriers(program: Program) -> np.ndarray:
-    """Which barriers of a block are known to be aligned ones (``bar.sync``) in code that warps may come to divided, bool[instructions]: the compiler lets all lanes of the
-    warp meet directly before such a one (WARPSYNC.ALL), and asks whether they are divided before one that is not aligned (``barrier.sync``: BRA.DIV)."""
+    """Which barriers of a block are known to be aligned ones (``bar.sync``) in code that warps may come to divided,
+    bool[instructions]: the compiler lets all lanes of the warp meet directly before such a one (WARPSYNC.ALL), and asks
+    whether they are divided before one that is not aligned (``barrier.sync``: BRA.DIV)."""
     found, met = np.zeros(len(program.texts), bool), False
     for index, text in enumerate(program.texts):
         if text.endswith(("WARPSYNC.ALL", "WARPSYNC 0xffffffff")):

@@ -1,8 +1,9 @@
 """Addresses of the dashboard's pages, and how a page links to another one.
 
-Mental model: a page has one address, a path such as ``/series/12``. On a server a link is that path; in an export each page is the file of the
-same name with ``.html``, and a link is relative to the file that it stands in, so that the folder may lie anywhere. What comes
-from the store (plan and GPU names) is a part of a path by :func:`part`, which no name can leave.
+Mental model: a page has one address, a path such as ``/series/12``. On a server a link is that path; in an export each
+page is the file of the same name with ``.html``, and a link is relative to the file that it stands in, so that the
+folder may lie anywhere. What comes from the store (plan and GPU names) is a part of a path by :func:`part`, which no
+name can leave.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an editor's forms do to an alert.
 
-Mental model: a form's fields become the arguments of a function of :mod:`gpusim.watch.alerts.write`, which checks them, changes the alert and
-keeps an event with the editor's name; it raises what the form's page then says.
+Mental model: a form's fields become the arguments of a function of :mod:`gpusim.watch.alerts.write`, which checks them,
+changes the alert and keeps an event with the editor's name; it raises what the form's page then says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The dashboard as an ASGI application: which page an address is of, and what an editor may do.
 
-Mental model: reading is asking for a page, which is kept for as long as the store has not changed; it is the same for everybody but an
-editor, whose alerts have forms. Writing is a form of an alert, sent by an editor with the value of their session. Whatever a store's names or
-an address hold is a text: numbers are parsed by the routes, names are compared, never put into a statement or a path of a file.
+Mental model: reading is asking for a page, which is kept for as long as the store has not changed; it is the same for
+everybody but an editor, whose alerts have forms. Writing is a form of an alert, sent by an editor with the value of
+their session. Whatever a store's names or an address hold is a text: numbers are parsed by the routes, names are
+compared, never put into a statement or a path of a file.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ _PAGES: Sequence[tuple[str, Callable[..., str | None], Sequence[str]]] = (
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """``hosts``: names that the server answers to, all where there are none; ``private``: reading takes a token too; ``secure``: the
-    browser reaches it by HTTPS alone."""
+    """``hosts``: names that the server answers to, all where there are none; ``private``: reading takes a token too;
+    ``secure``: the browser reaches it by HTTPS alone."""
 
     hosts: tuple[str, ...] = ()
     private: bool = False

@@ -1,7 +1,7 @@
 """A change of a simulated series taken apart: which stalls, lines and instructions it is made of.
 
-Mental model: the store keeps the launch of each point with its warp-cycles by instruction; two of them are laid beside each other by
-:mod:`gpusim.regress.attribution`, whose terms add up to the difference. Nothing is simulated.
+Mental model: the store keeps the launch of each point with its warp-cycles by instruction; two of them are laid beside
+each other by :mod:`gpusim.regress.attribution`, whose terms add up to the difference. Nothing is simulated.
 """
 
 from __future__ import annotations

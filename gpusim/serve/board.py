@@ -1,8 +1,9 @@
 """What all pages of a dashboard share: the store, what is remembered of it, and the templates.
 
-Mental model: whatever is remembered belongs to a *stamp*, the newest numbers of the tables that pages are made of; a store that has not
-changed has the same stamp, which costs a look at the end of seven indexes. What takes long to read (the newest value of every series) is
-read once, by whoever asks first, while others wait for it; of a newer stamp, only what is new.
+Mental model: whatever is remembered belongs to a *stamp*, the newest numbers of the tables that pages are made of; a
+store that has not changed has the same stamp, which costs a look at the end of seven indexes. What takes long to read
+(the newest value of every series) is read once, by whoever asks first, while others wait for it; of a newer stamp, only
+what is new.
 """
 
 from __future__ import annotations

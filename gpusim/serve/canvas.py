@@ -1,10 +1,12 @@
 """Drawings as SVG that take their colours from the page: light, dark, and under a pointer or a key.
 
-Mental model: each thing drawn is geometry in a coordinate system of pixels with a class, and the page's style sheet says how it looks, for the pages
-allow no inline style. A thing with a link is an ``<a>`` with a name that a screen reader says and a pointer shows.
+Mental model: each thing drawn is geometry in a coordinate system of pixels with a class, and the page's style sheet
+says how it looks, for the pages allow no inline style. A thing with a link is an ``<a>`` with a name that a screen
+reader says and a pointer shows.
 
-Matplotlib's tickers choose round numbers (:mod:`gpusim.serve.scales`); the elements are written here. As a figure of Matplotlib's, whose SVG had to be
-read again to take its styles out, a drawing took twice the processor time of all else that a page needs (tools/watch_scale.py pages).
+Matplotlib's tickers choose round numbers (:mod:`gpusim.serve.scales`); the elements are written here. As a figure of
+Matplotlib's, whose SVG had to be read again to take its styles out, a drawing took twice the processor time of all else
+that a page needs (tools/watch_scale.py pages).
 """
 
 from __future__ import annotations

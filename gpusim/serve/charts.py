@@ -1,7 +1,7 @@
 """The dashboard's charts, each a function from what is read to an ``<svg>``.
 
-Mental model: what can be clicked is a link with a name, so that a keyboard and a screen reader reach it too; beside each chart the page has
-the same as a table. The value axis does not begin at 0 where a step of a percent is to be seen.
+Mental model: what can be clicked is a link with a name, so that a keyboard and a screen reader reach it too; beside
+each chart the page has the same as a table. The value axis does not begin at 0 where a step of a percent is to be seen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ MOST_MARKS = 60
 MOST_KERNELS = 250
 #: Half the width of a change's mark, in pixels.
 _MARK = 7.0
-#: Corners of the marks that the legend of a history shows (▲ ▼ ◆), for who does not tell their colours apart; each around its own middle.
+#: Corners of the marks that the legend of a history shows (▲ ▼ ◆), for who does not tell their colours apart; each
+#: around its own middle.
 SHAPES = {
     "slower": ((-1.0, -0.75), (1.0, -0.75), (0.0, 1.0)),
     "faster": ((-1.0, 0.75), (1.0, 0.75), (0.0, -1.0)),

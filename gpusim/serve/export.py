@@ -1,7 +1,8 @@
 """The same pages as files: a folder that any web server, or none, shows.
 
-Mental model: pages are made into a folder beside the target, which then changes places with it in one step; whoever looks sees the old
-pages or the new ones, and a process that is killed leaves the old. What is no earlier export is never replaced.
+Mental model: pages are made into a folder beside the target, which then changes places with it in one step; whoever
+looks sees the old pages or the new ones, and a process that is killed leaves the old. What is no earlier export is
+never replaced.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Page = tuple[str, Callable[[Links], str | None]]
 
 
 def export_pages(store: Store, target: Path) -> int:
-    """Write every page of ``store`` into the folder ``target``, whole or not at all; how many there are. Raises UsageError for a folder that
-    holds something else, OSError from the file system."""
+    """Write every page of ``store`` into the folder ``target``, whole or not at all; how many there are. Raises
+    UsageError for a folder that holds something else, OSError from the file system."""
     refuse_other(target)
     count = 0
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Wrong tokens, counted by where they come from, so that nobody guesses for long.
 
-Mental model: a window of time that slides; so many failures within it, and the address waits until the oldest of them is out. How many
-addresses are remembered is bounded: the ones that failed longest ago are forgotten first. Each process of a server counts its own.
+Mental model: a window of time that slides; so many failures within it, and the address waits until the oldest of them
+is out. How many addresses are remembered is bounded: the ones that failed longest ago are forgotten first. Each process
+of a server counts its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Figures and dates as the pages write them: one function a kind.
 
-Mental model: a reader compares figures of a column, so that all of a kind are written alike; what is not known is a dash.
+Mental model: a reader compares figures of a column, so that all of a kind are written alike; what is not known is a
+dash.
 """
 
 from __future__ import annotations

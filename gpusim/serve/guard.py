@@ -1,8 +1,9 @@
 """What every request has to pass and every response has to say, whatever page it is of.
 
-Mental model: an ASGI layer around the application. A request that is too long, or for a host that this server is not (a page elsewhere
-whose name was pointed at this machine), never reaches a page; every response forbids scripts, frames and whatever lies outside. The
-pages need no script, so that none may run: a name in the store that looks like one is a text.
+Mental model: an ASGI layer around the application. A request that is too long, or for a host that this server is not (a
+page elsewhere whose name was pointed at this machine), never reaches a page; every response forbids scripts, frames and
+whatever lies outside. The pages need no script, so that none may run: a name in the store that looks like one is a
+text.
 """
 
 from __future__ import annotations

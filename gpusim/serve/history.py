@@ -1,7 +1,8 @@
 """The history of one series, as its page shows it: points, changes, and the commits that they are at.
 
-Mental model: rows of the store, turned into the history that the detectors of :mod:`gpusim.watch` take. Of a simulated series the database
-gives the points on either side of each step alone, for all others say the same; every step is a change, found here; of a measured one the changes are those that alerts were opened for. Facts of a method are many
+Mental model: rows of the store, turned into the history that the detectors of :mod:`gpusim.watch` take. Of a simulated
+series the database gives the points on either side of each step alone, for all others say the same; every step is a
+change, found here; of a measured one the changes are those that alerts were opened for. Facts of a method are many
 points' own: each row of them is read once.
 """
 
@@ -31,7 +32,8 @@ _MOST_STEPS = 2000
 
 @dataclass(frozen=True)
 class BoardPoint:
-    """A series' value at a commit: of the newest method there, the median of ``count`` repetitions, between ``low`` and ``high``."""
+    """A series' value at a commit: of the newest method there, the median of ``count`` repetitions, between ``low`` and
+    ``high``."""
 
     position: int
     commit_id: int
@@ -61,8 +63,9 @@ class CommitFacts:
 
 @dataclass(frozen=True)
 class SeriesChange:
-    """The series went from ``before`` (the point at index ``from_index``) to ``after`` (at ``index``). ``cause``: "commit" or what
-    of the method changed; ``who``: the commit or "old -> new"; ``unseen``: how many commits in between gave no value;
+    """The series went from ``before`` (the point at index ``from_index``) to ``after`` (at ``index``). ``cause``:
+    "commit" or what of the method changed; ``who``: the commit or "old -> new"; ``unseen``: how many commits in between
+    gave no value;
     ``alert``: its number, None where there is none."""
 
     index: int
@@ -83,8 +86,9 @@ class SeriesChange:
 
 @dataclass(frozen=True)
 class SeriesHistory:
-    """``points`` (of a simulated series those at its steps and ends, of ``count`` in all) and ``changes``, oldest first; ``commits``: by
-    number, those of the changes and of the ends; ``times``: (position, seconds since 1970) of some commits between the ends, rising."""
+    """``points`` (of a simulated series those at its steps and ends, of ``count`` in all) and ``changes``, oldest
+    first; ``commits``: by number, those of the changes and of the ends; ``times``: (position, seconds since 1970) of
+    some commits between the ends, rising."""
 
     key: SeriesKey
     points: Sequence[BoardPoint] = field(repr=False)
@@ -118,7 +122,8 @@ def read_commits(connection: Connection, numbers: Iterable[int]) -> dict[int, Co
 
 
 def _steps(connection: Connection, series_id: int) -> tuple[list[BoardPoint], int] | None:
-    """The points on either side of each step and at the ends, and how many points there are; None where a commit has several."""
+    """The points on either side of each step and at the ends, and how many points there are; None where a commit has
+    several."""
     c = points.c
     # Position and value stand in an index: the points themselves are looked up where there is a step.
     rows = (
@@ -234,7 +239,8 @@ _MOST_AT_ONCE = 10_000
 
 
 def _facts(connection: Connection, numbers: Iterable[int]) -> dict[int, tuple[Mapping[str, str], str]]:
-    """Of each row of facts, the method as :data:`gpusim.watch.history.METHOD` calls its parts, and the hash of the source."""
+    """Of each row of facts, the method as :data:`gpusim.watch.history.METHOD` calls its parts, and the hash of the
+    source."""
     wanted, found = sorted(set(numbers)), {}
     for start in range(0, len(wanted), _MOST_AT_ONCE):
         some = wanted[start : start + _MOST_AT_ONCE]

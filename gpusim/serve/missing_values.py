@@ -1,7 +1,7 @@
 """Where a plan's history has holes: commits whose cells are missing or refused, series that have lost their value.
 
-Mental model: a cell that was run is kept, with values or a refusal; a series whose newest value is older than the plan's newest commit
-has a hole at its end, which a refusal explains or nothing does.
+Mental model: a cell that was run is kept, with values or a refusal; a series whose newest value is older than the
+plan's newest commit has a hole at its end, which a refusal explains or nothing does.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MOST_REFUSALS, MOST_SERIES = 100, 200
 
 @dataclass(frozen=True)
 class Holes:
-    """``commits``: newest first; ``refused``: of the newest commit with cells, first :data:`MOST_REFUSALS`; ``behind``: series
-    without a value there, first :data:`MOST_SERIES` of ``behind_count``."""
+    """``commits``: newest first; ``refused``: of the newest commit with cells, first :data:`MOST_REFUSALS`; ``behind``:
+    series without a value there, first :data:`MOST_SERIES` of ``behind_count``."""
 
     commits: Sequence[CommitState]
     refused: Sequence[KeptRefusal]

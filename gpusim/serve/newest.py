@@ -1,8 +1,8 @@
 """The newest value of every series of a plan, and what none has.
 
-Mental model: a series' newest point is one look into an index, so that the newest of all of them take as many looks as there are series,
-however long their histories are. The value at a commit is the median of its repetitions by the method that gave the last of them,
-as in :mod:`gpusim.watch.read_history`.
+Mental model: a series' newest point is one look into an index, so that the newest of all of them take as many looks as
+there are series, however long their histories are. The value at a commit is the median of its repetitions by the method
+that gave the last of them, as in :mod:`gpusim.watch.read_history`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from gpusim.watch.read_history import SeriesKey
 
 _KEY = tuple(series.c)
 _MEGAHERTZ = 1e6
-#: Numbers are given when a point is written and seen when its transaction ends: so many before the last one are looked at again.
+#: Numbers are given when a point is written and seen when its transaction ends: so many before the last one are looked
+#: at again.
 _OVERLAP = 1000
 #: Where more series have moved, all are read.
 _MOST_MOVED = 2000
@@ -44,8 +45,10 @@ class Newest:
 
 @dataclass(frozen=True)
 class PlanState:
-    """``newest``: of each series, by name. ``position``: of the plan's newest commit that has a value or is kept; ``gpus`` and
-    ``toolchains``: those of its series; ``last_point``: the number of the newest point of the store when it was read."""
+    """``newest``: of each series, by name. ``position``: of the plan's newest commit that has a value or is kept;
+    ``gpus`` and
+    ``toolchains``: those of its series; ``last_point``: the number of the newest point of the store when it was
+    read."""
 
     plan: str
     position: int
@@ -56,7 +59,8 @@ class PlanState:
 
 
 def read_state(store: Store, plan: str, before: PlanState | None = None) -> PlanState:
-    """What a plan's series stand at. ``before``: what they stood at once; only series with points since then are looked at again."""
+    """What a plan's series stand at. ``before``: what they stood at once; only series with points since then are looked
+    at again."""
     with store.reading() as connection:
         if connection is None:
             return PlanState(plan, -1, (), (), ())

@@ -1,7 +1,8 @@
 """What is open, whose it is, and what happened lately: the rows of the page of today.
 
-Mental model: alerts that somebody has to do something about are few, however long the history is; they, the newest events and the newest
-commits are each a look at the end of an index. Lists are cut (:data:`MOST_OPEN`, :data:`MOST_EVENTS`), with their whole counts beside them.
+Mental model: alerts that somebody has to do something about are few, however long the history is; they, the newest
+events and the newest commits are each a look at the end of an index. Lists are cut (:data:`MOST_OPEN`,
+:data:`MOST_EVENTS`), with their whole counts beside them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ OPEN_STATES = ("open", "triaged", "bisected", "fixed")
 
 @dataclass(frozen=True)
 class AlertLine:
-    """An alert in a list; ``size_percent``: of its most-moved series, above 0 where it got slower; ``series``: how many moved."""
+    """An alert in a list; ``size_percent``: of its most-moved series, above 0 where it got slower; ``series``: how many
+    moved."""
 
     number: int
     plan: str
@@ -60,8 +62,8 @@ class EventLine:
 
 @dataclass(frozen=True)
 class PlanLine:
-    """A plan's newest commit that has been begun: how many of its cells are kept, how many of these have no value; ``run_started``: of
-    its newest run."""
+    """A plan's newest commit that has been begun: how many of its cells are kept, how many of these have no value;
+    ``run_started``: of its newest run."""
 
     plan: str
     hash: str
@@ -76,7 +78,8 @@ class PlanLine:
 
 @dataclass(frozen=True)
 class Today:
-    """``open``: newest first, at most :data:`MOST_OPEN` of ``open_count``; ``by_owner``: of all that are open, with "" for nobody's."""
+    """``open``: newest first, at most :data:`MOST_OPEN` of ``open_count``; ``by_owner``: of all that are open, with ""
+    for nobody's."""
 
     open: Sequence[AlertLine]
     open_count: int

@@ -1,8 +1,8 @@
 """Pages as they were sent last, for as long as the store has not changed.
 
-Mental model: a page's key is its path and the filters that it knows; its value, the bytes, plain and compressed, with the stamp of the
-store that they were made at. Many who ask at once for a page that is not there wait for one that makes it. What was asked for longest ago goes
-first when there is too much.
+Mental model: a page's key is its path and the filters that it knows; its value, the bytes, plain and compressed, with
+the stamp of the store that they were made at. Many who ask at once for a page that is not there wait for one that makes
+it. What was asked for longest ago goes first when there is too much.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _LEAST_BYTES = 500
 
 @dataclass(frozen=True)
 class Kept:
-    """``plain`` and ``compressed`` (empty where it does not pay) bytes of a page, and its ``etag``; ``status``: 200, or 404."""
+    """``plain`` and ``compressed`` (empty where it does not pay) bytes of a page, and its ``etag``; ``status``: 200, or
+    404."""
 
     plain: bytes
     compressed: bytes

@@ -1,7 +1,8 @@
 """The pages: each a function from the board and what is asked to a page's text; None where there is no such thing.
 
-Mental model: a page reads, draws and renders; it knows neither server nor files: :class:`gpusim.serve.address.Links` says how it refers to
-another page. All texts of the store are escaped by the template engine, those of a drawing by the drawing.
+Mental model: a page reads, draws and renders; it knows neither server nor files: :class:`gpusim.serve.address.Links`
+says how it refers to another page. All texts of the store are escaped by the template engine, those of a drawing by the
+drawing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ LONGEST_FILTER = 200
 
 @dataclass(frozen=True)
 class Editor:
-    """Who may change alerts, and what a form of theirs must hold. ``said``: why the last thing that they asked for was not done."""
+    """Who may change alerts, and what a form of theirs must hold. ``said``: why the last thing that they asked for was
+    not done."""
 
     name: str
     csrf: str

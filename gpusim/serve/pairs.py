@@ -1,7 +1,7 @@
 """GPU against GPU: what the same launches take on two of them.
 
-Mental model: two series are a pair when they differ in the GPU alone; what is compared is time, at each GPU's own clock, at the newest
-commit of each. A mean of ratios is geometric, so that twice as fast and twice as slow cancel.
+Mental model: two series are a pair when they differ in the GPU alone; what is compared is time, at each GPU's own
+clock, at the newest commit of each. A mean of ratios is geometric, so that twice as fast and twice as slow cancel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from gpusim.serve.newest import Newest, PlanState
 
 @dataclass(frozen=True)
 class GpuPair:
-    """A launch on two GPUs; ``ratio``: time on the second over time on the first, below 1 where the second is faster."""
+    """A launch on two GPUs; ``ratio``: time on the second over time on the first, below 1 where the second is
+    faster."""
 
     first: Newest
     second: Newest
@@ -30,7 +31,8 @@ class GpuPair:
 
 @dataclass(frozen=True)
 class KernelRatio:
-    """The geometric mean of a kernel's ratios, and of its times on each GPU; ``series``: of the first of them on the second GPU."""
+    """The geometric mean of a kernel's ratios, and of its times on each GPU; ``series``: of the first of them on the
+    second GPU."""
 
     kernel: str
     ratio: float

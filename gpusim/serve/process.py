@@ -1,6 +1,7 @@
 """A process of the server, and the server of one or several of them.
 
-Mental model: the address is bound before any process begins, so that a port that is taken is an error of one line. A process gets its settings by a variable of the environment, for it is started anew, not forked.
+Mental model: the address is bound before any process begins, so that a port that is taken is an error of one line. A
+process gets its settings by a variable of the environment, for it is started anew, not forked.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """``store``: as ``GPUSIM_STORE`` has it, empty for what that says; ``tokens``: a file, empty for none; ``hosts``: names beside the
-    machine's own that it answers to."""
+    """``store``: as ``GPUSIM_STORE`` has it, empty for what that says; ``tokens``: a file, empty for none; ``hosts``:
+    names beside the machine's own that it answers to."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -52,8 +53,8 @@ class ServerSettings:
 
 
 def serve(settings: ServerSettings, ready: Callable[[str], object]) -> None:
-    """Serve until a signal ends it; ``ready`` is called with the address once it can be reached. Raises UsageError, and what the store
-    raises."""
+    """Serve until a signal ends it; ``ready`` is called with the address once it can be reached. Raises UsageError, and
+    what the store raises."""
     tokens = _tokens(settings)
     if settings.private and tokens is None:
         raise UsageError("--private needs --tokens FILE: nobody could read")

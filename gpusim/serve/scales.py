@@ -1,7 +1,7 @@
 """From values to places on a drawing: round ticks, their labels, and the frame around them.
 
-Mental model: a scale maps what is drawn to pixels, linearly or by logarithm; its ticks are those of Matplotlib's locators. A time
-scale's ticks are days, months or years.
+Mental model: a scale maps what is drawn to pixels, linearly or by logarithm; its ticks are those of Matplotlib's
+locators. A time scale's ticks are days, months or years.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def logarithmic(values: Sequence[float], start: float, end: float) -> Scale:
 
 
 def dated(times: Sequence[float], start: float, end: float, places: Sequence[float] | None = None) -> Scale:
-    """A scale of ``places`` (of the times themselves where there are none), oldest first, whose ticks bear the dates of ``times``
-    (seconds since 1970)."""
+    """A scale of ``places`` (of the times themselves where there are none), oldest first, whose ticks bear the dates of
+    ``times`` (seconds since 1970)."""
     where = times if places is None else places
     low, high = where[0], where[-1]
     if high <= low:

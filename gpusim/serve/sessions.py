@@ -1,8 +1,9 @@
 """Who a request is of: a session's cookie or a bearer token; and the values that a form must bring back.
 
 Mental model: a session is a signed cookie that names a token, so that any process of the server knows it; it ends after
-:data:`SESSION_SECONDS`, and with its token. A form carries a value that only this server can make for this session (CSRF); a request that a
-browser says comes from another site is refused before that. Comparisons take the same time whatever differs.
+:data:`SESSION_SECONDS`, and with its token. A form carries a value that only this server can make for this session
+(CSRF); a request that a browser says comes from another site is refused before that. Comparisons take the same time
+whatever differs.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Sessions:
         return f"{body}.{self._sign('session', body)}"
 
     def form_value(self, of: str) -> str:
-        """What a form must bring back that was given to the session, or to the visitor with the form's cookie, ``of``."""
+        """What a form must bring back that was given to the session, or to the visitor with the form's cookie,
+        ``of``."""
         return self._sign("form", of)
 
     def refuse_forged(self, request: Request, of: str, value: str) -> None:

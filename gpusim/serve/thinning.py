@@ -1,8 +1,9 @@
 """Long series with as many points as a drawing can show.
 
-Mental model: points whose places fall in one column of pixels are drawn over each other; the first, the last, the least and the greatest of them
-leave the same pixels as all (M4: Jugel et al., "M4: a visualization-oriented time series data aggregation", PVLDB 7, 2014), and a
-band between two lines the same with the least of the lower and the greatest of the upper one.
+Mental model: points whose places fall in one column of pixels are drawn over each other; the first, the last, the least
+and the greatest of them leave the same pixels as all (M4: Jugel et al., "M4: a visualization-oriented time series data
+aggregation", PVLDB 7, 2014), and a band between two lines the same with the least of the lower and the greatest of the
+upper one.
 """
 
 from __future__ import annotations

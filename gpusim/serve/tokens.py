@@ -1,8 +1,8 @@
 """Who may read and who may edit: a file of tokens, of which it knows the hashes alone.
 
-Mental model: a token is 256 random bits, shown once when it is made; so its plain SHA-256 gives nothing away, and no slow hash is needed. The
-file also holds the secret that signs sessions: only its owner may read it. It is looked at again when it has changed, so that a token
-that is taken away is worth nothing at once.
+Mental model: a token is 256 random bits, shown once when it is made; so its plain SHA-256 gives nothing away, and no
+slow hash is needed. The file also holds the secret that signs sessions: only its owner may read it. It is looked at
+again when it has changed, so that a token that is taken away is worth nothing at once.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class TokenFile:
 
 
 def add_token(path: Path, name: str, role: str) -> str:
-    """Make a token of ``role`` for ``name`` in ``path``, which is made if need be; the token, which nobody can read there. Raises UsageError."""
+    """Make a token of ``role`` for ``name`` in ``path``, which is made if need be; the token, which nobody can read
+    there. Raises UsageError."""
     if not name.strip() or not name.isprintable() or len(name) > MOST_LETTERS:
         raise UsageError(f"a token's name is a text of at most {MOST_LETTERS} letters, not {name!r:.80}")
     if role not in ROLES:

@@ -1,8 +1,8 @@
 """What runs keep as documents, over time: errors of comparisons with silicon, and coverage of behaviours.
 
-Mental model: a document never changes once it is kept, so that its summary is made once in a process and remembered by its number
-(:class:`Trends`); each look at the store reads those only that are new. A document that is none, or of another version, is left out: the
-page shows what can be read.
+Mental model: a document never changes once it is kept, so that its summary is made once in a process and remembered by
+its number (:class:`Trends`); each look at the store reads those only that are new. A document that is none, or of
+another version, is left out: the page shows what can be read.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class _Compared(TypedDict):
 
 @dataclass(frozen=True)
 class ComparedLine:
-    """One launch or published series of a comparison; ``error_percent``: simulated over measured, NaN where it has none; of a series
-    (``is_series``) the mean of its points' absolute errors."""
+    """One launch or published series of a comparison; ``error_percent``: simulated over measured, NaN where it has
+    none; of a series (``is_series``) the mean of its points' absolute errors."""
 
     gpu: str
     name: str
@@ -60,7 +60,8 @@ class ComparedLine:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A comparison: ``mean_percent``: GPU -> mean absolute error of its lines with a figure, and how many these are; ``found``: its lines."""
+    """A comparison: ``mean_percent``: GPU -> mean absolute error of its lines with a figure, and how many these are;
+    ``found``: its lines."""
 
     run: int
     name: str
@@ -81,7 +82,8 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class CoveredRun:
-    """A run of ``gpusim cover run``: ``points``: (point, bins, hit, holes as text); ``holes``: (point, bin, workload to try, why)."""
+    """A run of ``gpusim cover run``: ``points``: (point, bins, hit, holes as text); ``holes``: (point, bin, workload to
+    try, why)."""
 
     run: int
     name: str

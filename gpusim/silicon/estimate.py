@@ -48,9 +48,10 @@ def _rank(n: int, confidence: float) -> int:
 def relative_half_width(samples: Sequence[float]) -> float:
     """Half the interval of the samples' median over the median; infinite for a median of 0.
 
-    Samples in the order in which they were taken: where neighbours resemble each other (a clock that hops, a drift), there are
-    fewer independent ones than samples, and the interval is widened by the variance inflation of a first-order
-    autoregression, sqrt((1 + r) / (1 - r)) with the lag-1 correlation r (Wilks, Statistical Methods, 5.2.4)."""
+    Samples in the order in which they were taken: where neighbours resemble each other (a clock that hops, a drift),
+    there are fewer independent ones than samples, and the interval is widened by the variance inflation of a
+    first-order autoregression, sqrt((1 + r) / (1 - r)) with the lag-1 correlation r (Wilks, Statistical Methods,
+    5.2.4)."""
     estimate = median_estimate(samples)
     if not estimate.median:
         return math.inf

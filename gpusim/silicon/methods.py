@@ -1,10 +1,12 @@
-"""What measuring methods report of a launch: the state of L2 in which they find it, and what their clock reads besides the launch.
+"""What measuring methods report of a launch: the state of L2 in which they find it, and what their clock reads besides
+the launch.
 
-Mental model: gpusim predicts the launch, from its start by the front end to its end. A method brings L2 into a state first, and reads a
-clock that stands around the launch, so that what it reports is the launch in that state and a constant, which matters below some ten
-microseconds. Methods are named as the tools name themselves.
+Mental model: gpusim predicts the launch, from its start by the front end to its end. A method brings L2 into a state
+first, and reads a clock that stands around the launch, so that what it reports is the launch in that state and a
+constant, which matters below some ten microseconds. Methods are named as the tools name themselves.
 
-The constants are none of NVIDIA's: no document says what two events or a profiler add. ``tools/cold_launches.py`` and ``tools/profiled_launches.py`` print what they come from.
+The constants are none of NVIDIA's: no document says what two events or a profiler add. ``tools/cold_launches.py`` and
+``tools/profiled_launches.py`` print what they come from.
 """
 
 from __future__ import annotations
@@ -15,41 +17,53 @@ from gpusim.errors import UsageError
 from gpusim.io.nearest import hint
 from gpusim.silicon.row import SiliconRow
 
-#: Two CUDA events with one launch between them report so much more than the launch takes: the first event's time is taken before the front end
-#: begins to prepare the launch, the second's when the launch's writes are visible. Five rows of 3.5 to 4 us of `textbook_rtx3080` (learning half, NVBench): 2.0 to 2.2
-#: us; a fill of 64 KiB on an RTX 5090 2.0 (NVIDIA/nvbench issue 270); on that GPU events count whole microseconds.
-#: An A40's events report of a launch of 132 us 1.8 more than Nsight Systems, which adds 0.3 itself (below).
+#: Two CUDA events with one launch between them report so much more than the launch takes: the first event's time is
+#: taken before the front end begins to prepare the launch, the second's when the launch's writes are visible. Five rows
+#: of 3.5 to 4 us of `textbook_rtx3080` (learning half, NVBench): 2.0 to 2.2 us; a fill of 64 KiB on an RTX 5090 2.0
+#: (NVIDIA/nvbench issue 270); on that GPU events count whole microseconds. An A40's events report of a launch of 132 us
+#: 1.8 more than Nsight Systems, which adds 0.3 itself (below).
 EVENTS_US = 2.1
-#: And so much where nothing holds the stream, as in Triton's do_bench: why it is more is a guess (the second command comes when the
-#: first has run). Two events with an empty Triton kernel between them report 4.54 and 4.70 us on an H100, with nothing 2.91
-#: (meta-pytorch/tritonbench pull requests 38 and 146, ``launch_latency``), and its launch is 0.69 us of that. It is no matter of the
-#: GPU: what small sums in Triton's tutorial take beyond the launch is 3.9 us on a V100, 3.5 on a T4 (of 2^19 elements), 4.0 on an H20
-#: and on an A100 (of 2^16). Of an empty kernel an A40's events report 4.25 us, 3.7 more than the launch takes.
+#: And so much where nothing holds the stream, as in Triton's do_bench: why it is more is a guess (the second command
+#: comes when the first has run). Two events with an empty Triton kernel between them report 4.54 and 4.70 us on an
+#: H100, with nothing 2.91 (meta-pytorch/tritonbench pull requests 38 and 146, ``launch_latency``), and its launch is
+#: 0.69 us of that. It is no matter of the GPU: what small sums in Triton's tutorial take beyond the launch is 3.9 us on
+#: a V100, 3.5 on a T4 (of 2^19 elements), 4.0 on an H20 and on an A100 (of 2^16). Of an empty kernel an A40's events
+#: report 4.25 us, 3.7 more than the launch takes.
 UNHELD_EVENTS_US = 3.9
-#: A launch right behind another in a stream takes so much longer than in a CUDA graph, to which ``launch.start_cycles`` is fitted. NVBench's batches of fills of 64 KiB, 1 and
-#: 16 MiB on an RTX 5090 (the same issue): 2.17, 2.12 and 4.96 us, 1.36, 1.17 and 1.78 more than a chain of them is predicted at.
-#: Launches that may begin before the one before has ended (programmatic dependent launches) do not show it: NVIDIA/cccl pull request 5249 gave a transform that attribute, and batches of
-#: 2^16, 2^20 and 2^24 floats went from 4.09, 4.51 and 41.0 to 1.89, 2.99 and 39.4 us. CUPTI's records of an A100's launches that wait for each other lie 1.1 us apart, which with what its stamps add is 1.4.
+#: A launch right behind another in a stream takes so much longer than in a CUDA graph, to which ``launch.start_cycles``
+#: is fitted. NVBench's batches of fills of 64 KiB, 1 and 16 MiB on an RTX 5090 (the same issue): 2.17, 2.12 and 4.96
+#: us, 1.36, 1.17 and 1.78 more than a chain of them is predicted at. Launches that may begin before the one before has
+#: ended (programmatic dependent launches) do not show it: NVIDIA/cccl pull request 5249 gave a transform that
+#: attribute, and batches of 2^16, 2^20 and 2^24 floats went from 4.09, 4.51 and 41.0 to 1.89, 2.99 and 39.4 us. CUPTI's
+#: records of an A100's launches that wait for each other lie 1.1 us apart, which with what its stamps add is 1.4.
 STREAM_GAP_US = 1.3
 
-#: Nsight Compute counts so many cycles of the SMs' clock more than the launch takes. All of them lie outside the SMs: an A40 counts 2,526 cycles (the mean of ten launches) for a kernel that does
-#: nothing, an SM is busy in 367 of them, and 8,497 and 6,317 for another of one block; on A100s at 0.74, 0.76 and 1.12 GHz alike 2,130 to 2,220 lie outside, so they go with that clock. More than the model
-#: has outside its SMs, whole launches differ by 1,278 (A40), 1,278 to 1,408 (A100, one and four blocks; 1,541 of 196), 904 to 926 (RTX 3060) and, of two counts of one launch, 1,416 and 2,215 (RTX 3090):
-#: smaller dies seem to take less, no Hopper and no Blackwell was found. What it is, is not known: no latency of DRAM, which would not go with that clock.
+#: Nsight Compute counts so many cycles of the SMs' clock more than the launch takes. All of them lie outside the SMs:
+#: an A40 counts 2,526 cycles (the mean of ten launches) for a kernel that does nothing, an SM is busy in 367 of them,
+#: and 8,497 and 6,317 for another of one block; on A100s at 0.74, 0.76 and 1.12 GHz alike 2,130 to 2,220 lie outside,
+#: so they go with that clock. More than the model has outside its SMs, whole launches differ by 1,278 (A40), 1,278 to
+#: 1,408 (A100, one and four blocks; 1,541 of 196), 904 to 926 (RTX 3060) and, of two counts of one launch, 1,416 and
+#: 2,215 (RTX 3090): smaller dies seem to take less, no Hopper and no Blackwell was found. What it is, is not known: no
+#: latency of DRAM, which would not go with that clock.
 NCU_CYCLES = 1280
-#: What CUPTI's kernel records (Nsight Systems, torch.profiler) have more than the launch: the same empty kernel on the same A40 takes 0.90 us in Nsight Systems and 0.59 here. It is one constant for want of more:
-#: a sum of ten elements on an A100 has 0.60 more (1.81 us, 1,010 launches, 0.04 of deviation), fills by another A100 0.1 to 0.3, an Ada GPU's nodes of graphs 0.0 to 0.2; older programs' much more (fills by a V100
-#: 1.0, by an A100 with a profiler of 2023 2.0), which whole microseconds hide. Between two launches of a stream lie 1.1 us there, whatever runs; how long the stream was idle before does not show.
+#: What CUPTI's kernel records (Nsight Systems, torch.profiler) have more than the launch: the same empty kernel on the
+#: same A40 takes 0.90 us in Nsight Systems and 0.59 here. It is one constant for want of more: a sum of ten elements on
+#: an A100 has 0.60 more (1.81 us, 1,010 launches, 0.04 of deviation), fills by another A100 0.1 to 0.3, an Ada GPU's
+#: nodes of graphs 0.0 to 0.2; older programs' much more (fills by a V100 1.0, by an A100 with a profiler of 2023 2.0),
+#: which whole microseconds hide. Between two launches of a stream lie 1.1 us there, whatever runs; how long the stream
+#: was idle before does not show.
 CUPTI_US = 0.3
 
-#: States of L2 before the launch: what the launches before left; nothing of anybody (and no code in any cache); overwritten as the method says.
+#: States of L2 before the launch: what the launches before left; nothing of anybody (and no code in any cache);
+#: overwritten as the method says.
 WARM, ALONE, OVERWRITTEN, FLUSHED = "warm", "alone", "overwritten", "flushed"
 
 
 @dataclass(frozen=True)
 class MeasuringMethod:
-    """``reports`` says in words what is timed, ``state`` in which state L2 is; ``added_us``: what is reported besides the launch, microseconds,
-    ``added`` says of what; ``added_cycles``: and cycles of the SMs' clock for each launch; ``between_us``: what lies between two launches of one repeat, where there are several."""
+    """``reports`` says in words what is timed, ``state`` in which state L2 is; ``added_us``: what is reported besides
+    the launch, microseconds, ``added`` says of what; ``added_cycles``: and cycles of the SMs' clock for each launch;
+    ``between_us``: what lies between two launches of one repeat, where there are several."""
 
     name: str
     reports: str

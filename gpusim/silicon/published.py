@@ -41,8 +41,8 @@ class Provenance:
 @dataclass(frozen=True)
 class PublishedPoint:
     """One measured value. ``axes`` maps axis name to int, float or str, in the table's order. ``fitted``: the GPU's
-    description was set from this series, so that an error says how well the model can follow it; else it is held out. ``board``: settings of the
-    description in which the measured board differed from it."""
+    description was set from this series, so that an error says how well the model can follow it; else it is held out.
+    ``board``: settings of the description in which the measured board differed from it."""
 
     gpu: str
     series: str
@@ -71,8 +71,9 @@ class _SourceEntry(TypedDict):
 
 
 class _Gpu(TypedDict):
-    """What a table says of a GPU; ``commit`` where its figures come from another one than the table's; ``board``: settings of the description in which the
-    measured board differed from it, as they were found in the figures (``remark``)."""
+    """What a table says of a GPU; ``commit`` where its figures come from another one than the table's; ``board``:
+    settings of the description in which the measured board differed from it, as they were found in the figures
+    (``remark``)."""
 
     sm_clock_mhz: int | float
     fitted: list[str]

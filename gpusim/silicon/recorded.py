@@ -1,7 +1,8 @@
 """Rows that were recorded on real GPUs and ship with the package, under ``traces/silicon``.
 
-Mental model: a folder a GPU, each with a manifest that names its files of rows (JSON lines) with their sha256 and number of rows; a
-file that differs from what its manifest says is refused. No folder, no rows: that is an empty list, not an error.
+Mental model: a folder a GPU, each with a manifest that names its files of rows (JSON lines) with their sha256 and
+number of rows; a file that differs from what its manifest says is refused. No folder, no rows: that is an empty list,
+not an error.
 
 Raises MeasurementFormatError for a damaged manifest or file.
 """

@@ -1,10 +1,9 @@
 """One measured launch: the row that every source of silicon figures becomes.
 
-Mental model: whoever timed a kernel (``gpusim measure``, Nsight Compute, nvbench, an autotuner, a spreadsheet) says the same
-few things: what ran (kernel, shape, launch, cubin), where (GPU, driver, clocks), how (method, state of the
-caches) and what came out (cycles, time, counters, the raw samples). A row holds them all; what a source does
-not know is None or empty, never invented. Rows are what is stored, exported, joined with simulated launches
-and judged.
+Mental model: whoever timed a kernel (``gpusim measure``, Nsight Compute, nvbench, an autotuner, a spreadsheet) says the
+same few things: what ran (kernel, shape, launch, cubin), where (GPU, driver, clocks), how (method, state of the caches)
+and what came out (cycles, time, counters, the raw samples). A row holds them all; what a source does not know is None
+or empty, never invented. Rows are what is stored, exported, joined with simulated launches and judged.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ class SiliconRow:
     ``kernel``: the suite's name where it is one, else the profiler's. ``shape``: the axes as ``m=64,n=128`` in the
     suite's order, empty where unknown. ``launch``: index among the launches of that kernel and shape. ``gpu``: the
     name of gpusim's description, empty where none fits. ``samples_us``: every repeat in order of measurement,
-    outliers included; ``cycles`` and ``time_us`` sum them up. ``samples_mhz``: the SM clock read beside each of them, empty where
-    nobody did. ``counters``: Nsight Compute's name -> value.
+    outliers included; ``cycles`` and ``time_us`` sum them up. ``samples_mhz``: the SM clock read beside each of them,
+    empty where nobody did. ``counters``: Nsight Compute's name -> value.
     ``flags``: what was noticed (``throttled``, ``clock_drift``, ``budget_ended``, ``wrong_result`` ...).
     ``source``: the file or program that it comes from. Raises MeasurementFormatError for values that cannot be.
     """

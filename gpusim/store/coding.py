@@ -21,7 +21,8 @@ _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """An instruction as a list; ``file`` and every other number of ``stalls`` and ``work`` are places among the names."""
+    """An instruction as a list; ``file`` and every other number of ``stalls`` and ``work`` are places among the
+    names."""
 
     address: _Count
     file: _Count

@@ -39,7 +39,8 @@ _MOST_LETTERS = 200
 
 
 def open_engine(url: URL) -> Engine:
-    """An engine for the store at ``url``; connects to nothing yet. Raises ToolchainError without PostgreSQL's driver."""
+    """An engine for the store at ``url``; connects to nothing yet. Raises ToolchainError without PostgreSQL's
+    driver."""
     if url.get_backend_name() != "sqlite":
         try:
             # A server may have gone away between two writes of a long run: ask before using a connection.
@@ -161,7 +162,8 @@ def translating(url: URL) -> Iterator[None]:
 
 
 def _line(text: object) -> str:
-    """A database's own words as a part of a message: they may quote what stands in a file, lines and escape sequences and all."""
+    """A database's own words as a part of a message: they may quote what stands in a file, lines and escape sequences
+    and all."""
     line = " ".join(str(text).split())
     line = "".join(letter if letter.isprintable() else "?" for letter in line)
     return line if len(line) <= _MOST_LETTERS else line[: _MOST_LETTERS - 3] + "..."

@@ -1,8 +1,9 @@
 """Which runs a store holds, asked of its file alone: a slip of the pen is told before the database library is loaded.
 
-Mental model: an SQLite store answers one query through Python's own ``sqlite3``, opened for reading. Whatever is not as plain
-as that (a server, another schema, a locked, damaged or missing file that somebody may not read) is left to
-:class:`gpusim.store.store.Store`, which says what is wrong with it. What both say of a run that is not there stands here.
+Mental model: an SQLite store answers one query through Python's own ``sqlite3``, opened for reading. Whatever is not as
+plain as that (a server, another schema, a locked, damaged or missing file that somebody may not read) is left to
+:class:`gpusim.store.store.Store`, which says what is wrong with it. What both say of a run that is not there stands
+here.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def known_runs() -> KnownRuns | None:
     except OSError:
         return None
     try:
-        # A reader of a log makes that log's files where there are none, and leaves them: without a log the file is all there is.
+        # A reader of a log makes that log's files where there are none, and leaves them: without a log the file is all
+        # there is.
         how = "mode=ro" if before.log else "mode=ro&immutable=1"
         connection = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, timeout=_LOCK_SECONDS)
         try:
@@ -74,7 +76,8 @@ def known_runs() -> KnownRuns | None:
             rows = connection.execute("SELECT id, name, state FROM runs ORDER BY id").fetchall()
         finally:
             connection.close()
-        # A file that is read as one that never changes is not locked: if somebody wrote to it meanwhile, the rows may be wrong.
+        # A file that is read as one that never changes is not locked: if somebody wrote to it meanwhile, the rows may
+        # be wrong.
         if not before.log and _state(path) != before:
             return None
     except (sqlite3.Error, OverflowError, OSError):
@@ -102,7 +105,8 @@ def _state(path: str) -> _State:
 
 
 def refuse_unknown_runs(keys: Iterable[str]) -> None:
-    """Raise UnknownRunError for the first of ``keys`` that names no run of this user's store, as far as its file tells."""
+    """Raise UnknownRunError for the first of ``keys`` that names no run of this user's store, as far as its file
+    tells."""
     keys = list(keys)
     known = known_runs() if keys else None
     if known is not None:

@@ -1,7 +1,7 @@
 """Where the store is: a file of this user, or the team's PostgreSQL server.
 
-Mental model: :mod:`gpusim.store.place` says which of them; here it becomes a URL of SQLAlchemy's. Whatever is printed of one
-has its password hidden.
+Mental model: :mod:`gpusim.store.place` says which of them; here it becomes a URL of SQLAlchemy's. Whatever is printed
+of one has its password hidden.
 """
 
 from __future__ import annotations

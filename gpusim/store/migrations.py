@@ -49,7 +49,8 @@ def _add_alerts(connection: Connection) -> None:
 
 
 def _add_points_history(connection: Connection) -> None:
-    """4 to 5: an index that finds the steps of a series. A store of before version 3 has it from its tables' creation."""
+    """4 to 5: an index that finds the steps of a series. A store of before version 3 has it from its tables'
+    creation."""
     next(index for index in points.indexes if index.name == "points_history").create(connection, checkfirst=True)
 
 

@@ -1,7 +1,7 @@
 """Where this user's store of runs is, without what opens it.
 
-Mental model: ``GPUSIM_STORE`` says it: the path of an SQLite file, or a URL; unset, it is ``gpusim/store.sqlite`` in the
-user's data folder as the XDG base directory specification has it (``$XDG_DATA_HOME``, else ``~/.local/share``).
+Mental model: ``GPUSIM_STORE`` says it: the path of an SQLite file, or a URL; unset, it is ``gpusim/store.sqlite`` in
+the user's data folder as the XDG base directory specification has it (``$XDG_DATA_HOME``, else ``~/.local/share``).
 """
 
 from __future__ import annotations

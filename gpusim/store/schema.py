@@ -1,9 +1,9 @@
 """The tables of the store, as they are in the version of the schema that this gpusim writes.
 
 Mental model: a run has launches (simulated), measurements (of silicon) and documents (what a command wants to find
-again, such as the verdicts of a comparison); the figures of each GPU stand once, under their hash. What is looked for or sorted by is a
-column; the rest is JSON text, so that a new counter needs no new schema; the attribution to instructions, the only
-large thing, is a compressed blob. :mod:`gpusim.store.migrations` brings an older store here.
+again, such as the verdicts of a comparison); the figures of each GPU stand once, under their hash. What is looked for
+or sorted by is a column; the rest is JSON text, so that a new counter needs no new schema; the attribution to
+instructions, the only large thing, is a compressed blob. :mod:`gpusim.store.migrations` brings an older store here.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ series = Table(
     Index("series_of_plan", "plan", "kernel", "shape", "launch", "gpu", "toolchain", "mode", "unit", unique=True),
 )
 
-#: Since version 3. The values of the series. ``method`` is a hash of what decides a value besides kernel and GPU (gpusim's model, the
-#: compiler, the driver, the host of a measurement); ``repetition`` counts reruns of a measurement.
+#: Since version 3. The values of the series. ``method`` is a hash of what decides a value besides kernel and GPU
+#: (gpusim's model, the compiler, the driver, the host of a measurement); ``repetition`` counts reruns of a measurement.
 points = Table(
     "points",
     metadata,
@@ -155,7 +155,8 @@ points = Table(
     Index("points_history", "series_id", "position", "value"),
 )
 
-#: Since version 3. What a point's ``method`` is the hash of, and the hash of the kernel's source: the same for most points of a run.
+#: Since version 3. What a point's ``method`` is the hash of, and the hash of the kernel's source: the same for most
+#: points of a run.
 method_facts = Table(
     "method_facts",
     metadata,
@@ -194,7 +195,8 @@ cells = Table(
     Index("cells_once", "commit_id", "request", "gpu", "toolchain", "mode", "method", unique=True),
 )
 
-#: Since version 4. Changes that somebody is told of: one a cause, however many series moved. ``key`` says the cause, so that it is opened once.
+#: Since version 4. Changes that somebody is told of: one a cause, however many series moved. ``key`` says the cause, so
+#: that it is opened once.
 alerts = Table(
     "alerts",
     metadata,
@@ -241,7 +243,8 @@ alert_series = Table(
     Index("alert_series_once", "series_id", "position", "key", unique=True),
 )
 
-#: Since version 4. Every change of an alert. ``sequence`` counts from 1 within the alert: a clock that jumps back disorders nothing.
+#: Since version 4. Every change of an alert. ``sequence`` counts from 1 within the alert: a clock that jumps back
+#: disorders nothing.
 alert_events = Table(
     "alert_events",
     metadata,

@@ -53,7 +53,8 @@ OPEN, FAILED = "open", "failed"
 
 
 def open_store(where: str | os.PathLike[str] | None = None) -> Store:
-    """The store at ``where`` (a path or a ``postgresql://`` URL), by default of ``GPUSIM_STORE``, else the user's own."""
+    """The store at ``where`` (a path or a ``postgresql://`` URL), by default of ``GPUSIM_STORE``, else the user's
+    own."""
     return Store(where)
 
 
@@ -202,8 +203,8 @@ class Store:
 
     @contextlib.contextmanager
     def one_reading(self) -> Iterator[None]:
-        """A block in which every :meth:`reading` of this thread is the same transaction: what reads often, and writes nothing, begins and
-        ends one instead of many."""
+        """A block in which every :meth:`reading` of this thread is the same transaction: what reads often, and writes
+        nothing, begins and ends one instead of many."""
         with self.reading() as connection:
             before = getattr(self._shared, "connection", None)
             self._shared.connection = connection

@@ -66,9 +66,9 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
 
     ``issue``: one warp instruction a sub-core a cycle. ``pipe.<class>``: port occupancy. ``warp``: the
     longest warp, issuing back to back with its own stall counts. ``l1.tags`` / ``l2`` / ``dram``: line
-    lookups, and distinct sectors at the peak rates. ``l2.atomics``: the operations on the word that most atomics go to, one
-    after another. ``cold=False`` drops the DRAM bound, since a
-    launch that finds its data in L2 needs none. Raises nothing beyond what reading the trace does.
+    lookups, and distinct sectors at the peak rates. ``l2.atomics``: the operations on the word that most atomics go to,
+    one after another. ``cold=False`` drops the DRAM bound, since a launch that finds its data in L2 needs none. Raises
+    nothing beyond what reading the trace does.
     """
     table = trace.program.instructions
     ones = np.ones(table.size, np.int64)
@@ -103,7 +103,8 @@ def lower_bounds(trace: Trace, gpu: GpuSpec, *, cold: bool = True) -> Bounds:
     l2_rate = gpu.l2.slices * max(gpu.l2.slice_bytes_per_ns, gpu.l2.slice_write_bytes_per_ns)
     cycles["l2"] = gpu.cycles(touched.sectors * touched.sector_bytes / l2_rate)
     if operations := most_operations_on_a_word(trace):
-        # Lanes of one request are an interval apart, requests a sector; the engine's clock of ticks may round either down.
+        # Lanes of one request are an interval apart, requests a sector; the engine's clock of ticks may round either
+        # down.
         apart_ns = min(gpu.l2.atomic_interval_ns, gpu.l2.atomic_sector_ns)
         ticks = math.floor(gpu.cycles(apart_ns) * TICKS_PER_CYCLE)
         cycles["l2.atomics"] = operations * ticks / TICKS_PER_CYCLE

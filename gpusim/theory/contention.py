@@ -17,8 +17,8 @@ WORD_SHIFT = 2  # 4-byte words
 
 
 def most_operations_on_a_word(trace: Trace) -> int:
-    """Atomic operations of lanes on the global word that has most of them; 0 without atomics. An atomic of 8 bytes counts
-    at its first word."""
+    """Atomic operations of lanes on the global word that has most of them; 0 without atomics. An atomic of 8 bytes
+    counts at its first word."""
     table = trace.program.instructions
     kinds = np.isin(table["memory_kind"], (MemoryKind.ATOMIC, MemoryKind.REDUCTION))
     chosen = kinds & np.isin(table["space"], (Space.GLOBAL, Space.GENERIC))

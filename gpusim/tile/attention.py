@@ -1,8 +1,10 @@
-"""Attention of one query token a sequence (generation), projected: keys and values are read once, by blocks that share them out.
+"""Attention of one query token a sequence (generation), projected: keys and values are read once, by blocks that share
+them out.
 
-Mental model: a block takes one key/value head of one sequence with the query heads that share it, and reads its keys and values a step at a time.
-Where there are fewer such blocks than places on the GPU, the library splits the keys into parts, and adds the parts up in a second kernel. Blocks run
-in waves; the whole is no faster than DRAM and L2 deliver the bytes. How the library works is in ``attention.toml``, all else is the GPU's.
+Mental model: a block takes one key/value head of one sequence with the query heads that share it, and reads its keys
+and values a step at a time. Where there are fewer such blocks than places on the GPU, the library splits the keys into
+parts, and adds the parts up in a second kernel. Blocks run in waves; the whole is no faster than DRAM and L2 deliver
+the bytes. How the library works is in ``attention.toml``, all else is the GPU's.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ from gpusim.tile.projection import Projection
 _LARGEST = 1 << 31
 #: Operations outside the tensor cores for each score: scale and shift, exponential, maximum, sum, conversion.
 SCORE_OPERATIONS = 6.0
-#: Heads that a block of FlashAttention 3's second kernel takes together (hopper/flash_fwd_combine_launch_template.h, kBlockM).
+#: Heads that a block of FlashAttention 3's second kernel takes together (hopper/flash_fwd_combine_launch_template.h,
+#: kBlockM).
 _COMBINE_ROWS = 8
-#: Of the DRAM's peak, the most that reads reach: an H100's (attention.toml, dram_share, times what its description has).
+#: Of the DRAM's peak, the most that reads reach: an H100's (attention.toml, dram_share, times what its description
+#: has).
 _MOST_OF_PEAK = 0.975
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
 _PART_BYTES = 2.0  # where the last block of a head adds parts up alone they have 16 bits
@@ -42,11 +46,14 @@ _PART_BYTES = 2.0  # where the last block of a head adds parts up alone they hav
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of ``head_dim`` elements;
-    ``window``: only so many of the last keys count (0: all); ``kv_dtype``: of the cache, where it is not the queries' (""). ``each_head``: a block has one
-    query head, and reads its keys whichever others share them, without splitting them (masked multi-head attention as of TensorRT-LLM 0.5 to 0.6, before its kernels
-    for shared heads, which its notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`). ``cold``: keys and values
-    lie in DRAM even where they would fit into L2, as in a model, whose other layers pass through L2 between two tokens."""
+    """``batch`` sequences of ``kv_length`` keys each, the new one included; ``heads`` query heads share ``kv_heads`` of
+    ``head_dim`` elements;
+    ``window``: only so many of the last keys count (0: all); ``kv_dtype``: of the cache, where it is not the queries'
+    (""). ``each_head``: a block has one query head, and reads its keys whichever others share them, without splitting
+    them (masked multi-head attention as of TensorRT-LLM 0.5 to 0.6, before its kernels for shared heads, which its
+    notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`).
+    ``cold``: keys and values lie in DRAM even where they would fit into L2, as in a model, whose other layers pass
+    through L2 between two tokens."""
 
     batch: int
     kv_length: int
@@ -108,8 +115,9 @@ def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
 
 
 def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary) -> bool:
-    """Whether each block has one query head, which reads its keys whichever others share them: because the shape says so, because more share them than ``library`` has kernels for, or
-    because TensorRT-LLM expects nothing of its kernels for shared heads."""
+    """Whether each block has one query head, which reads its keys whichever others share them: because the shape says
+    so, because more share them than ``library`` has kernels for, or because TensorRT-LLM expects nothing of its kernels
+    for shared heads."""
     group = shape.heads // shape.kv_heads
     if shape.each_head or library.rule == "mmha" or 0 < library.most_shared < group:
         return True
@@ -121,8 +129,10 @@ def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLib
 def project_attention(
     spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary | None = None, limit_watts: float | None = None
 ) -> Projection:
-    """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where they fit. ``library``: other
-    figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
+    """Time of ``shape`` by a library's kernels on ``spec``, as nodes of a CUDA graph; keys and values lie in L2 where
+    they fit. ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the
+    board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not
+    known."""
     machine = tile_machine(spec, shape.dtype)
     used = library or library_for(spec, shape)
     group = shape.heads // shape.kv_heads
@@ -160,7 +170,8 @@ def project_attention(
     steps = split.first_step if all_steps == 1 else all_steps if parts == 1 else -(-all_steps // parts)
     busy = float(parts)
     if used.rule == "segments":
-        # Parts of the whole sequence, however few its keys: those of a window, or all, lie in few of them, and the other blocks leave at once.
+        # Parts of the whole sequence, however few its keys: those of a window, or all, lie in few of them, and the
+        # other blocks leave at once.
         whole_steps = -(-shape.kv_length // split.columns)
         steps = min(all_steps, -(-whole_steps // parts))
         busy = min(busy, all_steps / steps)
@@ -175,7 +186,8 @@ def project_attention(
     idle_cycles = used.idle_start_share * start_cycles
     later_cycles = worked * (later_start + steps * step) + (1.0 - worked) * used.idle_start_share * later_start
     peak_rate = _MOST_OF_PEAK * spec.dram.peak_bytes_per_ns * 1e9 / machine.clock_hz
-    # Shares of an A100 are what its SMs' loads reach, as in products: a guess, no rows of a GPU with less of DRAM's rate for each SM are at hand.
+    # Shares of an A100 are what its SMs' loads reach, as in products: a guess, no rows of a GPU with less of DRAM's
+    # rate for each SM are at hand.
     fed = library_of(kernels_of(spec)).dram_fed_bytes_per_ns
     dram_rate = min(machine.dram_bytes_per_cycle * machine.dram_share(used.dram_share, fed), peak_rate)
     found_bytes = used.l2_share * machine.l2_bytes
@@ -219,7 +231,8 @@ def project_attention(
         + odd_width(shape.head_dim) * used.odd_width_ns
     )
     l2_bytes = rereads * kv_bytes + 2.0 * parts_bytes
-    # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a single head works lane by lane on what there is.
+    # A block multiplies whole tiles by tensor cores, rows without queries and keys beyond the last included; one of a
+    # single head works lane by lane on what there is.
     tiles = blocks * max(parts, all_steps) * split.columns
     rows = min(used.query_rows, -(-group // used.least_rows) * used.least_rows)
     executed = 0.0 if each_head else 4.0 * rows * tiles * shape.head_dim

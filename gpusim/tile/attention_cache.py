@@ -1,14 +1,17 @@
-"""The new keys' and values' way into the cache, by a kernel with a block for each token (vLLM's reshape_and_cache_flash).
+"""The new keys' and values' way into the cache, by a kernel with a block for each token (vLLM's
+reshape_and_cache_flash).
 
-Mental model: a block finds where its token goes, then reads and writes it: waits for memory one after the other, which take as long whatever there is to copy. As many blocks run at once as an SM has
-threads for; so many tokens of few heads take longer than their bytes.
+Mental model: a block finds where its token goes, then reads and writes it: waits for memory one after the other, which
+take as long whatever there is to copy. As many blocks run at once as an SM has threads for; so many tokens of few heads
+take longer than their bytes.
 """
 
 from __future__ import annotations
 
 from gpusim.gpus.spec import GpuSpec
 
-#: Threads of a block: an element of the token's keys each, up to so many (csrc/cache_kernels.cu, reshape_and_cache_flash).
+#: Threads of a block: an element of the token's keys each, up to so many (csrc/cache_kernels.cu,
+#: reshape_and_cache_flash).
 _MOST_THREADS = 512
 _WARP_LANES = 32
 

@@ -1,8 +1,10 @@
-"""Attention of many query tokens a sequence under a causal mask (context), projected: blocks of queries, each with the keys before it.
+"""Attention of many query tokens a sequence under a causal mask (context), projected: blocks of queries, each with the
+keys before it.
 
-Mental model: a block takes a tile of queries of one head, or of the heads that share keys, and works through all keys up to its last query. So blocks
-differ in work; the library gives the longest out first, and the GPU's places end nearly together: the time is the mean load of a place, some of a
-longest block more, and never less than the longest block. How the library works is in ``attention.toml``, all else is the GPU's.
+Mental model: a block takes a tile of queries of one head, or of the heads that share keys, and works through all keys
+up to its last query. So blocks differ in work; the library gives the longest out first, and the GPU's places end nearly
+together: the time is the mean load of a place, some of a longest block more, and never less than the longest block. How
+the library works is in ``attention.toml``, all else is the GPU's.
 """
 
 from __future__ import annotations
@@ -37,18 +39,24 @@ from gpusim.tile.projection import Projection
 
 _MOST_QUERIES = 1 << 22
 _LARGEST = 1 << 31
-#: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the next wider, heads above 128 as they are.
+#: Elements of a head that kernels are compiled for (FlashAttention), as far as rows show it: others are taken as the
+#: next wider, heads above 128 as they are.
 _HEAD_WIDTHS = (64, 96, 128)
 _NARROW_WIDTH = 96
-#: Query heads a key/value head for which FlashAttention 3 (vLLM's) brings a tile's queries and takes its results by the tensor memory accelerator (hopper/flash_fwd_launch_template.h, PACK_GQA_BLOCK_SWITCH; which
-#: numbers is read off the rows: H100's are 7 % faster with them, and with no others of 16 numbers of heads).
+#: Query heads a key/value head for which FlashAttention 3 (vLLM's) brings a tile's queries and takes its results by the
+#: tensor memory accelerator (hopper/flash_fwd_launch_template.h, PACK_GQA_BLOCK_SWITCH; which numbers is read off the
+#: rows: H100's are 7 % faster with them, and with no others of 16 numbers of heads).
 HEAD_BLOCKS = (4, 8, 16)
 _SUM_BYTES = 4.0  # a partial result is kept in FP32
-#: What an SM does beside a tile's products (shared memory's port, exponentials, sums) overlaps with them as far as such a sum says: 1 not at all, infinite wholly. FlashAttention 2 as published reaches, of the peak at the clock that boards
-#: hold, 0.95 on an RTX 4090 (2.7 GHz) with heads of 64 and of 128 elements (169 TFLOP/s, 2,048 keys: apache/tvm, tl_doc/flash_perf.md, fork tilelang), and 0.50 to 0.73 on an A100 (Dao, FlashAttention-2 (2023), abstract), whose tensor
-#: cores are four times as fast an SM: with 2, what the A100 takes beside its products makes 0.95 to 0.97 of the RTX 4090's.
+#: What an SM does beside a tile's products (shared memory's port, exponentials, sums) overlaps with them as far as such
+#: a sum says: 1 not at all, infinite wholly. FlashAttention 2 as published reaches, of the peak at the clock that
+#: boards hold, 0.95 on an RTX 4090 (2.7 GHz) with heads of 64 and of 128 elements (169 TFLOP/s, 2,048 keys: apache/tvm,
+#: tl_doc/flash_perf.md, fork tilelang), and 0.50 to 0.73 on an A100 (Dao, FlashAttention-2 (2023), abstract), whose
+#: tensor cores are four times as fast an SM: with 2, what the A100 takes beside its products makes 0.95 to 0.97 of the
+#: RTX 4090's.
 _OVERLAP_POWER = 2.0
-#: The first capability that FlashAttention 2 runs on; what others launch in its place (xformers') reaches 0.6 to 0.8 of its rate (Dao-AILab/flash-attention, issue 416), so that theirs keeps an A100's share.
+#: The first capability that FlashAttention 2 runs on; what others launch in its place (xformers') reaches 0.6 to 0.8 of
+#: its rate (Dao-AILab/flash-attention, issue 416), so that theirs keeps an A100's share.
 _FLASH_CAPABILITY = (8, 0)
 #: Frameworks whose contexts have kernels of their own whatever the number of queries.
 _APART = ("trtllm",)
@@ -56,9 +64,11 @@ _APART = ("trtllm",)
 
 @dataclass(frozen=True)
 class ContextShape:
-    """``batch`` sequences of ``queries`` tokens, each of which meets itself and those before it; ``heads`` query heads share ``kv_heads`` of
-    ``head_dim`` elements. ``prefix``: keys before the queries that each of them meets too (a chunk of a prompt); ``window``: only so many of the last
-    keys count (0: all); ``chunked``: the window is not each query's own, queries meet those of their own chunk of ``window`` tokens (Llama 4); ``causal``: False where each query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("");
+    """``batch`` sequences of ``queries`` tokens, each of which meets itself and those before it; ``heads`` query heads
+    share ``kv_heads`` of ``head_dim`` elements. ``prefix``: keys before the queries that each of them meets too (a
+    chunk of a prompt); ``window``: only so many of the last keys count (0: all); ``chunked``: the window is not each
+    query's own, queries meet those of their own chunk of ``window`` tokens (Llama 4); ``causal``: False where each
+    query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("");
     ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`)."""
 
     batch: int
@@ -135,8 +145,10 @@ class ContextShape:
 def project_context(
     spec: GpuSpec, shape: ContextShape, library: ContextLibrary | None = None, limit_watts: float | None = None
 ) -> Projection:
-    """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the clock held to the board's power.
-    ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
+    """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the
+    clock held to the board's power.
+    ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's
+    (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     if (
         shape.causal and shape.queries == 1 and shape.framework not in _APART
     ):  # the library takes its kernels for generation
@@ -170,7 +182,8 @@ def project_context(
         worked = worked + np.repeat(more / parts, parts)
     blocks = worked, shape.batch * heads
     cycles = _worked(machine.sm_count, blocks_per_sm, blocks, heads, start_cycles, step_cycles, used)
-    # Keys of the prefix are loaded ahead while others are worked on; what is written into the cache and copied around the kernel is not.
+    # Keys of the prefix are loaded ahead while others are worked on; what is written into the cache and copied around
+    # the kernel is not.
     prefix_cycles = shape.prefix_bytes / machine.dram_bytes_per_cycle
     cycles = max(cycles, prefix_cycles)
     dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
@@ -214,7 +227,8 @@ def project_context(
 
 
 def _cycles_a_score(spec: GpuSpec, flops_per_cycle: float, used: ContextLibrary, width: int) -> float:
-    """Of an SM for each score of a tile: both products over heads of ``width`` elements, and what an SM does beside them, which takes as many cycles whatever its tensor cores' rate."""
+    """Of an SM for each score of a tile: both products over heads of ``width`` elements, and what an SM does beside
+    them, which takes as many cycles whatever its tensor cores' rate."""
     beside_cycles = used.score_cycles * spec.pipes["mufu"].interval_cycles / EXPONENTIAL_CYCLES
     flops = 4.0 * width
     slower = flops_per_cycle < used.fed_flops_per_cycle and spec.capability >= _FLASH_CAPABILITY
@@ -282,8 +296,9 @@ def _worked(
 def _steps(
     shape: ContextShape, packed: int, query_rows: int, kv_columns: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Steps of each tile of one head's queries (``packed`` heads in one), tiles of keys before them that a window leaves out, those that a mask takes keys from, and of one head the scores that are worked out:
-    each query with all keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
+    """Steps of each tile of one head's queries (``packed`` heads in one), tiles of keys before them that a window
+    leaves out, those that a mask takes keys from, and of one head the scores that are worked out: each query with all
+    keys of the tiles of keys that its tile of queries meets, those that the mask takes away included."""
     if shape.chunked:
         counts = [shape.window] * (shape.queries // shape.window) + [shape.queries % shape.window]
         each = [

@@ -1,6 +1,7 @@
 """The figures of attention kernels: a table's row for a generation, a framework, and a cache's width.
 
-Mental model: ``attention.toml`` has a row for each generation; a framework's row, that of a cache of 8 bits, and that of kernels without a mask say what is another figure than in it.
+Mental model: ``attention.toml`` has a row for each generation; a framework's row, that of a cache of 8 bits, and that
+of kernels without a mask say what is another figure than in it.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from gpusim.tile.attention_tiles import TILES
 from gpusim.tile.library import FRAMEWORKS, LIKE
 
 _FILE = Path(__file__).with_name("attention.toml")
-#: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside those for heads that share keys.
+#: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside
+#: those for heads that share keys.
 EACH_HEAD = "each_head"
-#: What the table calls SGLang's Triton kernels (extend_attention.py, decode_attention.py), which wider heads have within a window (Gemma 4's, of 256 elements: its rows say so).
+#: What the table calls SGLang's Triton kernels (extend_attention.py, decode_attention.py), which wider heads have
+#: within a window (Gemma 4's, of 256 elements: its rows say so).
 _SGLANG_TRITON, _MOST_FLASH_WIDTH = "triton", 192
-#: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and SM).
+#: Of the GPUs whose rows set the table: cycles between a warp's exponentials on one sub-core (16 results a cycle and
+#: SM).
 EXPONENTIAL_CYCLES = 8
 
 
 @dataclass(frozen=True)
 class AttentionLibrary:
-    """The figures of ``attention.toml`` for one generation, units in the names; shares are of 1. ``rule``: how keys are shared out (:mod:`gpusim.tile.attention_split`)."""
+    """The figures of ``attention.toml`` for one generation, units in the names; shares are of 1. ``rule``: how keys are
+    shared out (:mod:`gpusim.tile.attention_split`)."""
 
     rule: str
     query_rows: int
@@ -67,7 +72,8 @@ class AttentionLibrary:
     value_share: float
 
 
-#: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are transposed on the way.
+#: Elements of a head above which kernels of caches of 8 bits have figures of their own: their tiles' rows of V are
+#: transposed on the way.
 WIDE_HEAD = 128
 #: Most elements of a head -> the row that says what is another figure for it besides ("": none).
 _CACHE_ROWS = ((64, "fp8_cache_narrow"), (WIDE_HEAD, ""), (192, "fp8_cache_192"))
@@ -76,7 +82,8 @@ _WIDTH_ROWS = ((64, "heads_64"), (WIDE_HEAD, ""), (192, "heads_192"), (256, "hea
 
 
 def cache_rows(element_bytes: float, head_dim: int, query_bytes: float = 2.0) -> tuple[str, ...]:
-    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, for queries of ``query_bytes`` and for heads of ``head_dim``, in order."""
+    """The rows of ``attention.toml`` that say what is another figure for a cache of elements of so many bytes, for
+    queries of ``query_bytes`` and for heads of ``head_dim``, in order."""
     rows = []
     if element_bytes < 2:
         own = next((name for most, name in _CACHE_ROWS if head_dim <= most), "")
@@ -88,13 +95,15 @@ def cache_rows(element_bytes: float, head_dim: int, query_bytes: float = 2.0) ->
 
 
 def kernel_rows(rows: tuple[str, ...], framework: str, window: int, head_dim: int) -> tuple[str, ...]:
-    """``rows``, then those of the kernel that ``framework`` has in place of its usual one for heads of ``head_dim`` within a ``window``, if any."""
+    """``rows``, then those of the kernel that ``framework`` has in place of its usual one for heads of ``head_dim``
+    within a ``window``, if any."""
     wide = framework == "sglang" and window and head_dim > _MOST_FLASH_WIDTH
     return (*rows, _SGLANG_TRITON) if wide else rows
 
 
 def each_head_rows(rows: tuple[str, ...]) -> tuple[str, ...]:
-    """``rows``, then those of kernels whose blocks have one query head each, and of these what is another figure for what ``rows`` name."""
+    """``rows``, then those of kernels whose blocks have one query head each, and of these what is another figure for
+    what ``rows`` name."""
     return (*rows, EACH_HEAD, *(f"{EACH_HEAD}_{row}" for row in rows))
 
 
@@ -125,8 +134,9 @@ def _figures(row: dict[str, Any]) -> dict[str, Any]:
 def attention_library_of(
     generation: str, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
 ) -> AttentionLibrary:
-    """The attention kernels of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with what the table says
-    otherwise of ``framework``, and of its ``rows`` (:func:`cache_rows`). Raises SpecError for a generation or a framework of which nothing is known."""
+    """The attention kernels of a GPU generation, or of the one that it is taken to be like
+    (:data:`gpusim.tile.library.LIKE`), with what the table says otherwise of ``framework``, and of its ``rows``
+    (:func:`cache_rows`). Raises SpecError for a generation or a framework of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -188,9 +198,9 @@ class ContextLibrary:
 def context_library_of(
     generation: str, causal: bool = True, framework: str = FRAMEWORKS[0], rows: tuple[str, ...] = ()
 ) -> ContextLibrary:
-    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`), with
-    what the table says otherwise of ``framework``, and of its ``rows`` (:func:`cache_rows`). Raises SpecError for a generation or a framework of which nothing is
-    known."""
+    """The context kernels, or those without a mask, of a GPU generation, or of the one that it is taken to be like
+    (:data:`gpusim.tile.library.LIKE`), with what the table says otherwise of ``framework``, and of its ``rows``
+    (:func:`cache_rows`). Raises SpecError for a generation or a framework of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:

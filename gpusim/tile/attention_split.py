@@ -1,18 +1,23 @@
 """How a library shares out the keys of one query token over blocks: a step's keys, blocks an SM, parts of a sequence.
 
-Mental model: where heads and sequences are fewer than places on the GPU, each library splits the keys by a rule of its own, which stands in its source code and goes by SMs, heads and
-keys alone, so that it holds for GPUs that nobody measured:
+Mental model: where heads and sequences are fewer than places on the GPU, each library splits the keys by a rule of its
+own, which stands in its source code and goes by SMs, heads and keys alone, so that it holds for GPUs that nobody
+measured:
 
-- ``flash2``: FlashAttention 2 (csrc/flash_attn/flash_api.cpp, num_splits_heuristic): one part where four fifths of the places are taken (two an SM), else the fewest whose waves are
-  filled to 85 % of the best, of at most 128. A step's keys go by the width of a head (flash_fwd_launch_template.h, run_mha_fwd_splitkv_dispatch).
+- ``flash2``: FlashAttention 2 (csrc/flash_attn/flash_api.cpp, num_splits_heuristic): one part where four fifths of the
+  places are taken (two an SM), else the fewest whose waves are filled to 85 % of the best, of at most 128. A step's
+  keys go by the width of a head (flash_fwd_launch_template.h, run_mha_fwd_splitkv_dispatch).
 - ``plain``: the same with the blocks that an SM is said to hold and the keys that a step is said to have.
-- ``xqa``: TensorRT-LLM's kernels for heads that share keys (decoderXQAImplCommon.h, computeMultiBlockCount): parts of 128 keys, no more than the root of eight times as many, and no
-  more than eight waves.
-- ``mmha``: its masked multi-head attention, a block a head (decoderMaskedMultiheadAttentionLaunch.h): 1,024 threads an SM as blocks of 256 to 1,024, which work on 128 to 512 keys of 128
-  elements at once; parts as far as one block an SM comes of it.
-- ``flash3``: FlashAttention 3 (attention_tiles.py), whose step's keys go by the width of a head. vLLM asks it for 32 parts at most where a batch is replayed as a CUDA graph, which is up to 512
-  sequences (flash_attn_max_num_splits_for_cuda_graph, max_cudagraph_capture_size).
-- ``segments``: vLLM's attention in Triton (triton_unified_attention.py): 16 parts, however few the keys, up to 128 blocks, one beyond.
+- ``xqa``: TensorRT-LLM's kernels for heads that share keys (decoderXQAImplCommon.h, computeMultiBlockCount): parts of
+  128 keys, no more than the root of eight times as many, and no more than eight waves.
+- ``mmha``: its masked multi-head attention, a block a head (decoderMaskedMultiheadAttentionLaunch.h): 1,024 threads an
+  SM as blocks of 256 to 1,024, which work on 128 to 512 keys of 128 elements at once; parts as far as one block an SM
+  comes of it.
+- ``flash3``: FlashAttention 3 (attention_tiles.py), whose step's keys go by the width of a head. vLLM asks it for 32
+  parts at most where a batch is replayed as a CUDA graph, which is up to 512 sequences
+  (flash_attn_max_num_splits_for_cuda_graph, max_cudagraph_capture_size).
+- ``segments``: vLLM's attention in Triton (triton_unified_attention.py): 16 parts, however few the keys, up to 128
+  blocks, one beyond.
 """
 
 from __future__ import annotations
@@ -27,20 +32,24 @@ _FULL, _NEAR_BEST, _MOST_PARTS = 0.8, 0.85, 128
 #: Rows of queries of flash2's block; most elements of a head -> keys of a step.
 _FLASH2_ROWS, _FLASH2_COLUMNS = 64, ((64, 256), (128, 128), (1 << 31, 64))
 _XQA_KEYS, _XQA_WAVES = 128, 8
-#: Of the SMs a quarter must be taken by blocks of 128 keys for TensorRT-LLM to take xqa (mayHavePerfGain, kEnableMinBlockFactor).
+#: Of the SMs a quarter must be taken by blocks of 128 keys for TensorRT-LLM to take xqa (mayHavePerfGain,
+#: kEnableMinBlockFactor).
 _XQA_LEAST_FACTOR = 4
-#: Blocks of 256 threads an SM, keys of 128 elements that one works on at once, of which an eighth in one round of its unrolled loop.
+#: Blocks of 256 threads an SM, keys of 128 elements that one works on at once, of which an eighth in one round of its
+#: unrolled loop.
 _MMHA_BLOCKS, _MMHA_KEYS, _MMHA_ELEMENTS, _MMHA_UNROLLED = 4, 128, 128, 8
 
 
-#: NUM_PAR_SOFTMAX_SEGMENTS and MIN_LAUNCH_GRID_SIZE_2D; on a B200 256 sequences of one head take a third of what 128 take.
+#: NUM_PAR_SOFTMAX_SEGMENTS and MIN_LAUNCH_GRID_SIZE_2D; on a B200 256 sequences of one head take a third of what 128
+#: take.
 _SEGMENTS, _SEGMENTED_BLOCKS = 16, 128
 _MOST_GRAPH_SEQUENCES = 512
 
 
 @dataclass(frozen=True)
 class Split:
-    """``columns``: keys of a step; ``blocks_per_sm``; ``parts``: of each sequence's keys; ``first_step``: share of a step's time that a sequence of one step takes."""
+    """``columns``: keys of a step; ``blocks_per_sm``; ``parts``: of each sequence's keys; ``first_step``: share of a
+    step's time that a sequence of one step takes."""
 
     columns: int
     blocks_per_sm: int
@@ -50,9 +59,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Keys:
-    """What the rules go by: ``blocks`` before any split, each of ``keys`` of ``head_dim`` elements of ``element_bytes``; a GPU of ``sms``, each with
-    ``shared_bytes`` of shared memory; ``blocks_per_sm`` and ``columns``, keys of a step: of the library, where the rule does not say. ``sequences`` of ``kv_heads`` heads; ``all_keys``: those
-    before a window as well (0: there is none); ``given_parts``: that the framework asks for (0: none)."""
+    """What the rules go by: ``blocks`` before any split, each of ``keys`` of ``head_dim`` elements of
+    ``element_bytes``; a GPU of ``sms``, each with ``shared_bytes`` of shared memory; ``blocks_per_sm`` and ``columns``,
+    keys of a step: of the library, where the rule does not say. ``sequences`` of ``kv_heads`` heads; ``all_keys``:
+    those before a window as well (0: there is none); ``given_parts``: that the framework asks for (0: none)."""
 
     blocks: int
     keys: int
@@ -121,7 +131,8 @@ def _flash3(of: Keys) -> Split:
     rule = TILES["flash3"]
     assert rule
     all_keys = of.all_keys or of.keys
-    # One query needs no causal mask: there is none but for heads whose tile it makes no larger (flash_api.cpp, mha_fwd).
+    # One query needs no causal mask: there is none but for heads whose tile it makes no larger (flash_api.cpp,
+    # mha_fwd).
     _, columns = rule(Met(of.head_dim, of.element_bytes, False, of.keys < all_keys, True))
     tiles, met_tiles = -(-all_keys // columns), -(-of.keys // columns)
     query_tiles = of.blocks // (of.sequences * of.kv_heads)

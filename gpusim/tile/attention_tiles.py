@@ -1,10 +1,11 @@
 """Tiles of queries and keys of attention kernels, and into how many parts FlashAttention 3 splits their keys.
 
-Mental model: a library compiles a tile for each width of a head, and chooses by the width and the mask, which its source says; so these hold for GPUs that nobody measured. Rules, by the name
-that ``attention.toml`` has for them:
+Mental model: a library compiles a tile for each width of a head, and chooses by the width and the mask, which its
+source says; so these hold for GPUs that nobody measured. Rules, by the name that ``attention.toml`` has for them:
 
 - ``table``: the figures of the table, by width.
-- ``flash3``: FlashAttention 3 (hopper/tile_size.h, tile_size_fwd_sm90). A window has tiles of its own, keys in pages too, as pages of 64 tokens are smaller than any tile (paged_kv_non_TMA).
+- ``flash3``: FlashAttention 3 (hopper/tile_size.h, tile_size_fwd_sm90). A window has tiles of its own, keys in pages
+  too, as pages of 64 tokens are smaller than any tile (paged_kv_non_TMA).
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Of hopper/heuristics.h, num_splits_heuristic: no split where four fifths of the SMs have a tile, where a sequence has no more than four tiles of keys, or no more than eight and 32 tiles of queries;
-#: parts of less than four tiles count 0.85; 0.95 of the best is near enough. hopper/flash_prepare_scheduler.cu: a tenth more steps an SM, and no parts for more than 992 sequences.
+#: Of hopper/heuristics.h, num_splits_heuristic: no split where four fifths of the SMs have a tile, where a sequence has
+#: no more than four tiles of keys, or no more than eight and 32 tiles of queries; parts of less than four tiles count
+#: 0.85; 0.95 of the best is near enough. hopper/flash_prepare_scheduler.cu: a tenth more steps an SM, and no parts for
+#: more than 992 sequences.
 _FULL, _FEW_TILES, _SOME_TILES, _SOME_BLOCKS, _SHORT_TILES, _SHORT_WORTH, _NEAR_BEST = 0.8, 4, 8, 32, 4, 0.85, 0.95
 _MARGIN, _MOST_SEQUENCES, _MOST_PARTS = 1.1, 992, 128
 
 
 @dataclass(frozen=True)
 class Met:
-    """What tiles go by: ``width`` of a head in elements, ``element_bytes`` of keys, whether the mask is ``causal``, a ``window`` leaves keys out, and keys lie in ``paged`` memory."""
+    """What tiles go by: ``width`` of a head in elements, ``element_bytes`` of keys, whether the mask is ``causal``, a
+    ``window`` leaves keys out, and keys lie in ``paged`` memory."""
 
     width: int
     element_bytes: float
@@ -57,8 +61,10 @@ TILES: dict[str, Callable[[Met], tuple[int, int]] | None] = {"table": None, "fla
 def flash3_parts(
     batch: int, kv_heads: int, query_tiles: int, key_tiles: int, met_tiles: int, sms: int, given_parts: int = 0
 ) -> int:
-    """Parts that FlashAttention 3 splits each tile of queries' keys into: ``query_tiles`` and ``key_tiles`` of one head of a sequence, ``met_tiles`` of keys that a window lets one tile of queries
-    meet. The most is worked out as for one sequence, or is what the framework asks for (``given_parts``), and what comes of it as many as give each SM its share of all tiles."""
+    """Parts that FlashAttention 3 splits each tile of queries' keys into: ``query_tiles`` and ``key_tiles`` of one head
+    of a sequence, ``met_tiles`` of keys that a window lets one tile of queries meet. The most is worked out as for one
+    sequence, or is what the framework asks for (``given_parts``), and what comes of it as many as give each SM its
+    share of all tiles."""
     blocks = kv_heads * query_tiles
     an_sm = math.ceil(batch * query_tiles * key_tiles * _MARGIN * kv_heads / sms)
     if given_parts and batch <= _MOST_SEQUENCES:

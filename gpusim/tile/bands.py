@@ -1,11 +1,14 @@
 """How sure a projected time is: the errors of rows that set nothing, by region of shape.
 
-Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of each generation and range of rows,
-the factor that holds four of five shapes of a network that was not measured, from the half that set nothing. A generation without measurements takes another's figures: its factor is the widest of
-GPUs that were measured, each with what others' rows say (in products and attention by their descriptions, :mod:`gpusim.tile.described` and :mod:`gpusim.tile.described_attention`; elsewhere by another
-generation's figures; ``other_figures_errors.json``, written by
-``tools/other_figures.py --record``), and says so. Products in FP32 and TF32 have the factor that holds four of five square products of the next GPU (``square_errors.json``, written by
-``tools/square_products.py --record``): what is left out there is a GPU, as what sets the factors is one row of sizes on each of many.
+Mental model: a projection errs by a factor. ``gemm_errors.json`` (written by ``tools/tile_gemm.py --record``) keeps, of
+each generation and range of rows, the factor that holds four of five shapes of a network that was not measured, from
+the half that set nothing. A generation without measurements takes another's figures: its factor is the widest of GPUs
+that were measured, each with what others' rows say (in products and attention by their descriptions,
+:mod:`gpusim.tile.described` and :mod:`gpusim.tile.described_attention`; elsewhere by another generation's figures;
+``other_figures_errors.json``, written by ``tools/other_figures.py --record``), and says so. Products in FP32 and TF32
+have the factor that holds four of five square products of the next GPU (``square_errors.json``, written by
+``tools/square_products.py --record``): what is left out there is a GPU, as what sets the factors is one row of sizes on
+each of many.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ def region_of(rows: int) -> str:
 
 @dataclass(frozen=True)
 class Band:
-    """``factor``: four of five measurements lie within the projected time over and times it; ``shapes``: of how many that is known;
+    """``factor``: four of five measurements lie within the projected time over and times it; ``shapes``: of how many
+    that is known;
     ``validated``: whether on this very GPU's generation, in this dtype."""
 
     factor: float
@@ -83,7 +87,8 @@ def _square_bands() -> dict[str, dict[str, Any]]:
 
 
 def _square_band(generation: str, dtype: str, region: str) -> Band | None:
-    """Of products of ``dtype`` that square ones of owners' GPUs were measured of, as many rows; of other numbers of rows their widest factor, which then is not earned. None: no such rows."""
+    """Of products of ``dtype`` that square ones of owners' GPUs were measured of, as many rows; of other numbers of
+    rows their widest factor, which then is not earned. None: no such rows."""
     known = _square_bands().get(dtype)
     if not known:
         return None
@@ -112,7 +117,8 @@ def _other_figures() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
-    """Of a generation that takes another's figures: no narrower than ``least``; of operators measured on one generation alone, what holds four of five of all factors with another's figures."""
+    """Of a generation that takes another's figures: no narrower than ``least``; of operators measured on one generation
+    alone, what holds four of five of all factors with another's figures."""
     known = _other_figures()
     every = [row["factor"] for regions in known.values() for row in regions.values()]
     rows = known.get(operator, {})
@@ -142,7 +148,8 @@ def _attention_table(phase: str) -> dict[str, dict[str, dict[str, float]]]:
 def attention_band(
     generation: str, dtype: str, kv_bytes: float, window: bool = False, framework: str = _FOLLOWED
 ) -> Band:
-    """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values; ``window``: which leaves keys out."""
+    """The band of an attention with one query token a sequence that reads ``kv_bytes`` of keys and values; ``window``:
+    which leaves keys out."""
     of = " of keys and values" + " in a window" * window
     return _attention_band("generation", generation, dtype, _within(KV_REGIONS, kv_bytes), of, window, framework)
 
@@ -155,7 +162,8 @@ def context_band(
     framework: str = _FOLLOWED,
     query_dtype: str = _SIXTEEN_BITS[0],
 ) -> Band:
-    """The band of an attention with ``queries`` query tokens a sequence of ``query_dtype`` and a cache of ``dtype``; ``window``: which leaves keys out."""
+    """The band of an attention with ``queries`` query tokens a sequence of ``query_dtype`` and a cache of ``dtype``;
+    ``window``: which leaves keys out."""
     of = " queries a sequence" + " with a window" * window
     region = _within(QUERY_REGIONS, queries)
     return _attention_band("context", generation, dtype, region, of, window, framework, query_dtype)
@@ -168,7 +176,8 @@ def _within(regions: tuple[tuple[str, float], ...], value: float) -> str:
 def attention_kind(
     phase: str, window: bool, framework: str, cache: str = _SIXTEEN_BITS[0], queries: str = _SIXTEEN_BITS[0]
 ) -> str:
-    """What attention_errors.json calls rows of a phase: within a window, with a cache of fp8 and queries of fp8, of a framework."""
+    """What attention_errors.json calls rows of a phase: within a window, with a cache of fp8 and queries of fp8, of a
+    framework."""
     fp8 = "_fp8" * (cache == "fp8") + "_queries" * (queries == "fp8")
     return phase + "_window" * window + fp8 + f"_{framework}" * (framework != _FOLLOWED)
 
@@ -189,7 +198,8 @@ def _attention_band(
         row = known[generation][region]
         reason = f"{int(row['shapes'])} measured shapes, {region}{of}, on {known[generation]['gpu']}, none of them used for fitting"
         return Band(row["factor"], int(row["shapes"]), True, reason)
-    # Of a width, a framework or a window without rows of the generation: those of 16 bits, then of the framework that is followed.
+    # Of a width, a framework or a window without rows of the generation: those of 16 bits, then of the framework that
+    # is followed.
     own = generation in known
     nearest = (kind, attention_kind(phase, window, framework), attention_kind(phase, window, _FOLLOWED))
     tables = [table for table in map(_attention_table, nearest) if table]
@@ -239,7 +249,8 @@ def _operators() -> dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]
 
 
 def operator_band(kind: str, generation: str, size: float) -> Band:
-    """The band of an operator of a ``kind`` of :data:`OPERATOR_REGIONS` and its size as they count it; a guess for any other."""
+    """The band of an operator of a ``kind`` of :data:`OPERATOR_REGIONS` and its size as they count it; a guess for any
+    other."""
     known = _operators().get(kind, {}).get("generations", {})
     every = [row["factor"] for each in known.values() for row in each.values() if isinstance(row, dict)]
     if not every:  # none, or too few of any region

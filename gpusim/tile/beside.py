@@ -1,7 +1,8 @@
 """A product and a collective at once on one GPU: how much each slows the other.
 
-Mental model: the product's blocks find the SMs of the collective's channels taken, and its loads queue in DRAM behind the collective's bytes, and the other way round
-(:func:`gpusim.tile.grid.run_beside`). Tile and split are those that the library takes for the product alone: it does not know of the collective. While both run each goes at a share of its own
+Mental model: the product's blocks find the SMs of the collective's channels taken, and its loads queue in DRAM behind
+the collective's bytes, and the other way round (:func:`gpusim.tile.grid.run_beside`). Tile and split are those that the
+library takes for the product alone: it does not know of the collective. While both run each goes at a share of its own
 speed, which is what is given.
 """
 
@@ -31,7 +32,8 @@ class Shares:
 
 
 def shares_beside(spec: GpuSpec, op: GemmOp, channels: int, dram_bytes_per_second: float) -> Shares:
-    """Of ``op`` beside a collective that holds ``channels`` SMs and moves so many bytes of DRAM a second when alone. Raises SpecError where it leaves no SM."""
+    """Of ``op`` beside a collective that holds ``channels`` SMs and moves so many bytes of DRAM a second when alone.
+    Raises SpecError where it leaves no SM."""
     if not 1 <= channels < spec.sm_count:
         raise SpecError(
             f"a collective of {channels} channels on {spec.sm_count} SMs of {spec.name} leaves the product none, or is none"

@@ -1,8 +1,10 @@
 """Figures of library kernels on a GPU of a generation that no table names: worked out from its description.
 
-Mental model: what a library's kernels cost beside their arithmetic is either a time (a launch, a block's start, an epilogue, adding up parts), which GPUs have alike, a share of a
-described rate, or follows from how the tensor cores are fed: how much of shared memory's port the operands of warps take, how long a warp waits between steps. ``described.toml`` has
-the few constants and what they were set from; the tiles are those of the newest generation whose tensor cores are fed alike (``library.toml``).
+Mental model: what a library's kernels cost beside their arithmetic is either a time (a launch, a block's start, an
+epilogue, adding up parts), which GPUs have alike, a share of a described rate, or follows from how the tensor cores are
+fed: how much of shared memory's port the operands of warps take, how long a warp waits between steps.
+``described.toml`` has the few constants and what they were set from; the tiles are those of the newest generation whose
+tensor cores are fed alike (``library.toml``).
 """
 
 from __future__ import annotations
@@ -33,9 +35,13 @@ _WARP_OUTPUTS, _LEAST_WARPS = 4096, 4
 
 @dataclass(frozen=True)
 class Constants:
-    """Of ``described.toml``; units in the names, shares are of 1. ``tensor_memory_launch_ns``: ``launch_ns`` of kernels for tensor memory; ``dram_share``, ``warps_dram_share``: of the rate that DRAM's pins have, as a data sheet says it; ``fill_share``: of the described rate at which an SM takes lines from L2 by loads;
-    ``step_cycles``, ``epilogue_elements_per_cycle`` and ``shared_loads``: of kernels whose operands the tensor cores read from shared memory themselves;
-    ``warps_l2_rate_share``, ``warps_dram_share``, ``warps_epilogue_elements_per_cycle``: of kernels of warps, whose lanes load and store themselves."""
+    """Of ``described.toml``; units in the names, shares are of 1. ``tensor_memory_launch_ns``: ``launch_ns`` of kernels
+    for tensor memory; ``dram_share``, ``warps_dram_share``: of the rate that DRAM's pins have, as a data sheet says it;
+    ``fill_share``: of the described rate at which an SM takes lines from L2 by loads;
+    ``step_cycles``, ``epilogue_elements_per_cycle`` and ``shared_loads``: of kernels whose operands the tensor cores
+    read from shared memory themselves;
+    ``warps_l2_rate_share``, ``warps_dram_share``, ``warps_epilogue_elements_per_cycle``: of kernels of warps, whose
+    lanes load and store themselves."""
 
     launch_ns: float
     tensor_memory_launch_ns: float
@@ -57,7 +63,8 @@ class Constants:
 
 @functools.cache
 def constants_of(table: str = "all") -> Constants:
-    """A table of the file: "all", or "without_hopper" and so on, which rows of that generation did not set. Raises SpecError for one that it has not."""
+    """A table of the file: "all", or "without_hopper" and so on, which rows of that generation did not set. Raises
+    SpecError for one that it has not."""
     tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     if table not in tables:
         raise SpecError(f"{_FILE.name} has no table {table!r}: it has {', '.join(sorted(tables))}")
@@ -70,8 +77,8 @@ def constants_of(table: str = "all") -> Constants:
 
 
 def library_on(spec: GpuSpec, dtype: str = "bf16") -> Library:
-    """Whose kernels multiply operands of ``dtype`` (a row of ``library.toml``) on ``spec``: those that its generation is known to run, or, of 16-bit operands on
-    a generation that no table names, what its description says."""
+    """Whose kernels multiply operands of ``dtype`` (a row of ``library.toml``) on ``spec``: those that its generation
+    is known to run, or, of 16-bit operands on a generation that no table names, what its description says."""
     if dtype in _DTYPES and not is_known(spec.generation):
         return described_library(spec)
     wide = dtype == "fp32" and fma_lanes(spec) >= _WIDE_LANES
@@ -79,7 +86,8 @@ def library_on(spec: GpuSpec, dtype: str = "bf16") -> Library:
 
 
 def described_library(spec: GpuSpec, constants: Constants | None = None) -> Library:
-    """The kernels of 16-bit products on ``spec``, as its description and ``constants`` (those of all measured rows) have them."""
+    """The kernels of 16-bit products on ``spec``, as its description and ``constants`` (those of all measured rows)
+    have them."""
     used = constants or constants_of()
     # The constants were set beside these tiles, and not beside those that a newer library's 16-bit products have.
     feed = library_of(newest_kernels(spec), _BASE)
@@ -104,7 +112,8 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
         block_start_cycles=used.block_start_ns * ghz,
         epilogue_cycles=used.epilogue_ns * ghz,
         split_k_cycles=used.split_k_ns * ghz,
-        # What a described GPU's streams reach of its pins' rate is measured on that GPU, or taken from another: of shares of it, those of the pins' rate are the more alike.
+        # What a described GPU's streams reach of its pins' rate is measured on that GPU, or taken from another: of
+        # shares of it, those of the pins' rate are the more alike.
         dram_share=(used.warps_dram_share if of_warps else used.dram_share)
         / (spec.dram.read_efficiency or spec.dram.efficiency),
         dram_share_per_doubling=0.0,
@@ -122,13 +131,15 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
 
 
 def _fed_share(tile: Tile, flops_per_cycle: float) -> float:
-    """Of the tensor cores' peak, what the inner loop of a tile of warps can reach: shared memory's port writes each operand once, and reads it for each warp of the same rows or columns."""
+    """Of the tensor cores' peak, what the inner loop of a tile of warps can reach: shared memory's port writes each
+    operand once, and reads it for each warp of the same rows or columns."""
     work_cycles = 2.0 * tile.outputs * tile.depth / flops_per_cycle
     return min(1.0, work_cycles / operand_cycles(tile, _WARP_OUTPUTS))
 
 
 def operand_cycles(tile: Tile, warp_outputs: int) -> float:
-    """That shared memory's port of an SM takes for a step of a tile of warps of ``warp_outputs`` results each: it writes each operand once, and reads it for each warp of the same rows or columns."""
+    """That shared memory's port of an SM takes for a step of a tile of warps of ``warp_outputs`` results each: it
+    writes each operand once, and reads it for each warp of the same rows or columns."""
     warps = max(_LEAST_WARPS, tile.outputs // warp_outputs)
     down = min(warps, max(1, round((warps * tile.rows / tile.columns) ** 0.5)))
     read = tile.rows * (warps // down) + tile.columns * down

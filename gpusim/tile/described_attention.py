@@ -1,8 +1,11 @@
-"""Figures of attention kernels on a GPU of a generation that no table names: which kernels run is software, what they take follows from the GPU's description.
+"""Figures of attention kernels on a GPU of a generation that no table names: which kernels run is software, what they
+take follows from the GPU's description.
 
-Mental model: how keys are split, how many kernels are launched and whether heads are copied is a framework's choice, and is taken to be that of the newest generation whose tensor cores are fed
-alike (its row of ``attention.toml``, and whole numbers of ``described_attention.toml``). A launch and a block's start are times, which GPUs have alike; bytes come at shares of described rates;
-a score takes as long as the description's exponentials do, and products as long as shared memory's port feeds them. The constants are few, and all GPUs share them.
+Mental model: how keys are split, how many kernels are launched and whether heads are copied is a framework's choice,
+and is taken to be that of the newest generation whose tensor cores are fed alike (its row of ``attention.toml``, and
+whole numbers of ``described_attention.toml``). A launch and a block's start are times, which GPUs have alike; bytes
+come at shares of described rates; a score takes as long as the description's exponentials do, and products as long as
+shared memory's port feeds them. The constants are few, and all GPUs share them.
 """
 
 from __future__ import annotations
@@ -29,15 +32,17 @@ _FILE = Path(__file__).with_name("described_attention.toml")
 #: Operands of attention that rows have been measured of on GPUs of several generations.
 _DTYPES = ("bf16", "fp16")
 _WARP_LANES = 32
-#: What shared memory reads or writes a cycle; warps of a block of mma.sync, each with a part of the queries and all keys; width of a head that a tile's share of the peak is worked out for.
+#: What shared memory reads or writes a cycle; warps of a block of mma.sync, each with a part of the queries and all
+#: keys; width of a head that a tile's share of the peak is worked out for.
 _SHARED_BYTES_PER_CYCLE, _WARPS, _HEAD_DIM, _ELEMENT_BYTES = 128, 4, 128, 2
 _MOST_RATE = 0.995
 
 
 @dataclass(frozen=True)
 class AttentionConstants:
-    """Of ``described_attention.toml``; units in the names, shares are of 1. ``fill_share``: of the described rate at which an SM takes lines from L2; ``exponential_share``: of the time
-    that a tile's exponentials take; ``warps_`` and ``groups_``: of kernels whose warps all load and multiply, and of those that have warps for loads alone."""
+    """Of ``described_attention.toml``; units in the names, shares are of 1. ``fill_share``: of the described rate at
+    which an SM takes lines from L2; ``exponential_share``: of the time that a tile's exponentials take; ``warps_`` and
+    ``groups_``: of kernels whose warps all load and multiply, and of those that have warps for loads alone."""
 
     node_ns: float
     warps_start_ns: float
@@ -63,8 +68,10 @@ class AttentionConstants:
 
 @dataclass(frozen=True)
 class AttentionSoftware:
-    """What the first framework launches: ``nodes`` beside copies and a kernel that joins parts (``join_nodes``; 0: the last block does, or a kernel that starts before the first has ended);
-    ``copy_nodes``: where heads share keys; ``context_nodes``; ``writes_cache``: 1 where the new keys' way into the cache is among them; ``later_start_share``: as in ``attention.toml``."""
+    """What the first framework launches: ``nodes`` beside copies and a kernel that joins parts (``join_nodes``; 0: the
+    last block does, or a kernel that starts before the first has ended);
+    ``copy_nodes``: where heads share keys; ``context_nodes``; ``writes_cache``: 1 where the new keys' way into the
+    cache is among them; ``later_start_share``: as in ``attention.toml``."""
 
     nodes: int
     copy_nodes: int
@@ -76,7 +83,8 @@ class AttentionSoftware:
 
 @functools.cache
 def attention_constants_of(table: str = "all") -> AttentionConstants:
-    """A table of the file: "all", or "without_hopper" and so on, which rows of that generation did not set. Raises SpecError for one that it has not."""
+    """A table of the file: "all", or "without_hopper" and so on, which rows of that generation did not set. Raises
+    SpecError for one that it has not."""
     row = _table(table)
     if set(row) != {each.name for each in fields(AttentionConstants)}:
         names = ", ".join(each.name for each in fields(AttentionConstants))
@@ -85,7 +93,8 @@ def attention_constants_of(table: str = "all") -> AttentionConstants:
 
 
 def is_described(spec: GpuSpec, framework: str, *dtypes: str) -> bool:
-    """Whether attention on ``spec`` takes described figures: of 16-bit operands, by the first framework's kernels, on a generation that no table names."""
+    """Whether attention on ``spec`` takes described figures: of 16-bit operands, by the first framework's kernels, on a
+    generation that no table names."""
     return framework == FRAMEWORKS[0] and all(each in _DTYPES for each in dtypes) and not is_known(spec.generation)
 
 
@@ -107,11 +116,13 @@ def _software(kernels: str) -> AttentionSoftware:
 
 
 def described_attention(spec: GpuSpec, constants: AttentionConstants | None = None) -> AttentionLibrary:
-    """The kernels for one query token a sequence on ``spec``, as its description and ``constants`` (those of all measured rows) have them."""
+    """The kernels for one query token a sequence on ``spec``, as its description and ``constants`` (those of all
+    measured rows) have them."""
     used, kernels = constants or attention_constants_of(), newest_kernels(spec)
     software, ghz, of_warps = _software(kernels), spec.clock_hz / 1e9, _of_warps(spec)
     like = attention_library_of(kernels)
-    # The last block of a head adds its parts up itself, which its figures have (combine_rows), or a kernel of its own does.
+    # The last block of a head adds its parts up itself, which its figures have (combine_rows), or a kernel of its own
+    # does.
     joins_apart = not like.combine_rows
     # What the measured GPU's rows alone say (its scheduler's times) is not taken over.
     return replace(
@@ -169,7 +180,8 @@ def _of_warps(spec: GpuSpec) -> bool:
 
 
 def _fed_share(spec: GpuSpec, tile: ContextLibrary) -> float:
-    """Of the tensor cores' peak, what both products of a tile can reach: shared memory's port writes a tile's keys and values once, and reads them for each warp."""
+    """Of the tensor cores' peak, what both products of a tile can reach: shared memory's port writes a tile's keys and
+    values once, and reads them for each warp."""
     if not _of_warps(spec):
         return 1.0
     work_cycles = 4.0 * tile.query_rows * tile.kv_columns * _HEAD_DIM / tile_machine(spec, "fp16").flops_per_cycle

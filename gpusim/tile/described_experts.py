@@ -1,8 +1,10 @@
 """TensorRT-LLM's experts in 16 bits on a GPU of a generation that no table names: worked out from its description.
 
-Mental model: what a framework launches around products (sorting choices, expanding rows, activating, adding up) are times that its software has on every GPU alike, and another generation's rows say them; the grouped
-products are what the GPU's description says of its dense ones (:mod:`gpusim.tile.described`). Kernels of warps differ in one thing: TensorRT-LLM's have warps of half as many results as cuBLAS's, and one
-set of registers for their operands, so that a step's products and what shared memory reads for them take turns.
+Mental model: what a framework launches around products (sorting choices, expanding rows, activating, adding up) are
+times that its software has on every GPU alike, and another generation's rows say them; the grouped products are what
+the GPU's description says of its dense ones (:mod:`gpusim.tile.described`). Kernels of warps differ in one thing:
+TensorRT-LLM's have warps of half as many results as cuBLAS's, and one set of registers for their operands, so that a
+step's products and what shared memory reads for them take turns.
 """
 
 from __future__ import annotations
@@ -15,15 +17,18 @@ from gpusim.tile.library import RATES, Library, Tile
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.moe_library import MoeLibrary, moe_library_of
 
-#: Results of a warp: 64 x 32 (TensorRT-LLM, cutlass_heuristic.cpp, get_candidate_tiles: WarpShape64x32x64 of most tiles for warps). That its products and loads take turns is read off an A100's rows, the only ones of such kernels: however
-#: large the launch no row of 1.0.0 reaches more than 160 of 312 TFLOP/s, and 128 x 128 in turns comes to 0.53, 64 x 128 to 0.47 (searched: 0.38 to 0.5).
+#: Results of a warp: 64 x 32 (TensorRT-LLM, cutlass_heuristic.cpp, get_candidate_tiles: WarpShape64x32x64 of most tiles
+#: for warps). That its products and loads take turns is read off an A100's rows, the only ones of such kernels: however
+#: large the launch no row of 1.0.0 reaches more than 160 of 312 TFLOP/s, and 128 x 128 in turns comes to 0.53, 64 x 128
+#: to 0.47 (searched: 0.38 to 0.5).
 _WARP_OUTPUTS = 2048
 #: The framework that was measured so on two generations.
 DESCRIBED_FRAMEWORK = "trtllm"
 
 
 def described_experts(spec: GpuSpec, whose: str, constants: Constants | None = None) -> MoeLibrary:
-    """Experts in 16 bits by TensorRT-LLM's kernels on ``spec``, with what the rows of generation ``whose`` say of its software; ``constants``: of described products (those of all measured rows)."""
+    """Experts in 16 bits by TensorRT-LLM's kernels on ``spec``, with what the rows of generation ``whose`` say of its
+    software; ``constants``: of described products (those of all measured rows)."""
     around = moe_library_of(whose, "bf16", DESCRIBED_FRAMEWORK)
     products = described_library(spec, constants or constants_of())
     of_warps = not (spec.tensor_memory.columns_per_cycle or spec.tensor.warpgroup_f16_macs_per_cycle)

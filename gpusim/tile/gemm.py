@@ -1,8 +1,10 @@
-"""A matrix product of a library, projected: its tile is chosen, its grid is simulated, the clock is held to the board's power.
+"""A matrix product of a library, projected: its tile is chosen, its grid is simulated, the clock is held to the board's
+power.
 
-Mental model: cuBLAS and its kin choose a tile, and how often the depth is split, so that waves come out well. Here each choice is bounded
-first (arithmetic by waves, bytes by DRAM), the few with the least bound are simulated (:mod:`gpusim.tile.grid`), and the fastest is taken. Which
-tiles there are, and what they cost beside their arithmetic, is the library's (:mod:`gpusim.tile.library`); all else is the GPU's.
+Mental model: cuBLAS and its kin choose a tile, and how often the depth is split, so that waves come out well. Here each
+choice is bounded first (arithmetic by waves, bytes by DRAM), the few with the least bound are simulated
+(:mod:`gpusim.tile.grid`), and the fastest is taken. Which tiles there are, and what they cost beside their arithmetic,
+is the library's (:mod:`gpusim.tile.library`); all else is the GPU's.
 """
 
 from __future__ import annotations
@@ -30,10 +32,11 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 SIMULATED = 6
 #: The same of a launch of many products, whose blocks are many.
 _MANY_PRODUCTS, _SIMULATED_OF_MANY = 8, 2
-#: Waves of blocks that are simulated of a grid of many: its middle, whose bands of rows take equal times, is left out, and two shorter grids tell what
-#: a period of so many waves takes, as nearly whole waves as bands make.
+#: Waves of blocks that are simulated of a grid of many: its middle, whose bands of rows take equal times, is left out,
+#: and two shorter grids tell what a period of so many waves takes, as nearly whole waves as bands make.
 _MOST_WAVES, _LEAST_PERIOD_WAVES, _MOST_PERIOD_WAVES = 24, 8, 32
-#: Waves that the parts of a split depth fill at most: of a deep product whose last wave of whole tiles would be nearly empty, parts make many waves, of which the last costs little.
+#: Waves that the parts of a split depth fill at most: of a deep product whose last wave of whole tiles would be nearly
+#: empty, parts make many waves, of which the last costs little.
 _MOST_PART_WAVES = 8
 #: Steps a part of the depth has at least.
 _LEAST_STEPS = 4
@@ -48,10 +51,12 @@ _LARGEST = 1 << 31
 
 @dataclass(frozen=True)
 class GemmShape:
-    """``rows`` x ``columns`` results, each a sum over ``depth``; ``dtype`` of the operands (:data:`gpusim.tile.machine.OPERANDS`).
-    ``cold_a``, ``cold_b``: the share (0 to 1) of the operand (rows x depth, columns x depth) that lies in DRAM when the launch starts; of one that does not fit into L2
-    all does. ``group_rows``: several products in one launch, each of so many of the rows and with a second operand of its own. ``a_bytes``, ``b_bytes``:
-    an element of the operand in memory, block scales included, where that is not the dtype's (0)."""
+    """``rows`` x ``columns`` results, each a sum over ``depth``; ``dtype`` of the operands
+    (:data:`gpusim.tile.machine.OPERANDS`).
+    ``cold_a``, ``cold_b``: the share (0 to 1) of the operand (rows x depth, columns x depth) that lies in DRAM when the
+    launch starts; of one that does not fit into L2 all does. ``group_rows``: several products in one launch, each of so
+    many of the rows and with a second operand of its own. ``a_bytes``, ``b_bytes``: an element of the operand in
+    memory, block scales included, where that is not the dtype's (0)."""
 
     rows: int
     columns: int
@@ -94,9 +99,9 @@ class GemmShape:
 
 @dataclass(frozen=True)
 class GemmProjection:
-    """``seconds``: of the launch as a node of a CUDA graph; ``tile``, ``splits``: what was chosen; ``limiter``: the busiest of "tensor cores" ("FMA pipes" for fp32),
-    "L2", "DRAM", or "latency" where none is busy for half of the time, "launch" where the launch itself takes half, "power" where the board's limit
-    holds the clock."""
+    """``seconds``: of the launch as a node of a CUDA graph; ``tile``, ``splits``: what was chosen; ``limiter``: the
+    busiest of "tensor cores" ("FMA pipes" for fp32), "L2", "DRAM", or "latency" where none is busy for half of the
+    time, "launch" where the launch itself takes half, "power" where the board's limit holds the clock."""
 
     shape: GemmShape
     gpu: str
@@ -125,9 +130,10 @@ def project_gemm(
     spec: GpuSpec, shape: GemmShape, library: Library | None = None, limit_watts: float | None = None,
     run_launches: float = 0.0,
 ) -> GemmProjection:  # fmt: skip
-    """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own; ``limit_watts``: another power limit
-    than the board's (``inf``: none); ``run_launches``: as :func:`gpusim.energy.power.power_limit` has it. Raises SpecError where the GPU has no such products, its generation's libraries are not known, or the limit is not
-    above what the GPU takes at rest."""
+    """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own;
+    ``limit_watts``: another power limit than the board's (``inf``: none); ``run_launches``: as
+    :func:`gpusim.energy.power.power_limit` has it. Raises SpecError where the GPU has no such products, its
+    generation's libraries are not known, or the limit is not above what the GPU takes at rest."""
     machine = tile_machine(spec, shape.dtype)
     library = library or library_on(spec, shape.dtype)
     choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))
@@ -137,7 +143,8 @@ def project_gemm(
         if best is not None and choice.least_cycles >= best[0]:
             break
         ran = _run(machine, library, shape, choice)
-        # Rounds of a grid that repeat are not all run, which may leave out a part of one: no SM multiplies faster for that.
+        # Rounds of a grid that repeat are not all run, which may leave out a part of one: no SM multiplies faster for
+        # that.
         at_peak = shape.flops / (machine.flops_per_cycle * machine.sm_count)
         cycles = max(ran[0], at_peak) + _joining_cycles(machine, library, shape, choice.tile, choice.splits)
         if best is None or cycles < best[0]:
@@ -230,8 +237,9 @@ def _deeper(shape: GemmShape) -> int:
 
 
 def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, tile: Tile) -> float:
-    """Of one SM a cycle in a tile's inner loop. What feeds tensor cores (shared memory, registers, issue) is alike on GPUs of a generation: where these are slower than those that the
-    library's share was set on, it is a larger one. FMA pipes are alike."""
+    """Of one SM a cycle in a tile's inner loop. What feeds tensor cores (shared memory, registers, issue) is alike on
+    GPUs of a generation: where these are slower than those that the library's share was set on, it is a larger one. FMA
+    pipes are alike."""
     share, taken_bytes = library.rate(tile.outputs), machine.flops_per_cycle * OPERANDS[shape.dtype][0]
     if shape.dtype != "fp32" and taken_bytes < library.fed_bytes_per_cycle:
         share = max(share, min(_MOST_SHARE, share * library.fed_bytes_per_cycle / taken_bytes))
@@ -240,7 +248,8 @@ def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, til
 
 
 def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmShape) -> float:
-    """What the loads of all SMs reach of DRAM. Products of 8 bits and less keep the library's share: rows of them on GPUs with little of DRAM's rate for each SM do not show another."""
+    """What the loads of all SMs reach of DRAM. Products of 8 bits and less keep the library's share: rows of them on
+    GPUs with little of DRAM's rate for each SM do not show another."""
     fed = library.dram_fed_bytes_per_ns if OPERANDS[shape.dtype][0] >= _WIDE_BYTES else 0.0
     share = machine.dram_share(library.dram_share, fed)
     a_bytes, b_bytes = shape.operand_bytes
@@ -253,8 +262,8 @@ def _dram_bytes_per_cycle(machine: TileMachine, library: Library, shape: GemmSha
 
 
 def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
-    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together, pairs of blocks the larger operand. A library that counts waves has such pairs from so
-    many rows on."""
+    """Share of a tile's loads that L2 delivers: neighbours of large tiles take some of them together, pairs of blocks
+    the larger operand. A library that counts waves has such pairs from so many rows on."""
     of_pair = 1.0 - max(tile.rows, tile.columns) / (tile.rows + tile.columns) / 2
     if library.counts_waves and not shape.group_rows:
         return of_pair if shape.rows >= MULTICAST_ROWS else 1.0
@@ -266,7 +275,8 @@ def _shared(library: Library, shape: GemmShape, tile: Tile) -> float:
 
 
 def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, tile: Tile, splits: int) -> float:
-    """What adding up the parts of a split depth takes: by a kernel over all SMs, or by one block of each tile, which reads the parts of all others."""
+    """What adding up the parts of a split depth takes: by a kernel over all SMs, or by one block of each tile, which
+    reads the parts of all others."""
     if splits == 1:
         return 0.0
     alone = 0.0
@@ -280,8 +290,8 @@ def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, ti
 def _run(
     machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice
 ) -> tuple[float, float, float, float]:
-    """Of the whole grid. One of many waves is simulated without its middle: by a grid with some bands of rows less and one with more of them less, whose
-    difference is what the left-out bands take, each."""
+    """Of the whole grid. One of many waves is simulated without its middle: by a grid with some bands of rows less and
+    one with more of them less, whose difference is what the left-out bands take, each."""
     tile = choice.tile
     band_rows = RASTER_ROWS * tile.rows
     band_waves = RASTER_ROWS * -(-shape.columns // tile.columns) / (machine.sm_count * tile.blocks)

@@ -1,12 +1,14 @@
 """The blocks of a tiled product on the machine: who loads what when, and how long each waits.
 
-Mental model: a block works through its tile's depth in steps, and loads ``stages`` of them ahead. Each load goes through its SM's port, L2 and,
-where no block had that piece within the last L2-ful of bytes, DRAM; each of these serves one request after the other at its rate. A step's arithmetic
-begins when its operands have come and the SM's tensor cores are free. So waves, tails, reuse in L2 and contention come out of who asks when. Steps
-are worked on in groups where there are many, their loads then arrive while the group is worked on.
+Mental model: a block works through its tile's depth in steps, and loads ``stages`` of them ahead. Each load goes
+through its SM's port, L2 and, where no block had that piece within the last L2-ful of bytes, DRAM; each of these serves
+one request after the other at its rate. A step's arithmetic begins when its operands have come and the SM's tensor
+cores are free. So waves, tails, reuse in L2 and contention come out of who asks when. Steps are worked on in groups
+where there are many, their loads then arrive while the group is worked on.
 
-A collective beside it began before: its channels hold an SM each, on which no block of the product has place (NCCL's have 640 threads of 96 registers), until it ends;
-its pieces go over the links one after the other, and through DRAM as the product's loads do: each waits for the other's bytes, but that SMs are served in turn.
+A collective beside it began before: its channels hold an SM each, on which no block of the product has place (NCCL's
+have 640 threads of 96 registers), until it ends; its pieces go over the links one after the other, and through DRAM as
+the product's loads do: each waits for the other's bytes, but that SMs are served in turn.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ RASTER_ROWS = 8
 #: Share of what L2 keeps that the loads of a wave's groups of steps take at most.
 GROUP_SHARE = 0.5
 _RING = 64
-#: What a block does between two tiles: another block starts, its loads run ahead, its products too (into a second accumulator).
+#: What a block does between two tiles: another block starts, its loads run ahead, its products too (into a second
+#: accumulator).
 STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD = 0.0, 1.0, 2.0
 _NEVER = -1e30
 
@@ -44,7 +47,8 @@ def run_grid(
 
 #: No collective beside a product.
 ALONE = np.zeros(0)
-#: Of one: SMs that it holds, pieces (0: until the product has ended), cycles of a piece on the links, bytes of a piece in DRAM.
+#: Of one: SMs that it holds, pieces (0: until the product has ended), cycles of a piece on the links, bytes of a piece
+#: in DRAM.
 _CHANNELS, _PIECES, _PIECE_CYCLES, _PIECE_BYTES = range(4)
 
 
@@ -53,7 +57,8 @@ _KINDS = (*(int,) * 8, *(float,) * 3, int, *(float,) * 16, int, int, float, int)
 
 
 def run_groups(group_rows: np.ndarray, *product: float) -> tuple[float, float, float, float]:
-    """:func:`run_beside` without a collective: (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's tensor cores)."""
+    """:func:`run_beside` without a collective: (cycles, bytes from L2, bytes from and to DRAM, cycles of one SM's
+    tensor cores)."""
     return run_beside(group_rows, *product, ALONE)[:4]
 
 
@@ -71,12 +76,18 @@ def _run(
 ):  # fmt: skip
     """Cycles from the first load to the last store of products in one launch, and what was moved.
 
-    ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own. ``bytes_in_a``, ``bytes_in_b``,
-    ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the share of the operand that is not in L2 at the start;
-    rates are bytes (or operations) a cycle. ``outside_loads``: what a row (or column) outside of an operand takes of L2 where others of its box, of ``box_rows`` rows, lie inside,
-    as many rows inside, ``outside_fill``: of its SM's port; ``cluster_rows``: tiles that lie below one another are launched together, of which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them. ``overlap``: what a block does between two tiles (:data:`STARTS_ANEW`, :data:`LOADS_AHEAD`, :data:`MULTIPLIES_AHEAD`). ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at least one, fewer than all; pieces, 0 for until the product ends;
-    cycles and DRAM bytes of a piece), or ALONE. Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces
-    of the collective that are done, cycles until the last of them is)."""
+    ``group_rows``: of each product's result; all have ``columns`` and ``depth``, and operands of their own.
+    ``bytes_in_a``, ``bytes_in_b``,
+    ``bytes_out``: an element of the operands and of the result; ``cold_a``, ``cold_b``: the share of the operand that
+    is not in L2 at the start; rates are bytes (or operations) a cycle. ``outside_loads``: what a row (or column)
+    outside of an operand takes of L2 where others of its box, of ``box_rows`` rows, lie inside, as many rows inside,
+    ``outside_fill``: of its SM's port; ``cluster_rows``: tiles that lie below one another are launched together, of
+    which some may be empty; what they share, and boxes of fewer rows than a tile, L2 delivers once for all of them.
+    ``overlap``: what a block does between two tiles (:data:`STARTS_ANEW`, :data:`LOADS_AHEAD`,
+    :data:`MULTIPLIES_AHEAD`). ``beside``: a collective that runs from the start, float64[4] (SMs that it holds, at
+    least one, fewer than all; pieces, 0 for until the product ends; cycles and DRAM bytes of a piece), or ALONE.
+    Returns (cycles, bytes from L2, bytes from and to DRAM of the product, cycles of one SM's tensor cores, pieces of
+    the collective that are done, cycles until the last of them is)."""
     grid_columns = (columns + tile_columns - 1) // tile_columns
     # Of each product the first of its rows of tiles, in the order of the launch.
     first_row = np.zeros(len(group_rows) + 1, np.int64)
@@ -91,7 +102,8 @@ def _run(
     slots = min(sm_count * blocks, tiles + channels * blocks)
     # Of a block that loads no step ahead each load is waited for, so that steps are not worked on together.
     group = max(1, min(steps, tiles * steps // events)) if stages > 1 else 1
-    # Blocks of a wave ask for the same piece one after the other: what all of them load in a group has to stay in L2 meanwhile, as what they load in a step does.
+    # Blocks of a wave ask for the same piece one after the other: what all of them load in a group has to stay in L2
+    # meanwhile, as what they load in a step does.
     running = max(1, min(tiles, sm_count * blocks) // splits)
     wave_rows = min(RASTER_ROWS, first_row[-1], running)
     wave_columns = min(grid_columns, (running + wave_rows - 1) // wave_rows)
@@ -100,7 +112,8 @@ def _run(
     groups = (steps + group - 1) // group
     ring = min(_RING, stages // group + 2)
 
-    # Blocks of a cluster load a box of the first operand's rows each, tiles below one another a part of the second operand each; multicast gives all of it to all of them.
+    # Blocks of a cluster load a box of the first operand's rows each, tiles below one another a part of the second
+    # operand each; multicast gives all of it to all of them.
     own_a, own_b = min(1.0, box_rows / tile_rows), 1.0 / cluster_rows
     seen_a = np.full((first_row[-1], groups * splits), _NEVER if cold_a > 0.0 else 0.0)
     seen_b = np.full((len(group_rows) * grid_columns, groups * splits), _NEVER if cold_b > 0.0 else 0.0)
@@ -179,7 +192,8 @@ def _run(
         count = max(1, (deep + tile_depth - 1) // tile_depth)
         one = 1.0 / count
 
-        # What comes: over the SM's port all of it, from L2 a share where neighbours take it together, from DRAM what L2 has not.
+        # What comes: over the SM's port all of it, from L2 a share where neighbours take it together, from DRAM what L2
+        # has not.
         bytes_a = real_rows * deep * bytes_in_a
         bytes_b = real_columns * deep * bytes_in_b
         piece = split * groups + at
@@ -214,7 +228,8 @@ def _run(
             came_a[row, piece] = come if missing_a > 0.0 else came_a[row, piece]
             came_b[of_b, piece] = come if missing > missing_a else came_b[of_b, piece]
         work = 2.0 * tile_rows * tile_columns * tile_depth * count / flops_per_cycle
-        # A step's loads are asked for when the step ``stages`` before it leaves its buffer; of a block's first steps they are all at once.
+        # A step's loads are asked for when the step ``stages`` before it leaves its buffer; of a block's first steps
+        # they are all at once.
         waiting = count - 1 if at > 0 else max(0, count - stages)
         come = max(come, now + latency + waiting * (latency + work * one + step_cycles) / stages)
         if own_a < 1.0:
@@ -222,7 +237,8 @@ def _run(
         if own_b < 1.0:
             come = max(come, came_b[of_b, piece])
 
-        # The group's first step waits for its own operands, the last for all; a block's steps follow one another, an SM's share its cores.
+        # The group's first step waits for its own operands, the last for all; a block's steps follow one another, an
+        # SM's share its cores.
         arithmetic += work
         first = come - max(0.0, come - now - latency) * (1.0 - one)
         ready = max(own_free[slot], first)

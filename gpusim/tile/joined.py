@@ -1,7 +1,7 @@
 """Several launches one after the other as one projection.
 
-Mental model: an operator of a model is often several kernels; its time is their sum, and so is all that they move. It is validated by its own
-measurements, not by its parts'.
+Mental model: an operator of a model is often several kernels; its time is their sum, and so is all that they move. It
+is validated by its own measurements, not by its parts'.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from gpusim.tile.projection import Projection
 def joined(
     operator: str, parts: Sequence[Projection], factor: float, validated: bool, reason: str, extra_seconds: float = 0.0
 ) -> Projection:
-    """The sum of ``parts``, and of ``extra_seconds`` that none of them has, within ``factor``; limited by what limits the longest of them."""
+    """The sum of ``parts``, and of ``extra_seconds`` that none of them has, within ``factor``; limited by what limits
+    the longest of them."""
     seconds = extra_seconds + sum(each.seconds for each in parts)
     longest = max(parts, key=lambda each: each.seconds)
     return Projection(

@@ -1,7 +1,8 @@
-"""What a generation's library kernels are like: the tiles that they choose from, and what they cost beside their arithmetic.
+"""What a generation's library kernels are like: the tiles that they choose from, and what they cost beside their
+arithmetic.
 
-Mental model: the GPU's description says what the machine can do, this table how much of it a library's kernels of that generation take.
-It is read from ``library.toml``, which says what each figure is and what it was set from.
+Mental model: the GPU's description says what the machine can do, this table how much of it a library's kernels of that
+generation take. It is read from ``library.toml``, which says what each figure is and what it was set from.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
 _FILE = Path(__file__).with_name("library.toml")
-#: Kernels for the tensor memory of Blackwell, for warp groups (Hopper), for warps: a generation that has rows of its own, of each.
+#: Kernels for the tensor memory of Blackwell, for warp groups (Hopper), for warps: a generation that has rows of its
+#: own, of each.
 _TENSOR_MEMORY, _WARP_GROUPS, _WARPS = "blackwell", "hopper", "ampere"
 #: What kernels of Blackwell without tensor memory (sm_120) are called, which are those of warps.
 _BLACKWELL_OF_WARPS = "blackwell_of_warps"
-#: Generations whose library kernels are taken to be like another's, for want of measurements (Blackwell's: where a table has none of its own).
+#: Generations whose library kernels are taken to be like another's, for want of measurements (Blackwell's: where a
+#: table has none of its own).
 LIKE = {"ada": _WARPS, "turing": _WARPS, "volta": _WARPS, _BLACKWELL_OF_WARPS: _WARPS, _TENSOR_MEMORY: _WARP_GROUPS}
 
 
@@ -30,7 +33,8 @@ FRAMEWORKS = ("vllm", "sglang", "trtllm")
 
 
 def newest_kernels(spec: GpuSpec) -> str:
-    """The generation whose kernels feed tensor cores as those of ``spec`` are fed: from tensor memory, by warp groups, by warps."""
+    """The generation whose kernels feed tensor cores as those of ``spec`` are fed: from tensor memory, by warp groups,
+    by warps."""
     if spec.tensor_memory.columns_per_cycle:
         return _TENSOR_MEMORY
     return _WARP_GROUPS if spec.tensor.warpgroup_f16_macs_per_cycle else _WARPS
@@ -43,8 +47,9 @@ def is_known(generation: str) -> bool:
 
 
 def kernels_of(spec: GpuSpec) -> str:
-    """Whose library kernels run on ``spec``: its generation's, but that what its tensor cores are fed by decides where a generation has both: Blackwell
-    without tensor memory takes kernels for warps as Ampere does. A generation that no table has goes by the same features."""
+    """Whose library kernels run on ``spec``: its generation's, but that what its tensor cores are fed by decides where
+    a generation has both: Blackwell without tensor memory takes kernels for warps as Ampere does. A generation that no
+    table has goes by the same features."""
     newest = newest_kernels(spec)
     if spec.generation == newest or LIKE.get(spec.generation) == newest:
         return spec.generation
@@ -52,17 +57,21 @@ def kernels_of(spec: GpuSpec) -> str:
 
 
 def named_kernels(spec: GpuSpec) -> str:
-    """The same, but that a generation that no table names stays itself: what is known of measured ones is not known of it."""
+    """The same, but that a generation that no table names stays itself: what is known of measured ones is not known of
+    it."""
     return kernels_of(spec) if is_known(spec.generation) else spec.generation
 
 
-#: A column of FP32 scales, one for each row, is aligned to 16 bytes where the rows are a multiple of this (CUDA driver API, cuTensorMapEncodeTiled: strides).
+#: A column of FP32 scales, one for each row, is aligned to 16 bytes where the rows are a multiple of this (CUDA driver
+#: API, cuTensorMapEncodeTiled: strides).
 SCALE_ROWS = 4
-#: Rows from which on kernels that lay columns of scales anew take no longer: a B200's by its learning half, 5.5 us at 9 to 17, 7.3 at 65, 8.2 at 257, 9.4 at 1,025, 9.8 from 2,049 on.
+#: Rows from which on kernels that lay columns of scales anew take no longer: a B200's by its learning half, 5.5 us at 9
+#: to 17, 7.3 at 65, 8.2 at 257, 9.4 at 1,025, 9.8 from 2,049 on.
 MOST_RAGGED_ROWS, _FEW_ROWS = 2048, 8
 #: A row has a scale for each so many elements (DeepSeek-V3, section 3.3.2); one column of scales needs no other order.
 SCALE_DEPTH = 128
-#: The same of weights of llama.cpp (ggml-common.h, QK4_0 and QK8_0), whose sums of so many products are scaled outside the tensor cores.
+#: The same of weights of llama.cpp (ggml-common.h, QK4_0 and QK8_0), whose sums of so many products are scaled outside
+#: the tensor cores.
 SCALED_DEPTH = 32
 
 
@@ -83,11 +92,13 @@ RATES = {
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps loaded ahead,
-    ``blocks`` of them an SM. ``step_cycles``, ``epilogue_cycles``: what a step costs beside its arithmetic and a block between its sums and its first store, where that is not the library's (0). ``one_wave``: taken only where
-    all of its blocks run at once. ``one_wave_step_cycles``: of a library that counts waves, what a step costs there (0: as elsewhere), ``one_wave_full``:
-    only where the last row of tiles is filled. ``box_rows``: rows of its first
-    operand that one load has, where blocks of a cluster load a part each (0: all); ``cluster_rows``: tiles below one another that a cluster has, which are launched even where rows are missing."""
+    """A block's part of a product: ``rows`` x ``columns`` outputs, ``depth`` multiply-adds a step, ``stages`` steps
+    loaded ahead, ``blocks`` of them an SM. ``step_cycles``, ``epilogue_cycles``: what a step costs beside its
+    arithmetic and a block between its sums and its first store, where that is not the library's (0). ``one_wave``:
+    taken only where all of its blocks run at once. ``one_wave_step_cycles``: of a library that counts waves, what a
+    step costs there (0: as elsewhere), ``one_wave_full``: only where the last row of tiles is filled. ``box_rows``:
+    rows of its first operand that one load has, where blocks of a cluster load a part each (0: all); ``cluster_rows``:
+    tiles below one another that a cluster has, which are launched even where rows are missing."""
 
     rows: int
     columns: int
@@ -110,8 +121,8 @@ class Tile:
 
 @dataclass(frozen=True)
 class Choice:
-    """``tile`` where rows and columns of the result and the depth are no more and no less than these. ``most_blocks``: the depth is split, but into no more parts than make so many blocks of all tiles (0: it is
-    not split)."""
+    """``tile`` where rows and columns of the result and the depth are no more and no less than these. ``most_blocks``:
+    the depth is split, but into no more parts than make so many blocks of all tiles (0: it is not split)."""
 
     tile: Tile
     most_rows: float = math.inf
@@ -136,12 +147,24 @@ _BOUNDS = tuple(each.name for each in fields(Choice) if each.name != "tile")
 
 @dataclass(frozen=True)
 class Library:
-    """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the first choice
-    that holds is taken, and the depth is not split but where it says so. ``ragged_ns``: what scales for blocks cost besides where the rows are no multiple of
-    :data:`SCALE_ROWS`, so that a column of them is not aligned for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside, where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
-    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of one SM, that the
-    instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a block does between two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``: of the tiles from which on neighbours share loads. ``counts_waves``: whether it takes
-    the tile with the fewest waves (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together, of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up the parts of a split depth (0: a kernel over all SMs does); ``most_splits``: into how many parts the depth is split at most (0: as many as make waves). Where no choice holds it chooses from ``tiles`` by the shape."""
+    """The figures of ``library.toml`` for one generation, units in the names; shares are of 1. ``rule``: of which the
+    first choice that holds is taken, and the depth is not split but where it says so. ``ragged_ns``: what scales for
+    blocks cost besides where the rows are no multiple of :data:`SCALE_ROWS`, so that a column of them is not aligned
+    for the units that load it, ``ragged_doubling_ns``: more for each doubling of the rows from 8 to
+    :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside,
+    where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
+    ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM
+    holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of
+    itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of
+    one SM, that the instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``:
+    operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a block does between
+    two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``: of the tiles from
+    which on neighbours share loads. ``counts_waves``: whether it takes the tile with the fewest waves
+    (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule
+    (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together,
+    of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up
+    the parts of a split depth (0: a kernel over all SMs does); ``most_splits``: into how many parts the depth is split
+    at most (0: as many as make waves). Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -211,7 +234,8 @@ class Library:
 
 @functools.cache
 def has_rows(generation: str, dtype: str) -> bool:
-    """Whether the table says of ``generation``, or of the one that it is taken to be like, what is another figure for ``dtype``."""
+    """Whether the table says of ``generation``, or of the one that it is taken to be like, what is another figure for
+    ``dtype``."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     return dtype in table.get(name, {})
@@ -219,8 +243,9 @@ def has_rows(generation: str, dtype: str) -> bool:
 
 @functools.cache
 def library_of(generation: str, dtype: str = "bf16") -> Library:
-    """The library kernels of a GPU generation ("hopper"), or of the one that it is taken to be like (:data:`LIKE`), with what the table says
-    otherwise of operands of ``dtype``. Raises SpecError for a generation of which nothing is known."""
+    """The library kernels of a GPU generation ("hopper"), or of the one that it is taken to be like (:data:`LIKE`),
+    with what the table says otherwise of operands of ``dtype``. Raises SpecError for a generation of which nothing is
+    known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:

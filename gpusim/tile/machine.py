@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import TENSOR_ROW_BYTES, TENSOR_ROWS, GpuSpec
 
-#: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its products; fp32 runs on FMA pipes, mxfp8 is fp8
-#: whose scales for blocks the tensor cores take.
+#: What a product's operands are called -> bytes an element, and the field of TensorSpec that has the rate of its
+#: products; fp32 runs on FMA pipes, mxfp8 is fp8 whose scales for blocks the tensor cores take.
 OPERANDS: dict[str, tuple[float, str]] = {
     "bf16": (2.0, "f16_macs_per_cycle"),
     "fp16": (2.0, "f16_macs_per_cycle"),
@@ -21,26 +21,32 @@ OPERANDS: dict[str, tuple[float, str]] = {
     "fp4": (0.5, "fp4_macs_per_cycle"),
 }
 
-#: The first capability whose tensor cores multiply such operands (PTX ISA, mma, target notes); an older GPU that inherits a newer one's rates has none.
+#: The first capability whose tensor cores multiply such operands (PTX ISA, mma, target notes); an older GPU that
+#: inherits a newer one's rates has none.
 _FIRST_CAPABILITY = {"bf16": (8, 0), "tf32": (8, 0), "int8": (7, 2), "int4": (7, 5)}
 #: Bytes of a result, where libraries do not write 16 bits.
 RESULT_BYTES = {"fp32": 4, "tf32": 4}
 _WARP_LANES = 32
 #: Of DRAM's described rate that loads of an A100's long products reach: what an H100's products do (library.toml).
 MOST_DRAM_SHARE = 0.92
-#: The same where no SM's part of it bounds them: cuBLAS's large products of one row read at 95 % of what streams do on an RTX 4070 Laptop (Nsight Compute, rishi-more-2003/decode-roofline). Tokens of vLLM on an RTX 4090 (learning rows) are 9 % too slow with
-#: it, 12 with 0.92; Llama 3 8B in FP16 under llama.cpp on seven boards 2.7 % off, 1.6 with 0.92 (RTX 4090 and 4080 then 3 and 5 too slow; docs/validation/notes/dram.md).
+#: The same where no SM's part of it bounds them: cuBLAS's large products of one row read at 95 % of what streams do on
+#: an RTX 4070 Laptop (Nsight Compute, rishi-more-2003/decode-roofline). Tokens of vLLM on an RTX 4090 (learning rows)
+#: are 9 % too slow with it, 12 with 0.92; Llama 3 8B in FP16 under llama.cpp on seven boards 2.7 % off, 1.6 with 0.92
+#: (RTX 4090 and 4080 then 3 and 5 too slow; docs/validation/notes/dram.md).
 _UNBOUND_SHARE = 0.95
-#: Where a product of 4-bit floats takes 96 of a row (PTX ISA, tcgen05.mma, kind::mxf4 with K = 96: sm_103a alone). HGX B300 datasheet: 13.1 PFLOPS of them where FP8 has 4.5.
+#: Where a product of 4-bit floats takes 96 of a row (PTX ISA, tcgen05.mma, kind::mxf4 with K = 96: sm_103a alone). HGX
+#: B300 datasheet: 13.1 PFLOPS of them where FP8 has 4.5.
 _DEEP_FP4, _DEEP_FP4_ROW_BYTES = (10, 3), 48
-#: Capabilities whose products on tensor memory are of floats alone: kind::i8 is not there on sm_103a (the same target notes).
+#: Capabilities whose products on tensor memory are of floats alone: kind::i8 is not there on sm_103a (the same target
+#: notes).
 _FLOATS_ALONE = ((10, 3),)
 
 
 @dataclass(frozen=True)
 class TileMachine:
-    """Rates in bytes or operations a cycle of the SMs' clock, latencies in its cycles. ``flops_per_cycle``: of one SM's tensor cores, or its FMA pipes
-    for fp32, a multiply-add counting two; ``l2_bytes_per_cycle`` and ``dram_bytes_per_cycle``: of the GPU."""
+    """Rates in bytes or operations a cycle of the SMs' clock, latencies in its cycles. ``flops_per_cycle``: of one SM's
+    tensor cores, or its FMA pipes for fp32, a multiply-add counting two; ``l2_bytes_per_cycle`` and
+    ``dram_bytes_per_cycle``: of the GPU."""
 
     name: str
     generation: str
@@ -54,8 +60,9 @@ class TileMachine:
     dram_latency_cycles: float
 
     def dram_share(self, share: float, fed_bytes_per_ns: float) -> float:
-        """Of DRAM's described rate that kernels reach here whose ``share`` was set on a GPU with ``fed_bytes_per_ns`` of it for each SM (0: any GPU). There it is rather what an SM's loads reach, so
-        that a GPU with less for each has a larger share, up to what is reached where DRAM alone bounds."""
+        """Of DRAM's described rate that kernels reach here whose ``share`` was set on a GPU with ``fed_bytes_per_ns``
+        of it for each SM (0: any GPU). There it is rather what an SM's loads reach, so that a GPU with less for each
+        has a larger share, up to what is reached where DRAM alone bounds."""
         of_an_sm = self.dram_bytes_per_cycle / self.sm_count * self.clock_hz / 1e9
         if of_an_sm >= fed_bytes_per_ns:
             return share
@@ -67,9 +74,9 @@ class TileMachine:
 
 
 def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
-    """The machine that products of ``dtype`` (a key of :data:`OPERANDS`) meet on ``spec``. Latencies are those of a load that finds its
-    line in the near or far half of L2 alike, or in DRAM, as the description has them. Raises SpecError where the GPU has no such
-    product."""
+    """The machine that products of ``dtype`` (a key of :data:`OPERANDS`) meet on ``spec``. Latencies are those of a
+    load that finds its line in the near or far half of L2 alike, or in DRAM, as the description has them. Raises
+    SpecError where the GPU has no such product."""
     if dtype not in OPERANDS:
         raise SpecError(f"products of {dtype!r} are not known: known are {', '.join(OPERANDS)}")
     rate = _macs_per_cycle(spec, dtype)
@@ -111,13 +118,14 @@ def fma_lanes(spec: GpuSpec) -> float:
 
 
 def warps_share(spec: GpuSpec) -> float:
-    """Of the rate of the newest unit that the GPU multiplies 16 bits with, what its warps reach with theirs (mma.sync)."""
+    """Of the rate of the newest unit that the GPU multiplies 16 bits with, what its warps reach with theirs
+    (mma.sync)."""
     return min(1.0, spec.sm.sub_cores * spec.tensor.f16_macs_per_cycle / _macs_per_cycle(spec, "fp16"))
 
 
 def _macs_per_cycle(spec: GpuSpec, dtype: str) -> float:
-    """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of each of 128 rows a
-    column), warp groups, warps; 0 where it has none. fp32: by its FMA pipes."""
+    """An SM's multiply-adds a cycle by the newest unit that it has, which libraries use: tensor memory (32 bytes of
+    each of 128 rows a column), warp groups, warps; 0 where it has none. fp32: by its FMA pipes."""
     element_bytes, field = OPERANDS[dtype]
     if dtype == "fp32":
         return fma_lanes(spec)

@@ -1,7 +1,9 @@
-"""Kernels that move and convert data and multiply nothing: norms, rotary embedding, activations, look-ups, sampling, copies, quantisation.
+"""Kernels that move and convert data and multiply nothing: norms, rotary embedding, activations, look-ups, sampling,
+copies, quantisation.
 
-Mental model: a launch of blocks, a row each; an SM holds some of them, they come in waves. Few blocks are bound by their own latency, many by what
-DRAM and L2 deliver. What fits into L2 is found there when the kernel before left it there. Figures are in ``memory.toml``.
+Mental model: a launch of blocks, a row each; an SM holds some of them, they come in waves. Few blocks are bound by
+their own latency, many by what DRAM and L2 deliver. What fits into L2 is found there when the kernel before left it
+there. Figures are in ``memory.toml``.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ KINDS = ("norm", "rotary", "activation", "embedding", "sampling", "copy", "softm
 
 @dataclass(frozen=True)
 class MemoryOp:
-    """``read_bytes``, ``written_bytes``: of the launch, each byte once; ``rows``: that are worked on apart, a block each (0: as many blocks as the bytes
-    fill); ``cold``: what is read lies in DRAM even where it would fit into L2; ``dirty``: L2 is full of lines that have to be written back before others take
-    their places, as a benchmark leaves it that writes over all of it."""
+    """``read_bytes``, ``written_bytes``: of the launch, each byte once; ``rows``: that are worked on apart, a block
+    each (0: as many blocks as the bytes fill); ``cold``: what is read lies in DRAM even where it would fit into L2;
+    ``dirty``: L2 is full of lines that have to be written back before others take their places, as a benchmark leaves
+    it that writes over all of it."""
 
     kind: str
     read_bytes: float
@@ -62,8 +65,8 @@ class MemoryLibrary:
 
 @functools.cache
 def memory_library_of(generation: str) -> MemoryLibrary:
-    """The figures of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`). Raises SpecError for a
-    generation of which nothing is known."""
+    """The figures of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`).
+    Raises SpecError for a generation of which nothing is known."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     name = generation if generation in table else LIKE.get(generation, "")
     if name not in table:
@@ -83,7 +86,8 @@ def _kinds() -> tuple[dict[str, float], dict[str, float]]:
 def project_memory(
     spec: GpuSpec, op: MemoryOp, library: MemoryLibrary | None = None, limit_watts: float | None = None
 ) -> Projection:
-    """Time of ``op`` on ``spec`` as a node of a CUDA graph; ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none)."""
+    """Time of ``op`` on ``spec`` as a node of a CUDA graph; ``library``: other figures than the generation's own;
+    ``limit_watts``: another power limit than the board's (``inf``: none)."""
     used = library or memory_library_of(kernels_of(spec))
     machine = tile_machine(spec, "fp16")
     passes, flops_per_byte = _kinds()
@@ -97,7 +101,8 @@ def project_memory(
     # What is written and fits stays in L2 for the next; all that is read more than once is found there the second time.
     dram_bytes = op.read_bytes * (1.0 if op.cold else missed)
     if op.dirty and footprint_bytes:
-        # What is read takes the places of dirty lines too, until those that L2 was full of are gone; then lines of this kernel are displaced, of which those that it wrote are dirty.
+        # What is read takes the places of dirty lines too, until those that L2 was full of are gone; then lines of this
+        # kernel are displaced, of which those that it wrote are dirty.
         full_bytes = min(footprint_bytes, found_bytes)
         dram_bytes += full_bytes + (footprint_bytes - full_bytes) * op.written_bytes / footprint_bytes
     else:

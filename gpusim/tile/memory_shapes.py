@@ -1,6 +1,7 @@
 """Bytes of the kernels that move and convert data, from what a user knows of them: rows, columns, number formats.
 
-Mental model: each kernel reads its operands once and writes its results once; what it goes over again it finds in L2 or in registers (:mod:`gpusim.tile.memory`).
+Mental model: each kernel reads its operands once and writes its results once; what it goes over again it finds in L2 or
+in registers (:mod:`gpusim.tile.memory`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ _LOGIT_BYTES = 4.0
 def memory_op(
     kind: str, rows: int, columns: int, dtype: str = "bf16", to: str = "", *, gated: bool = True, residual: bool = True, cold: bool = False
 ) -> MemoryOp:  # fmt: skip
-    """``kind`` of :data:`gpusim.tile.memory.KINDS` over ``rows`` (tokens) of ``columns`` results each, in a number format of :data:`gpusim.tile.formats.FORMATS`. norm: with the
-    residual that is added, read and written (``residual``); activation: of two inputs a result where it is ``gated``; embedding: rows are looked up in a table; sampling and softmax: of
-    logits in FP32; quantize: into the format ``to``, scales included. ``cold``: what is read lies in DRAM. Raises SpecError for a kind, a format or a size that cannot be."""
+    """``kind`` of :data:`gpusim.tile.memory.KINDS` over ``rows`` (tokens) of ``columns`` results each, in a number
+    format of :data:`gpusim.tile.formats.FORMATS`. norm: with the residual that is added, read and written
+    (``residual``); activation: of two inputs a result where it is ``gated``; embedding: rows are looked up in a table;
+    sampling and softmax: of logits in FP32; quantize: into the format ``to``, scales included. ``cold``: what is read
+    lies in DRAM. Raises SpecError for a kind, a format or a size that cannot be."""
     if kind not in KINDS:
         raise SpecError(f"a memory operator's kind is {kind!r}: known are {', '.join(KINDS)}")
     for name, value in (("rows", rows), ("columns", columns)):

@@ -1,8 +1,9 @@
 """Latent attention (DeepSeek's MLA), projected: one latent of a key for all heads.
 
-Mental model: when text is generated every head meets the same 576 elements of a key (a latent of 512, and 64 that are rotated), and the 512 are the
-values too; so a block takes 64 heads of one sequence, and the keys are read once for them. Where there are few sequences the keys are split into parts. Over
-a context the latent is widened first, and it is plain attention with heads of 192 for the scores and 128 for the values. Figures: :mod:`gpusim.tile.mla_library`.
+Mental model: when text is generated every head meets the same 576 elements of a key (a latent of 512, and 64 that are
+rotated), and the 512 are the values too; so a block takes 64 heads of one sequence, and the keys are read once for
+them. Where there are few sequences the keys are split into parts. Over a context the latent is widened first, and it is
+plain attention with heads of 192 for the scores and 128 for the values. Figures: :mod:`gpusim.tile.mla_library`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _FOLLOWED = "trtllm"
 
 @dataclass(frozen=True)
 class MlaShape:
-    """``batch`` sequences of ``queries`` new tokens that meet ``keys`` in all, by ``heads`` of this GPU; ``phase``: "generation" or "context";
+    """``batch`` sequences of ``queries`` new tokens that meet ``keys`` in all, by ``heads`` of this GPU; ``phase``:
+    "generation" or "context";
     ``kv_dtype``: of the cache, where it is not the queries' ("")."""
 
     batch: int
@@ -62,7 +64,8 @@ class MlaShape:
 
 
 def _multiplied(spec: GpuSpec, shape: MlaShape) -> str:
-    """What the tensor cores multiply: latents as the cache has them where the GPU has such products, and queries are brought to their format; else latents are widened."""
+    """What the tensor cores multiply: latents as the cache has them where the GPU has such products, and queries are
+    brought to their format; else latents are widened."""
     return shape.kv_dtype if shape.kv_dtype and has_products(spec, shape.kv_dtype) else shape.dtype
 
 
@@ -70,8 +73,9 @@ def project_mla(
     spec: GpuSpec, shape: MlaShape, library: MlaLibrary | None = None, context: ContextLibrary | None = None,
     limit_watts: float | None = None,
 ) -> Projection:  # fmt: skip
-    """Time of ``shape`` on ``spec``. ``library``, ``context``: other figures of either phase than the generation's own; ``limit_watts``: another power limit than the board's
-    (``inf``: none). Raises SpecError where the GPU has no such products."""
+    """Time of ``shape`` on ``spec``. ``library``, ``context``: other figures of either phase than the generation's own;
+    ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no such
+    products."""
     title = f"latent attention of {shape.batch} x {shape.queries} queries, {shape.keys} keys, {shape.heads} heads"
     long = shape.phase == "context"
     kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
@@ -107,11 +111,13 @@ def project_mla(
     )
     step = max(used.step_cycles, arithmetic, step_bytes / used.block_bytes_per_cycle)
     if used.most_parts > 1:
-        # Where keys are split they are shared out evenly, so that a block may end one sequence and begin the next (FlashMLA, get_mla_metadata).
+        # Where keys are split they are shared out evenly, so that a block may end one sequence and begin the next
+        # (FlashMLA, get_mla_metadata).
         waves = max(1.0, blocks / machine.sm_count)
         steps_of_waves = max(-(-steps // parts), shape.batch * steps / shared_out)
     else:
-        # Blocks go to TPCs of two SMs in turn: those of a wave that fills more than half of the SMs have neighbours, which slow them.
+        # Blocks go to TPCs of two SMs in turn: those of a wave that fills more than half of the SMs have neighbours,
+        # which slow them.
         whole_waves, rest = divmod(blocks, machine.sm_count)
         slowed_waves = whole_waves + (rest > machine.sm_count / 2)
         waves = float(whole_waves + (rest > 0))

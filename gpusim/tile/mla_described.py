@@ -1,9 +1,11 @@
 """Latent attention on a GPU of a generation that ``mla.toml`` has no rows of: worked out from its description.
 
-Mental model: which kernel runs is known from the frameworks' sources: below capability 9.0 the fused attention of TensorRT-LLM, whose block goes through all keys of a sequence, since queries
-and one step of keys fill an SM's shared memory; above, kernels that split keys over the SMs and load ahead. A step is then its products and what shared memory reads for them: in turn where
-warps load fragments, side by side where tensor cores read shared memory themselves. What is left are times (a launch, a block's start) and shares of described rates, which are the
-means of generations with rows of their own, and what all products have (:mod:`gpusim.tile.described`).
+Mental model: which kernel runs is known from the frameworks' sources: below capability 9.0 the fused attention of
+TensorRT-LLM, whose block goes through all keys of a sequence, since queries and one step of keys fill an SM's shared
+memory; above, kernels that split keys over the SMs and load ahead. A step is then its products and what shared memory
+reads for them: in turn where warps load fragments, side by side where tensor cores read shared memory themselves. What
+is left are times (a launch, a block's start) and shares of described rates, which are the means of generations with
+rows of their own, and what all products have (:mod:`gpusim.tile.described`).
 """
 
 from __future__ import annotations
@@ -25,25 +27,32 @@ from gpusim.tile.mla_library import LATENT, ROTATED, MlaLibrary, mla_context_lib
 
 #: Heads, and keys, of a step: FlashMLA (64 x 64); of tensor memory a product has 128 rows in any case.
 _ROWS, _MEMORY_ROWS, _KEYS = 64, 128, 64
-#: Warps of a block that each read all keys of a step, of kernels of warps: 16 rows of heads a warp (mma.sync, m16n8k16).
+#: Warps of a block that each read all keys of a step, of kernels of warps: 16 rows of heads a warp (mma.sync,
+#: m16n8k16).
 _WARPS = 4
-#: Below, TensorRT-LLM has its fused attention for latents (cpp/tensorrt_llm/thop/attentionOp.cpp: FlashMLA on sm_90 alone; XQA's on sm_120, generated kernels on sm_100).
+#: Below, TensorRT-LLM has its fused attention for latents (cpp/tensorrt_llm/thop/attentionOp.cpp: FlashMLA on sm_90
+#: alone; XQA's on sm_120, generated kernels on sm_100).
 _SPLITTING = (9, 0)
 _MOST_PARTS = 128
-#: Launches by how tensor cores are fed (the same source): queries rotated and laid out, attention; of FlashMLA the table of parts before and their sums behind too; of others the sums.
+#: Launches by how tensor cores are fed (the same source): queries rotated and laid out, attention; of FlashMLA the
+#: table of parts before and their sums behind too; of others the sums.
 _LAUNCHES = {"warps": 2, "warp groups": 4, "tensor memory": 3}
-#: The same of a context. Kernels of warp groups deal tiles out by a counter that is set to zero before each launch (cpp/kernels/fmha_v2/setup.py: cudaMemsetAsync of tile_id_counter_ptr where SCHEDULING_MODE is above 0), which is one launch more. That there are five of the others is read
-#: off the rows: 10.6 us of an A100 and 12.7 of an H100 are five and six of 2.12 us. What tensor memory's are dealt out by is taken to be alike.
+#: The same of a context. Kernels of warp groups deal tiles out by a counter that is set to zero before each launch
+#: (cpp/kernels/fmha_v2/setup.py: cudaMemsetAsync of tile_id_counter_ptr where SCHEDULING_MODE is above 0), which is one
+#: launch more. That there are five of the others is read off the rows: 10.6 us of an A100 and 12.7 of an H100 are five
+#: and six of 2.12 us. What tensor memory's are dealt out by is taken to be alike.
 _CONTEXT_LAUNCHES = {"warps": 5, "warp groups": 6, "tensor memory": 6}
 #: A step costs at least a cycle: all of it is arithmetic here.
 _LEAST_CYCLES = 1.0
 _BF16_BYTES = 2.0
-#: How a context is cut into blocks, and what writes the cache: alike in the rows of all generations that have some (mla.toml).
+#: How a context is cut into blocks, and what writes the cache: alike in the rows of all generations that have some
+#: (mla.toml).
 _CUT = ("tiles", "splits_keys", "blocks_stay", "cache_block_ns")
 
 
 def mla_library_on(spec: GpuSpec, kv_dtype: str = "") -> MlaLibrary:
-    """Whose latent attention runs on ``spec`` when text is generated: its generation's where that was measured, else what its description says."""
+    """Whose latent attention runs on ``spec`` when text is generated: its generation's where that was measured, else
+    what its description says."""
     name = named_kernels(spec)
     return mla_library_of(name, kv_dtype) if name in mla_tables() else described_mla(spec, kv_dtype)
 
@@ -69,8 +78,8 @@ def _feed_of(generation: str) -> str:
 def described_mla(
     spec: GpuSpec, kv_dtype: str = "", without: str = "", constants: Constants | None = None
 ) -> MlaLibrary:
-    """The kernels of latent attention on ``spec`` when text is generated, as its description, other generations' figures (all but those of ``without``) and ``constants`` (of
-    all products) have them."""
+    """The kernels of latent attention on ``spec`` when text is generated, as its description, other generations'
+    figures (all but those of ``without``) and ``constants`` (of all products) have them."""
     used = constants or constants_of(f"without_{without}" if without else "all")
     ghz = spec.clock_hz / 1e9
     multiplied = (
@@ -107,7 +116,8 @@ def described_mla(
 def _reached(
     spec: GpuSpec, feed: str, rows: int, flops_per_cycle: float, element_bytes: float, rate: float, loaded: float
 ) -> float:
-    """Of the tensor cores' peak, by shared memory's port: each key is written and read, its latent read again as value, queries are read once a step. ``loaded``: bytes that a block takes a cycle from L2."""
+    """Of the tensor cores' peak, by shared memory's port: each key is written and read, its latent read again as value,
+    queries are read once a step. ``loaded``: bytes that a block takes a cycle from L2."""
     work_cycles = 2.0 * rows * _KEYS * (2 * LATENT + ROTATED) / flops_per_cycle
     key = _KEYS * (LATENT + ROTATED) * element_bytes
     value, query = _KEYS * LATENT * element_bytes, rows * (LATENT + ROTATED) * element_bytes
@@ -122,8 +132,10 @@ def _reached(
 
 
 def described_mla_context(spec: GpuSpec, kv_dtype: str = "", without: str = "") -> ContextLibrary:
-    """The same over a context: the plain attention of its generation (or of the one whose tensor cores are fed alike), with the launches, starts and passes over keys and heads that latent
-    attention has on other generations (all but ``without``), and cut into blocks as there: what FlashAttention 3 does with plain heads, and the kernel that writes their cache, are not its."""
+    """The same over a context: the plain attention of its generation (or of the one whose tensor cores are fed alike),
+    with the launches, starts and passes over keys and heads that latent attention has on other generations (all but
+    ``without``), and cut into blocks as there: what FlashAttention 3 does with plain heads, and the kernel that writes
+    their cache, are not its."""
     own = context_library_of(kernels_of(spec))
     others = [mla_context_library_of(name, kv_dtype) for name in mla_tables() if name != without]
 

@@ -1,7 +1,8 @@
 """Figures of latent attention's kernels, by generation.
 
-Mental model: what the description of a GPU does not say of the kernels over latents stands in ``mla.toml``; over a context, what is another figure than plain attention's. A generation
-without rows there is worked out from its description (:mod:`gpusim.tile.mla_described`).
+Mental model: what the description of a GPU does not say of the kernels over latents stands in ``mla.toml``; over a
+context, what is another figure than plain attention's. A generation without rows there is worked out from its
+description (:mod:`gpusim.tile.mla_described`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def mla_tables() -> dict[str, Any]:
 
 @functools.cache
 def mla_library_of(generation: str, kv_dtype: str = "") -> MlaLibrary:
-    """The latent attention kernels of a GPU generation that the table has rows of, with what it says otherwise of a cache of ``kv_dtype``. Raises SpecError for any other."""
+    """The latent attention kernels of a GPU generation that the table has rows of, with what it says otherwise of a
+    cache of ``kv_dtype``. Raises SpecError for any other."""
     table = mla_tables()
     if generation not in table:
         raise SpecError(

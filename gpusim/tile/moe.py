@@ -1,7 +1,9 @@
-"""A layer of experts on one GPU, projected: routing, two grouped products, the activation between them, the sum at the end.
+"""A layer of experts on one GPU, projected: routing, two grouped products, the activation between them, the sum at the
+end.
 
-Mental model: every token goes to ``top_k`` experts; its row is taken once for each. The rows of each expert are one product of a launch that has them all
-(:func:`gpusim.tile.gemm.project_gemm`), with the expert's own weights; an expert with few rows costs its weights all the same. Figures: ``moe.toml``.
+Mental model: every token goes to ``top_k`` experts; its row is taken once for each. The rows of each expert are one
+product of a launch that has them all (:func:`gpusim.tile.gemm.project_gemm`), with the expert's own weights; an expert
+with few rows costs its weights all the same. Figures: ``moe.toml``.
 """
 
 from __future__ import annotations
@@ -30,11 +32,15 @@ _LARGEST = 1 << 31
 
 @dataclass(frozen=True)
 class MoeOp:
-    """``tokens`` of ``hidden`` elements meet ``experts`` of ``intermediate`` (before ``tp``), ``top_k`` each. ``ep``: GPUs that share the experts out,
-    ``tp``: that share each expert; the time is that of the most loaded GPU, without communication. ``gated``: a gate beside the first product, as of SwiGLU.
-    ``distribution``: see :mod:`gpusim.tile.routing`. ``dtype``: a number format of :data:`gpusim.tile.formats.FORMATS`; ``block_scaled``: with the scales for blocks that are usual
-    for it. ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; "": the one that is followed for the format, as ``moe.toml`` has it). ``warm``: weights that fit into L2 are found there, as where nothing but this layer runs again
-    and again; between two uses of a model's layer all its other layers' weights pass through L2."""
+    """``tokens`` of ``hidden`` elements meet ``experts`` of ``intermediate`` (before ``tp``), ``top_k`` each. ``ep``:
+    GPUs that share the experts out,
+    ``tp``: that share each expert; the time is that of the most loaded GPU, without communication. ``gated``: a gate
+    beside the first product, as of SwiGLU.
+    ``distribution``: see :mod:`gpusim.tile.routing`. ``dtype``: a number format of :data:`gpusim.tile.formats.FORMATS`;
+    ``block_scaled``: with the scales for blocks that are usual for it. ``framework``: whose kernels
+    (:data:`gpusim.tile.attention.FRAMEWORKS`; "": the one that is followed for the format, as ``moe.toml`` has it).
+    ``warm``: weights that fit into L2 are found there, as where nothing but this layer runs again and again; between
+    two uses of a model's layer all its other layers' weights pass through L2."""
 
     tokens: int
     hidden: int
@@ -81,8 +87,9 @@ class MoeOp:
 def project_moe(
     spec: GpuSpec, op: MoeOp, library: MoeLibrary | None = None, limit_watts: float | None = None
 ) -> Projection:
-    """Time of one GPU's part of ``op`` on ``spec``, the most loaded one's; ``library``: other figures than the generation's own; ``limit_watts``: another power limit than
-    the board's (``inf``: none). Raises SpecError where the GPU has no such products."""
+    """Time of one GPU's part of ``op`` on ``spec``, the most loaded one's; ``library``: other figures than the
+    generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the
+    GPU has no such products."""
     known = op.format
     asked = "bf16" if known.name == "fp16" else known.name
     used = (library or _figures(spec, asked, op.framework)).on(spec)
@@ -170,9 +177,11 @@ def _band(spec: GpuSpec, op: MoeOp, asked: str, used: MoeLibrary) -> Band:
 def _idle_cycles(
     op: MoeOp, used: MoeLibrary, tile: Tile, groups: tuple[int, ...], held: int, others: tuple[int, ...], columns: tuple[int, int]
 ) -> float:  # fmt: skip
-    """Of one SM, that blocks of both launches take beside those of this GPU's rows: the grid has room for all choices and a last tile of every expert, but
-    no more rows of tiles than choices where these are fewer than experts or tokens do not fill a tile (vLLM, fused_moe.py, moe_align_block_size.py)."""
-    # Where only such tokens come, the grid is of this GPU's experts alone, and rows of all others are one more "expert".
+    """Of one SM, that blocks of both launches take beside those of this GPU's rows: the grid has room for all choices
+    and a last tile of every expert, but no more rows of tiles than choices where these are fewer than experts or tokens
+    do not fill a tile (vLLM, fused_moe.py, moe_align_block_size.py)."""
+    # Where only such tokens come, the grid is of this GPU's experts alone, and rows of all others are one more
+    # "expert".
     dispatched = used.choices == "dispatched"
     experts = op.own_experts if dispatched else op.experts
     others = tuple([held - sum(groups)] * (held > sum(groups))) if dispatched else others
@@ -192,7 +201,8 @@ def _loaded_elements(shape: GemmShape, tile: Tile) -> float:
 
 
 def _tuned(spec: GpuSpec, shape: GemmShape, library: Library, even: tuple[int, ...]) -> Library:
-    """``library`` with the one tile that is fastest where experts have the rows ``even``, or as it is where these are the shape's own."""
+    """``library`` with the one tile that is fastest where experts have the rows ``even``, or as it is where these are
+    the shape's own."""
     if even == shape.group_rows or len(library.tiles) == 1:
         return library
     found = project_gemm(spec, replace(shape, rows=sum(even), group_rows=even), library)

@@ -1,8 +1,9 @@
 """Whose kernels experts have, and what these cost: by generation, framework and number format.
 
-Mental model: kernels of experts are few families (Triton's, Marlin's, CUTLASS's); what a family costs beside its arithmetic is the same times and shares on every GPU, so that its figures
-stand once; which tile it takes, and what more it goes over, is the framework's. A format or framework without rows has the kernels of the one that it is taken to be like, and says so.
-Table: ``moe.toml``.
+Mental model: kernels of experts are few families (Triton's, Marlin's, CUTLASS's); what a family costs beside its
+arithmetic is the same times and shares on every GPU, so that its figures stand once; which tile it takes, and what more
+it goes over, is the framework's. A format or framework without rows has the kernels of the one that it is taken to be
+like, and says so. Table: ``moe.toml``.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ _LINE_BYTES, _WIDE_BYTES = 128, 2
 _MOST_SHARE = 0.995
 #: Of a tile of scales that tensor cores take (PTX ISA, tcgen05.mma, block scaling: 128 x 4).
 SCALE_ROWS = 128
-#: What one block of TensorRT-LLM's sorts: a thread a token, choices and bits of an expert's number that are compiled (moe_kernels.cu, fusedBuildExpertMapsSortFirstToken).
+#: What one block of TensorRT-LLM's sorts: a thread a token, choices and bits of an expert's number that are compiled
+#: (moe_kernels.cu, fusedBuildExpertMapsSortFirstToken).
 _BLOCK_TOKENS, _BLOCK_CHOICES, _BLOCK_EXPERTS = 256, (1, 2, 4, 6, 8), 510
 
 
 @dataclass(frozen=True)
 class TileRule:
-    """``tile`` where no bound is exceeded: of tokens, of tokens an expert of this GPU, of its rows (tokens that chose it, of all GPUs' tokens) on average."""
+    """``tile`` where no bound is exceeded: of tokens, of tokens an expert of this GPU, of its rows (tokens that chose
+    it, of all GPUs' tokens) on average."""
 
     tile: Tile
     most_tokens: float = math.inf
@@ -64,7 +67,8 @@ class TileRule:
     most_rows_per_expert: float = math.inf
 
     def holds(self, tokens: int, experts: int, top_k: int) -> bool:
-        """For so many tokens, of which ``top_k`` choices each are counted over this GPU's ``experts`` (as vLLM and SGLang count them)."""
+        """For so many tokens, of which ``top_k`` choices each are counted over this GPU's ``experts`` (as vLLM and
+        SGLang count them)."""
         return (
             tokens <= self.most_tokens
             and tokens <= self.most_tokens_per_expert * experts
@@ -74,19 +78,33 @@ class TileRule:
 
 @dataclass(frozen=True)
 class MoeLibrary:
-    """``kind``: format and framework whose rows these are, as errors are recorded by. ``product``: of the grouped products; ``routing_ns``: the kernels that sort choices by expert, ``routing_cycles``: of them, that wait for their own instructions, and ``token_ns`` more for each
-    token. ``choices``: which rows kernels go over: "own", those of this GPU's experts; "all", those of other GPUs' experts too, which hold zeros; "dispatched", all of the tokens that chose one of this
-    GPU's experts; "clamped", the same, of which those for other GPUs' experts are worked on as this GPU's first expert's. Of "all" and "dispatched" the grid has room for every expert's last tile, needed or not: a block without work takes a place for ``empty_block_cycles``, and ``zero_block_cycles``
-    if its rows are another GPU's. ``element_cycles``: of an SM for each element of a tile's operands where rows that are no multiple of 16 elements make lanes load them one by one
-    (Triton's specialisation of arguments; 0: they never do). ``rule``: of which the first that holds is taken, whatever the shape; without any the tile is chosen as for dense products. ``searched``: 1
-    where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at which cycles of a block's start, its epilogue and blocks without work are counted: they keep their
-    time on others (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and shares of the peak are of theirs. ``tuned_evenly``: 1
-    where the tile is the one that is fastest if all experts have as many rows, as a tuner tries them, whatever they have then. ``splits``: 1 where the depth may be split though the tile follows from
-    the rule. ``widened``: 1 where weights of few bits lie in memory as 16. ``shared_out_ns``: more kernels where other GPUs have some of the experts. ``expanded``: 1 where a kernel of its own writes each token's
-    row once for every choice before the first product; otherwise products gather rows. ``waves``: 1 where the tile fills the fewest waves (:mod:`gpusim.tile.moe_waves`). ``convert_cycles``: that a warp waits
-    for each 128 elements of rows that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move.
-    ``scaled_choice_ns``: the same where those kernels write scales that the tensor cores take, which lie in tiles of :data:`SCALE_ROWS` rows; ``scale_row_ns``: of each row of the tiles of all of this GPU's experts, which they go over to clear what no choice fills.
-    ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot. ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on."""
+    """``kind``: format and framework whose rows these are, as errors are recorded by. ``product``: of the grouped
+    products; ``routing_ns``: the kernels that sort choices by expert, ``routing_cycles``: of them, that wait for their
+    own instructions, and ``token_ns`` more for each token. ``choices``: which rows kernels go over: "own", those of
+    this GPU's experts; "all", those of other GPUs' experts too, which hold zeros; "dispatched", all of the tokens that
+    chose one of this GPU's experts; "clamped", the same, of which those for other GPUs' experts are worked on as this
+    GPU's first expert's. Of "all" and "dispatched" the grid has room for every expert's last tile, needed or not: a
+    block without work takes a place for ``empty_block_cycles``, and ``zero_block_cycles`` if its rows are another
+    GPU's. ``element_cycles``: of an SM for each element of a tile's operands where rows that are no multiple of 16
+    elements make lanes load them one by one (Triton's specialisation of arguments; 0: they never do). ``rule``: of
+    which the first that holds is taken, whatever the shape; without any the tile is chosen as for dense products.
+    ``searched``: 1 where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at
+    which cycles of a block's start, its epilogue and blocks without work are counted: they keep their time on others
+    (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and
+    shares of the peak are of theirs. ``tuned_evenly``: 1 where the tile is the one that is fastest if all experts have
+    as many rows, as a tuner tries them, whatever they have then. ``splits``: 1 where the depth may be split though the
+    tile follows from the rule. ``widened``: 1 where weights of few bits lie in memory as 16. ``shared_out_ns``: more
+    kernels where other GPUs have some of the experts. ``expanded``: 1 where a kernel of its own writes each token's row
+    once for every choice before the first product; otherwise products gather rows. ``waves``: 1 where the tile fills
+    the fewest waves (:mod:`gpusim.tile.moe_waves`). ``convert_cycles``: that a warp waits for each 128 elements of rows
+    that a kernel of its own converts before each product (0: conversions are streams). ``choice_ns``: of kernels that
+    give every choice of this GPU's experts a block of its own (expansion, activation), beside what they move.
+    ``scaled_choice_ns``: the same where those kernels write scales that the tensor cores take, which lie in tiles of
+    :data:`SCALE_ROWS` rows; ``scale_row_ns``: of each row of the tiles of all of this GPU's experts, which they go over
+    to clear what no choice fills.
+    ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of
+    the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot.
+    ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on."""
 
     kind: str
     product: Library
@@ -173,8 +191,11 @@ def kind_of(dtype: str, framework: str = "") -> str:
 def moe_library_of(
     generation: str, dtype: str = "bf16", framework: str = "", without: str = "", tuned: bool = True
 ) -> MoeLibrary:
-    """The kernels of experts of a GPU generation, or of the one that it is taken to be like (:data:`gpusim.tile.library.LIKE`); ``dtype``: a row of the table; ``framework``: "" for the one that is
-    followed; ``without``: a generation whose rows set none of the figures, of a family that has such a table; ``tuned``: whether the framework's tuner has chosen tiles, where it has one whose first choice is known. Raises SpecError for a generation of which nothing is known."""
+    """The kernels of experts of a GPU generation, or of the one that it is taken to be like
+    (:data:`gpusim.tile.library.LIKE`); ``dtype``: a row of the table; ``framework``: "" for the one that is followed;
+    ``without``: a generation whose rows set none of the figures, of a family that has such a table; ``tuned``: whether
+    the framework's tuner has chosen tiles, where it has one whose first choice is known. Raises SpecError for a
+    generation of which nothing is known."""
     table = _table()
     generations = sorted(set(table) - {_FOLLOWED, _ALIKE, _FAMILIES})
     name = generation if generation in generations else LIKE.get(generation, "")
@@ -192,7 +213,8 @@ def moe_library_of(
 
 
 def _library(generation: str, dtype: str, framework: str, without: str, of_its_own: bool, tuned: bool) -> MoeLibrary:
-    """Of a row that there is, with what its family says, and with what is true ``of_its_own`` generation alone; where nothing was ``tuned``, with the products of the row's ``untuned`` family."""
+    """Of a row that there is, with what its family says, and with what is true ``of_its_own`` generation alone; where
+    nothing was ``tuned``, with the products of the row's ``untuned`` family."""
     table = _table()
     row = dict(table[generation][framework][dtype])
     of_generation = row.pop("own", {})

@@ -1,7 +1,8 @@
 """Tiles of experts' products that a search found, as a framework ships them.
 
-Mental model: vLLM has files of tiles for some numbers of experts and inner widths; of a launch of any number of tokens the nearest searched number's tile is
-taken. How many of its blocks an SM holds follows from the GPU's shared memory and registers. Table: ``moe_tiles.toml``.
+Mental model: vLLM has files of tiles for some numbers of experts and inner widths; of a launch of any number of tokens
+the nearest searched number's tile is taken. How many of its blocks an SM holds follows from the GPU's shared memory and
+registers. Table: ``moe_tiles.toml``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from gpusim.tile.library import LIKE, Tile, kernels_of
 
 _FILE = Path(__file__).with_name("moe_tiles.toml")
 _ELEMENT_BYTES = 2
-#: Registers of a thread beside its accumulators (addresses, fragments of the operands): guess, from kernels of the kind that Triton compiles.
+#: Registers of a thread beside its accumulators (addresses, fragments of the operands): guess, from kernels of the kind
+#: that Triton compiles.
 _OTHER_REGISTERS = 56
 _MOST_REGISTERS = 255
 
@@ -31,8 +33,8 @@ def _table() -> dict[tuple[str, int, int], tuple[tuple[int, ...], ...]]:
 
 
 def searched_tile(spec: GpuSpec, experts: int, width: int, tokens: int) -> Tile | None:
-    """The tile for ``tokens`` on ``experts`` of this GPU whose inner width is ``width``; None where nothing was searched, or what was found on another GPU of
-    the generation does not fit into a block's shared memory."""
+    """The tile for ``tokens`` on ``experts`` of this GPU whose inner width is ``width``; None where nothing was
+    searched, or what was found on another GPU of the generation does not fit into a block's shared memory."""
     known = _table()
     own = kernels_of(spec)
     generation = own if any(own == each[0] for each in known) else LIKE.get(own, "")
@@ -46,7 +48,8 @@ def searched_tile(spec: GpuSpec, experts: int, width: int, tokens: int) -> Tile 
 
 
 def blocks_per_sm(spec: GpuSpec, rows: int, columns: int, depth: int, warps: int, stages: int) -> int:
-    """Blocks of 16-bit operands that an SM holds: by shared memory (a step's operands ``stages`` times) and registers (FP32 accumulators)."""
+    """Blocks of 16-bit operands that an SM holds: by shared memory (a step's operands ``stages`` times) and registers
+    (FP32 accumulators)."""
     shared_bytes = _shared_bytes(rows, columns, depth, stages) + spec.sm.shared_reserved_bytes
     threads = 32 * warps
     registers = threads * min(_MOST_REGISTERS, rows * columns / threads + _OTHER_REGISTERS)

@@ -1,8 +1,11 @@
-"""Tiles of experts' products, and of one product, that fill the fewest waves, as DeepGEMM chooses them, and how its operands are converted within TensorRT-LLM.
+"""Tiles of experts' products, and of one product, that fill the fewest waves, as DeepGEMM chooses them, and how its
+operands are converted within TensorRT-LLM.
 
-Mental model: every expert is taken to have as many rows as the mean one. Of tiles of 64 or 128 rows that width is taken whose tiles of all experts fill the fewest waves of one block an SM, then the fullest last
-wave; where the mean expert has few rows operands are exchanged, so that its rows are the narrow side. Source: TensorRT-LLM, fp8_blockscale_gemm_kernel.cuh (grouped_gemm_dispatch, fp8_grouped_gemm_run) and
-DeepGEMM's get_best_gemm_config as it has it (2025).
+Mental model: every expert is taken to have as many rows as the mean one. Of tiles of 64 or 128 rows that width is taken
+whose tiles of all experts fill the fewest waves of one block an SM, then the fullest last wave; where the mean expert
+has few rows operands are exchanged, so that its rows are the narrow side. Source: TensorRT-LLM,
+fp8_blockscale_gemm_kernel.cuh (grouped_gemm_dispatch, fp8_grouped_gemm_run) and DeepGEMM's get_best_gemm_config as it
+has it (2025).
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from gpusim.tile.library import Tile
 #: Rows of the mean expert from which operands are not exchanged.
 EXCHANGED_BELOW = 32
 _WIDTHS = range(16, 129, 8)
-#: Rows of one product's result from which on two blocks take an operand together (DeepGEMM's get_best_gemm_config as of then).
+#: Rows of one product's result from which on two blocks take an operand together (DeepGEMM's get_best_gemm_config as of
+#: then).
 PAIR_ROWS = 1024
 _LARGE_ROWS, _SMALL_ROWS, _DEPTH = 128, 64, 128
 #: Results of the largest tile.
@@ -51,5 +55,6 @@ def _stages(rows: int, columns: int, depth: int) -> int:
 
 
 def conversion_trips(rows: int, depth: int, sm_count: int) -> int:
-    """How often a warp of the kernel that converts ``rows`` of ``depth`` elements waits for a part of a row, one after the other."""
+    """How often a warp of the kernel that converts ``rows`` of ``depth`` elements waits for a part of a row, one after
+    the other."""
     return math.ceil(rows * -(-depth // _CONVERTED) / (_WARPS * sm_count))

@@ -1,8 +1,9 @@
 """One front for every operator of a model on one GPU: what it is in, a :class:`Projection` out.
 
-Mental model: an operator is a shape and a dtype; which kernels a library makes of it is decided below (``gemm``, ``attention``, ``mla``, ``moe``,
-``memory``, ``recurrent``). The same operator on the same GPU is projected once and remembered. ``limit_watts``: another power limit than the board's (``inf``: none); a clock that falls
-slows all that does not wait for DRAM.
+Mental model: an operator is a shape and a dtype; which kernels a library makes of it is decided below (``gemm``,
+``attention``, ``mla``, ``moe``, ``memory``, ``recurrent``). The same operator on the same GPU is projected once and
+remembered. ``limit_watts``: another power limit than the board's (``inf``: none); a clock that falls slows all that
+does not wait for DRAM.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class AttentionOp:
-    """``queries`` new tokens of each of ``batch`` sequences meet ``keys`` in all, themselves included, under a causal mask (``causal``). Phase "generation":
-    one query a sequence, or a few. ``kind`` "gqa" (also of one head and of many) or "mla" (latent attention of DeepSeek: the latent of 512 and 64 rotated
-    elements stands for keys and values; ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all). ``each_head``: when text is
-    generated, keys that heads share are read once for each of these. ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of
-    latent attention). ``cold``: keys and values of earlier tokens lie in DRAM even where they would fit into L2, when text is generated (not of latent attention)."""
+    """``queries`` new tokens of each of ``batch`` sequences meet ``keys`` in all, themselves included, under a causal
+    mask (``causal``). Phase "generation": one query a sequence, or a few. ``kind`` "gqa" (also of one head and of many)
+    or "mla" (latent attention of DeepSeek: the latent of 512 and 64 rotated elements stands for keys and values;
+    ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all).
+    ``each_head``: when text is generated, keys that heads share are read once for each of these. ``framework``: whose
+    kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of latent attention). ``cold``: keys and values of earlier
+    tokens lie in DRAM even where they would fit into L2, when text is generated (not of latent attention)."""
 
     phase: str
     batch: int
@@ -65,14 +68,15 @@ class AttentionOp:
 
 @remembered
 def project_gemm_op(spec: GpuSpec, op: GemmOp, limit_watts: float | None = None) -> Projection:
-    """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. Raises SpecError where the GPU has no
-    such products."""
+    """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. Raises
+    SpecError where the GPU has no such products."""
     return project_product(spec, op, limit_watts=limit_watts)
 
 
 @remembered
 def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | None = None) -> Projection:
-    """Time of ``op`` on ``spec``, the write of new keys and values into the cache included. Raises SpecError where the GPU has no such products."""
+    """Time of ``op`` on ``spec``, the write of new keys and values into the cache included. Raises SpecError where the
+    GPU has no such products."""
     kv_dtype = op.kv_dtype or ""
     if op.kind == "mla":
         latent = MlaShape(op.batch, op.queries, op.keys, op.heads, op.phase, op.dtype, kv_dtype)
@@ -101,7 +105,8 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | No
 
 @remembered
 def project_moe_op(spec: GpuSpec, op: MoeOp, limit_watts: float | None = None) -> Projection:
-    """Time of one GPU's part of the experts of ``op``, routing and sums included. Raises SpecError where the GPU has no such products."""
+    """Time of one GPU's part of the experts of ``op``, routing and sums included. Raises SpecError where the GPU has no
+    such products."""
     return project_moe(spec, op, limit_watts=limit_watts)
 
 

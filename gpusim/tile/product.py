@@ -1,7 +1,9 @@
-"""Products of a model's layers, projected: dense or in batches, on operands of 16, 8 or 4 bits, and the conversion of the first where there is one.
+"""Products of a model's layers, projected: dense or in batches, on operands of 16, 8 or 4 bits, and the conversion of
+the first where there is one.
 
-Mental model: a launch of :mod:`gpusim.tile.gemm`, whose products each have operands of their own where they come in a batch; operands of few bits have
-scales for blocks of elements beside them; what comes in 16 bits is converted by a kernel of its own (:mod:`gpusim.tile.memory`).
+Mental model: a launch of :mod:`gpusim.tile.gemm`, whose products each have operands of their own where they come in a
+batch; operands of few bits have scales for blocks of elements beside them; what comes in 16 bits is converted by a
+kernel of its own (:mod:`gpusim.tile.memory`).
 """
 
 from __future__ import annotations
@@ -25,11 +27,15 @@ from gpusim.tile.software import CONVERTED, followed_in, product_library, widest
 
 @dataclass(frozen=True)
 class GemmOp:
-    """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits (fp32 and tf32: in 32). ``dtype``: a number format of
-    :data:`gpusim.tile.formats.FORMATS`; ``block_scaled``: with the scales for blocks of elements that are usual for it (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not ``dtype`` a kernel converts it first, as
-    frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted). ``warm``: the second operands lie in L2 where they fit, as when the same product
-    is repeated; the weights of a model's next layer do not. ``run_launches``: how often it is repeated in its run, of which a board's power limit leaves out the beginning (0: as often as in the runs of its generation's rows). ``framework``: whose conversion and kernels, of fp8 with or without block scales (:data:`gpusim.tile.attention.FRAMEWORKS`; "": those that
-    the generation's rows follow)."""
+    """``batch`` products of ``rows`` x ``columns`` over ``depth`` in one launch, results in 16 bits (fp32 and tf32: in
+    32). ``dtype``: a number format of :data:`gpusim.tile.formats.FORMATS`; ``block_scaled``: with the scales for blocks
+    of elements that are usual for it (fp8, fp4). ``input_dtype``: of the first operand as it comes; where that is not
+    ``dtype`` a kernel converts it first, as frameworks do for fp8, fp4 and int8 (as ``dtype``: it comes converted).
+    ``warm``: the second operands lie in L2 where they fit, as when the same product is repeated; the weights of a
+    model's next layer do not. ``run_launches``: how often it is repeated in its run, of which a board's power limit
+    leaves out the beginning (0: as often as in the runs of its generation's rows). ``framework``: whose conversion and
+    kernels, of fp8 with or without block scales (:data:`gpusim.tile.attention.FRAMEWORKS`; "": those that the
+    generation's rows follow)."""
 
     rows: int
     columns: int
@@ -61,9 +67,10 @@ def project_product(
     spec: GpuSpec, op: GemmOp, library: Library | None = None, memory: MemoryLibrary | None = None,
     limit_watts: float | None = None,
 ) -> Projection:  # fmt: skip
-    """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one. ``library``,
-    ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none). Raises SpecError where the GPU has no
-    such products."""
+    """Time of ``op`` on ``spec``: the product, after the conversion of its first operand where there is one.
+    ``library``,
+    ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``:
+    none). Raises SpecError where the GPU has no such products."""
     shape, kernels = shape_of(op), library or library_for(spec, op)
     found = project_gemm(spec, shape, kernels, limit_watts, op.run_launches)
     band = _band(named_kernels(spec), op)
@@ -93,8 +100,9 @@ def project_product(
 
 
 def converting_library(memory: MemoryLibrary, kernels: Library) -> MemoryLibrary:
-    """Kernels that move data at a share of what those of ``memory`` reach: a conversion that looks for the largest element first reads its input twice, others wait for their arithmetic. One
-    whose blocks wait for their row's largest element holds fewer of them, each for longer."""
+    """Kernels that move data at a share of what those of ``memory`` reach: a conversion that looks for the largest
+    element first reads its input twice, others wait for their arithmetic. One whose blocks wait for their row's largest
+    element holds fewer of them, each for longer."""
     rate = kernels.convert_rate
     return replace(
         memory,
@@ -127,7 +135,8 @@ def _band(generation: str, op: GemmOp) -> Band:
 
 
 def library_for(spec: GpuSpec, op: GemmOp) -> Library:
-    """Whose kernels: of batches, of the format, of a framework, in this order; what comes converted needs no launches of a conversion."""
+    """Whose kernels: of batches, of the format, of a framework, in this order; what comes converted needs no launches
+    of a conversion."""
     batched = op.batch > 1 and op.dtype in ("bf16", "fp16")
     kernels = product_library(spec, "batch" if batched else op.format.library, op.framework, op.columns)
     if op.format.library == SCALED:

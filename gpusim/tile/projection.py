@@ -1,6 +1,7 @@
 """What every projection gives: the time of one operator on one GPU, how sure it is, and what it moved and computed.
 
-Mental model: a product, an attention, a collective are projected by different parts; models, energy and reports see only this.
+Mental model: a product, an attention, a collective are projected by different parts; models, energy and reports see
+only this.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from dataclasses import dataclass
 class Projection:
     """One operator, all its launches together.
 
-    ``operator``: a name with its shape; ``gpu``: the description's name; ``seconds``: expected; ``low_seconds``, ``high_seconds``: four of five
-    measurements should lie between; ``validated``: whether that interval is known for this GPU's generation, dtype and region of shape, and ``reason``
-    from what; ``limiter``: the busiest unit, "latency", "launch" or "power"; ``dtype``: of the operands (:data:`gpusim.tile.machine.OPERANDS`) or ""
-    where nothing is multiplied; ``flops``: operations on tensor cores that count, a multiply-add counting two; ``executed_flops``: those that they do, masked scores of
-    a tile included (0: as ``flops``), which take energy as well; ``vector_flops``: those outside; ``dram_bytes``, ``l2_bytes``: read
-    and written; ``link_bytes``: sent to other GPUs by one GPU; ``started_blocks``: of attention on tensor cores, whose start takes energy.
+    ``operator``: a name with its shape; ``gpu``: the description's name; ``seconds``: expected; ``low_seconds``,
+    ``high_seconds``: four of five measurements should lie between; ``validated``: whether that interval is known for
+    this GPU's generation, dtype and region of shape, and ``reason`` from what; ``limiter``: the busiest unit,
+    "latency", "launch" or "power"; ``dtype``: of the operands (:data:`gpusim.tile.machine.OPERANDS`) or "" where
+    nothing is multiplied; ``flops``: operations on tensor cores that count, a multiply-add counting two;
+    ``executed_flops``: those that they do, masked scores of a tile included (0: as ``flops``), which take energy as
+    well; ``vector_flops``: those outside; ``dram_bytes``, ``l2_bytes``: read and written; ``link_bytes``: sent to other
+    GPUs by one GPU; ``started_blocks``: of attention on tensor cores, whose start takes energy.
     """
 
     operator: str

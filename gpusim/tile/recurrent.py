@@ -1,9 +1,13 @@
-"""Linear attention with a gated delta rule, and the short causal convolution before it: a state of fixed size in place of keys and values.
+"""Linear attention with a gated delta rule, and the short causal convolution before it: a state of fixed size in place
+of keys and values.
 
-Mental model: a head has a state of ``key_dim`` x ``value_dim`` that each token changes. When text is generated, a kernel reads and writes the states of all sequences, and nothing grows with
-their length. Of a prompt, tokens are taken in chunks: what lies within a chunk is products of all chunks at once, the state goes through the chunks one after the other. A launch lasts as long as
-the longest of its blocks' chain of chunks, the work of all blocks on the SMs, L2's traffic and DRAM's. Figures are in ``recurrent.toml``, by generation, framework and kernel.
-Yang et al., Gated Delta Networks (2024), sections 3.2 and 3.3, have the formulas; Hugging Face transformers' ``modeling_qwen3_next.py`` the layer.
+Mental model: a head has a state of ``key_dim`` x ``value_dim`` that each token changes. When text is generated, a
+kernel reads and writes the states of all sequences, and nothing grows with their length. Of a prompt, tokens are taken
+in chunks: what lies within a chunk is products of all chunks at once, the state goes through the chunks one after the
+other. A launch lasts as long as the longest of its blocks' chain of chunks, the work of all blocks on the SMs, L2's
+traffic and DRAM's. Figures are in ``recurrent.toml``, by generation, framework and kernel. Yang et al., Gated Delta
+Networks (2024), sections 3.2 and 3.3, have the formulas; Hugging Face transformers' ``modeling_qwen3_next.py`` the
+layer.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ _FILE = Path(__file__).with_name("recurrent.toml")
 KINDS, PHASES = ("conv", "delta"), ("generation", "context")
 #: Whose figures a generation without its own has.
 _MEASURED = "hopper"
-#: FlashInfer's kernel for prompts, which vLLM takes, is written for Hopper's warp groups (flashinfer, gdn_prefill.py); elsewhere vLLM and SGLang have the same Triton kernels.
+#: FlashInfer's kernel for prompts, which vLLM takes, is written for Hopper's warp groups (flashinfer, gdn_prefill.py);
+#: elsewhere vLLM and SGLang have the same Triton kernels.
 _OF_WARP_GROUPS = ("vllm", "delta_context")
 #: Tokens of a chunk in the formulas' products (flash-linear-attention, chunk_gated_delta_rule).
 _CHUNK_TOKENS = 64
@@ -34,9 +39,10 @@ _ELEMENT_BYTES = 2.0
 
 @dataclass(frozen=True)
 class RecurrentOp:
-    """``kind`` "conv": a causal convolution of ``width`` tokens over ``channels``; "delta": the gated delta rule of ``value_heads`` heads, whose keys and queries are those of ``key_heads``
-    (a head of them for several values). ``phase`` "generation": one token of each of ``batch`` sequences; "context": ``tokens`` of each. ``framework``: whose kernels
-    (:data:`FRAMEWORKS`). ``cold``: states lie in DRAM even where they would fit into L2."""
+    """``kind`` "conv": a causal convolution of ``width`` tokens over ``channels``; "delta": the gated delta rule of
+    ``value_heads`` heads, whose keys and queries are those of ``key_heads`` (a head of them for several values).
+    ``phase`` "generation": one token of each of ``batch`` sequences; "context": ``tokens`` of each. ``framework``:
+    whose kernels (:data:`FRAMEWORKS`). ``cold``: states lie in DRAM even where they would fit into L2."""
 
     kind: str
     phase: str
@@ -119,7 +125,8 @@ class RecurrentKernel:
 
 @functools.cache
 def recurrent_kernel_of(generation: str, framework: str, kernel: str) -> RecurrentKernel:
-    """The figures of a framework's kernel on a GPU generation; of one without its own, Hopper's. Raises SpecError for a table that lacks a figure."""
+    """The figures of a framework's kernel on a GPU generation; of one without its own, Hopper's. Raises SpecError for a
+    table that lacks a figure."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     if (framework, kernel) == _OF_WARP_GROUPS and generation != _MEASURED:
         framework = "sglang"
@@ -134,8 +141,8 @@ def recurrent_kernel_of(generation: str, framework: str, kernel: str) -> Recurre
 def project_recurrent(
     spec: GpuSpec, op: RecurrentOp, kernel: RecurrentKernel | None = None, limit_watts: float | None = None
 ) -> Projection:
-    """Time of ``op`` on ``spec``, all its launches together, as nodes of a CUDA graph; ``kernel``: other figures than the generation's own; ``limit_watts``: another power limit than the
-    board's (``inf``: none)."""
+    """Time of ``op`` on ``spec``, all its launches together, as nodes of a CUDA graph; ``kernel``: other figures than
+    the generation's own; ``limit_watts``: another power limit than the board's (``inf``: none)."""
     generation = kernels_of(spec)
     used = kernel or recurrent_kernel_of(generation, op.framework, op.kernel)
     dtype = "bf16" if has_products(spec, "bf16") else "fp16"
@@ -155,7 +162,8 @@ def project_recurrent(
     dram_bytes = streamed_bytes * missed + state_bytes * (1.0 if op.cold else missed)
     l2_cycles = passed_bytes / (machine.l2_bytes_per_cycle * used.l2_rate_share)
     dram_cycles = dram_bytes / (machine.dram_bytes_per_cycle * used.dram_share)
-    # Blocks that stay run their chains beside each other's traffic; of short ones, and of kernels one after the other, the first chain comes before the rest.
+    # Blocks that stay run their chains beside each other's traffic; of short ones, and of kernels one after the other,
+    # the first chain comes before the rest.
     start = used.start_cycles + (chain if used.parallel or used.launches > 1 else 0.0)
     bounds = {
         "latency": used.start_cycles + waves * chain,

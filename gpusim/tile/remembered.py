@@ -1,7 +1,7 @@
 """Projections that were made before: one look-up by GPU and operator.
 
-Mental model: a model's step asks for the same operator of each layer, a sweep for the same of each configuration. A description is the same when it is the
-same object: it holds tables, which have no hash, and is never changed.
+Mental model: a model's step asks for the same operator of each layer, a sweep for the same of each configuration. A
+description is the same when it is the same object: it holds tables, which have no hash, and is never changed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
 """How many tokens each expert of a GPU gets.
 
-Mental model: a router gives every token ``top_k`` of the experts. "balanced": all get the same. "power_law_a": the experts' shares are drawn from a power
-law p(x) ~ x^-a between 1 and eight tenths of the tokens (between 0.01 and 2 where there are fewer choices than experts) and rounded, and the GPU is the one of
-``ep`` with the most: the others wait for it. Experts that GPUs cannot share out evenly are one more on the first of them (vLLM, determine_expert_map). What is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
-"power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are all on one GPU; "power_law_a_heaped" to the most loaded, so that few tokens reach fewer experts. All are as aiconfigurator's
-collector draws them (collector/helper.py, as of 2026, and twice before); here the draws are the law's own quantiles, in a fixed order.
+Mental model: a router gives every token ``top_k`` of the experts. "balanced": all get the same. "power_law_a": the
+experts' shares are drawn from a power law p(x) ~ x^-a between 1 and eight tenths of the tokens (between 0.01 and 2
+where there are fewer choices than experts) and rounded, and the GPU is the one of ``ep`` with the most: the others wait
+for it. Experts that GPUs cannot share out evenly are one more on the first of them (vLLM, determine_expert_map). What
+is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
+"power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are
+all on one GPU; "power_law_a_heaped" to the most loaded, so that few tokens reach fewer experts. All are as
+aiconfigurator's collector draws them (collector/helper.py, as of 2026, and twice before); here the draws are the law's
+own quantiles, in a fixed order.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ _PREFIX, _TOGETHER, _HEAPED = "power_law_", "_together", "_heaped"
 
 
 def expert_rows(tokens: int, experts: int, top_k: int, ep: int, distribution: str) -> tuple[int, ...]:
-    """Rows of each expert of the most loaded of ``ep`` GPUs that has any. Raises SpecError for a distribution that is not known."""
+    """Rows of each expert of the most loaded of ``ep`` GPUs that has any. Raises SpecError for a distribution that is
+    not known."""
     return all_expert_rows(tokens, experts, top_k, ep, distribution)[0]
 
 
@@ -68,8 +73,9 @@ def all_expert_rows(
 
 
 def dispatched_tokens(tokens: int, top_k: int, ep: int, distribution: str, rows: tuple[int, ...]) -> int:
-    """Tokens of which the most loaded GPU's experts, which have ``rows`` each, are one choice or more. Of balanced choices, which go by GPUs in turn, each is another GPU's as long as there are such; of
-    others, as many as there are if experts are chosen independently."""
+    """Tokens of which the most loaded GPU's experts, which have ``rows`` each, are one choice or more. Of balanced
+    choices, which go by GPUs in turn, each is another GPU's as long as there are such; of others, as many as there are
+    if experts are chosen independently."""
     if distribution == "balanced":
         return max(1, -(-tokens * min(top_k, ep) // ep))
     none = math.prod(1.0 - min(1.0, each / tokens) for each in rows)
@@ -101,7 +107,8 @@ def _rounded(wanted: np.ndarray, tokens: int) -> tuple[np.ndarray, int]:
 
 
 def _whole_together(wanted: np.ndarray, tokens: int) -> np.ndarray:
-    """Rounded; what is missing goes to the least loaded in turn, what is too much comes from these, or where one has none from the most loaded."""
+    """Rounded; what is missing goes to the least loaded in turn, what is too much comes from these, or where one has
+    none from the most loaded."""
     found, missing = _rounded(wanted, tokens)
     order = np.argsort(-found, kind="stable")
     while missing > 0:
@@ -115,7 +122,8 @@ def _whole_together(wanted: np.ndarray, tokens: int) -> np.ndarray:
 
 
 def _whole_heaped(wanted: np.ndarray, tokens: int, top_k: int) -> np.ndarray:
-    """Rounded; what is missing goes to the most loaded in turn, what is too much comes from the least loaded. Of an expert that a token has more than once the token takes others instead, the first that it has not."""
+    """Rounded; what is missing goes to the most loaded in turn, what is too much comes from the least loaded. Of an
+    expert that a token has more than once the token takes others instead, the first that it has not."""
     found = np.rint(wanted).astype(np.int64)
     missing = tokens * top_k - int(found.sum())
     order = np.argsort(-found, kind="stable")
@@ -136,7 +144,8 @@ def _whole_heaped(wanted: np.ndarray, tokens: int, top_k: int) -> np.ndarray:
 
 
 def _whole(wanted: np.ndarray, tokens: int, ep: int) -> list[np.ndarray]:
-    """Rounded, a part a GPU; what is missing or too much is shared out among the GPUs, and within each levels the least or the most loaded."""
+    """Rounded, a part a GPU; what is missing or too much is shared out among the GPUs, and within each levels the least
+    or the most loaded."""
     found, missing = _rounded(wanted, tokens)
     parts = np.array_split(found, ep)
     sign = 1 if missing > 0 else -1

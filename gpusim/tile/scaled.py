@@ -1,7 +1,9 @@
 """llama.cpp's products of weights in blocks with scales: on tensor cores of 8 bits, or, of few rows, without.
 
-Mental model: operands are multiplied in 8 bits, 32 of the depth at a time, and each such sum is converted, scaled and added up by the SM's FP32 lanes. So an SM's rate is the longer of what it can issue around its tensor cores and
-what the scaling takes of its lanes, and hardly depends on how fast the tensor cores are. Up to eight rows a kernel without tensor cores goes over the weights.
+Mental model: operands are multiplied in 8 bits, 32 of the depth at a time, and each such sum is converted, scaled and
+added up by the SM's FP32 lanes. So an SM's rate is the longer of what it can issue around its tensor cores and what the
+scaling takes of its lanes, and hardly depends on how fast the tensor cores are. Up to eight rows a kernel without
+tensor cores goes over the weights.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.library import SCALED_DEPTH, Library, kernels_of, library_of
 from gpusim.tile.machine import fma_lanes
 
-#: The row of ``library.toml``, and its beginning of the kernel of few rows (ggml/src/ggml-cuda/mmvq.cuh, MMVQ_MAX_BATCH_SIZE).
+#: The row of ``library.toml``, and its beginning of the kernel of few rows (ggml/src/ggml-cuda/mmvq.cuh,
+#: MMVQ_MAX_BATCH_SIZE).
 SCALED, _OF_FEW_ROWS, _FEW_ROWS = "ggml", "ggml_vector", 8
 
 

@@ -1,7 +1,8 @@
 """What a framework launches around a library's product: the conversion of the first operand, and products in batches.
 
-Mental model: the inner loop of a product is the library's, or worked out from the GPU's description; what a framework puts around it (launches, a kernel that converts) are times and shares that
-its software has on every GPU alike. ``software.toml`` has them and what they were set from.
+Mental model: the inner loop of a product is the library's, or worked out from the GPU's description; what a framework
+puts around it (launches, a kernel that converts) are times and shares that its software has on every GPU alike.
+``software.toml`` has them and what they were set from.
 """
 
 from __future__ import annotations
@@ -31,10 +32,16 @@ _WIDE_BYTES = 2
 
 @dataclass(frozen=True)
 class Software:
-    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach, or ``convert_bytes_per_cycle``: what an SM converts, read and written, whatever DRAM has (0: no such bound); ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``:
-    of kernels that lay scales anew for tensor cores which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether their sums of
-    :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves where these are warp groups' (:mod:`gpusim.tile.moe_waves`);
-    ``alone``: whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads both operands of a tile, of which a pair of SMs would share one."""
+    """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach,
+    or ``convert_bytes_per_cycle``: what an SM converts, read and written, whatever DRAM has (0: no such bound);
+    ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``: of kernels
+    that lay scales anew for tensor cores which take them, always and where rows are no multiple of
+    :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether
+    their sums of :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores
+    where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves where these are
+    warp groups' (:mod:`gpusim.tile.moe_waves`);
+    ``alone``: whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads
+    both operands of a tile, of which a pair of SMs would share one."""
 
     launch_ns: float
     convert_rate: float
@@ -63,8 +70,9 @@ def _tables() -> dict[str, Any]:
 
 @functools.cache
 def software_of(framework: str, row: str, without: str = "") -> Software:
-    """What ``framework`` launches around products of ``row`` (a format with a conversion, or "batch" of "any"); ``without``: as rows of generations but this one have it. Raises SpecError for
-    a framework or a row of which nothing is known."""
+    """What ``framework`` launches around products of ``row`` (a format with a conversion, or "batch" of "any");
+    ``without``: as rows of generations but this one have it. Raises SpecError for a framework or a row of which nothing
+    is known."""
     if row not in _tables().get(framework, {}):
         raise SpecError(
             f"nothing is known of {framework!r} around products of {row}: known are {', '.join(FRAMEWORKS)} for {', '.join(CONVERTED)}"
@@ -81,19 +89,24 @@ def followed(generation: str) -> str:
 
 
 def followed_in(generation: str, row: str) -> str:
-    """The same of products of ``row``: of formats that no software converts for alone, the framework whose rows they were set from."""
+    """The same of products of ``row``: of formats that no software converts for alone, the framework whose rows they
+    were set from."""
     return followed(generation) if row in (*CONVERTED, _BATCH) else _tables()["rows_of"].get(row, "")
 
 
 def widest_columns(generation: str, row: str) -> float:
-    """Columns of the widest product among the rows that set ``row`` of ``library.toml`` for ``generation``; infinite where products of all widths are among them."""
+    """Columns of the widest product among the rows that set ``row`` of ``library.toml`` for ``generation``; infinite
+    where products of all widths are among them."""
     return _tables()["widest"].get(generation, {}).get(row, math.inf)
 
 
 def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int = 1) -> Library:
-    """The kernels of products of ``row`` on ``spec`` (a format's ``library``, or "batch"): those of the generation's own rows, where ``framework`` ("": none named) is the one that they
-    follow; else its products of 16 bits, or what its description says of them, with what the framework launches around. Products of more ``columns`` than the row's have the kernels of 16 bits too, as a library's of one width at either format: what figures of narrow products leave undetermined, a wide one would be made of. Raises SpecError for a
-    framework that has no software around such products."""
+    """The kernels of products of ``row`` on ``spec`` (a format's ``library``, or "batch"): those of the generation's
+    own rows, where ``framework`` ("": none named) is the one that they follow; else its products of 16 bits, or what
+    its description says of them, with what the framework launches around. Products of more ``columns`` than the row's
+    have the kernels of 16 bits too, as a library's of one width at either format: what figures of narrow products leave
+    undetermined, a wide one would be made of. Raises SpecError for a framework that has no software around such
+    products."""
     name = named_kernels(spec)
     if framework and has_rows(name, f"{row}_{framework}"):  # kernels of its own
         return library_of(kernels_of(spec), f"{row}_{framework}")
@@ -115,7 +128,8 @@ def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int =
 
 
 def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
-    """Products of 16 bits' kernels on ``spec`` with what a framework launches around products of another format, and what these do otherwise."""
+    """Products of 16 bits' kernels on ``spec`` with what a framework launches around products of another format, and
+    what these do otherwise."""
     found = replace(dense, launch_ns=around.launch_ns, convert_rate=around.rate_on(spec))
     if not around.splits:
         found = replace(found, split_k_cycles=math.inf)
@@ -140,7 +154,8 @@ def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
 
 
 def _rates_alone(spec: GpuSpec, dense: Library) -> dict[str, float]:
-    """Shares of the tensor cores' peak that tiles reach whose operands an SM's port of shared memory writes once and reads once."""
+    """Shares of the tensor cores' peak that tiles reach whose operands an SM's port of shared memory writes once and
+    reads once."""
     flops_per_cycle = tile_machine(spec, "fp16").flops_per_cycle
     rates = {}
     for name, (least, beyond) in RATES.items():

@@ -1,8 +1,9 @@
 """Sorting logits: what drawing among the most probable tokens costs where a framework has no kernel of its own for it.
 
-Mental model: to keep the tokens of top-k or top-p PyTorch sorts each sequence's logits over the whole vocabulary (vLLM before its own kernels: ``apply_top_k_top_p``), a radix sort of keys and indices that moves each key so
-often that it takes all SMs many cycles a key, whatever the network. Before it stands a chain of launches that small batches do not fill; from 128 rows on PyTorch takes a sort of segments, one a row, which
-large batches alone fill.
+Mental model: to keep the tokens of top-k or top-p PyTorch sorts each sequence's logits over the whole vocabulary (vLLM
+before its own kernels: ``apply_top_k_top_p``), a radix sort of keys and indices that moves each key so often that it
+takes all SMs many cycles a key, whatever the network. Before it stands a chain of launches that small batches do not
+fill; from 128 rows on PyTorch takes a sort of segments, one a row, which large batches alone fill.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from gpusim.tile.library import kernels_of
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.projection import Projection
 
-#: Published times of vLLM's sampler in PyTorch. GB200, 160,000 logits, top-k (vllm-project/vllm, pull request 54502): 270, 428 and 746 us of 16, 32 and 64 rows, 2.20 and 10.03 ms of 128 and 1,024: 17.1 cycles a key, 19.4 of few rows. A GPU that is
-#: not said, 131,072 logits (its pull request 40376): 0.80, 2.04 and 5.47 ms of 64, 128 and 512 rows for top-k (17.9 cycles, 21.4 of few, if it is an H100: that it is one is a guess), 1.00, 2.30 and 6.15 for top-p, which goes over the sorted logits besides.
+#: Published times of vLLM's sampler in PyTorch. GB200, 160,000 logits, top-k (vllm-project/vllm, pull request 54502):
+#: 270, 428 and 746 us of 16, 32 and 64 rows, 2.20 and 10.03 ms of 128 and 1,024: 17.1 cycles a key, 19.4 of few rows. A
+#: GPU that is not said, 131,072 logits (its pull request 40376): 0.80, 2.04 and 5.47 ms of 64, 128 and 512 rows for
+#: top-k (17.9 cycles, 21.4 of few, if it is an H100: that it is one is a guess), 1.00, 2.30 and 6.15 for top-p, which
+#: goes over the sorted logits besides.
 _CHAIN_SECONDS = 110e-6
 #: Rows from which PyTorch sorts segments (aten/src/ATen/native/cuda/Sort.cu), and what they take however few.
 _SEGMENT_ROWS, _SEGMENTS_SECONDS = 128, 1.0e-3
 _CYCLES_A_KEY, _CYCLES_A_KEY_OF_FEW = 17.3, 20.0
-#: Passes over logits in FP32 beside the sort: eight for softmax, running sum, mask and the way back to the vocabulary's order (1.28 us a row of 131,072 between top-p and top-k, at an H100's DRAM), and another eight that PyTorch's kernels take more than one fused kernel
-#: to bring logits to FP32, divide them by temperatures, and draw by exponential numbers (vllm/v1/sample/sampler.py and ops/topk_topp_sampler.py of 0.11, counted).
+#: Passes over logits in FP32 beside the sort: eight for softmax, running sum, mask and the way back to the vocabulary's
+#: order (1.28 us a row of 131,072 between top-p and top-k, at an H100's DRAM), and another eight that PyTorch's kernels
+#: take more than one fused kernel to bring logits to FP32, divide them by temperatures, and draw by exponential numbers
+#: (vllm/v1/sample/sampler.py and ops/topk_topp_sampler.py of 0.11, counted).
 _PASSES, _LOGIT_BYTES = 16, 4.0
 
 
@@ -41,7 +47,8 @@ class SortOp:
 
 
 def project_sort(spec: GpuSpec, op: SortOp, limit_watts: float | None = None) -> Projection:
-    """Time of ``op`` on ``spec``, all its launches. ``limit_watts`` changes nothing: a sort is far from any board's limit."""
+    """Time of ``op`` on ``spec``, all its launches. ``limit_watts`` changes nothing: a sort is far from any board's
+    limit."""
     del limit_watts
     machine = tile_machine(spec, "fp16")
     keys = float(op.rows) * op.columns

@@ -1,8 +1,8 @@
 """Which lines and sectors of global memory the boxes of bulk copies touch.
 
-Mental model: a box is rows of contiguous bytes, spread along four dimensions; a row touches every 128-byte line between its first and its
-last byte, and of each the 32-byte sectors that it has bytes in. Boxes of one shape differ in their address only, so each shape is laid out
-once, for all of them.
+Mental model: a box is rows of contiguous bytes, spread along four dimensions; a row touches every 128-byte line between
+its first and its last byte, and of each the 32-byte sectors that it has bytes in. Boxes of one shape differ in their
+address only, so each shape is laid out once, for all of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _WRITES = (int(MemoryKind.BULK_STORE), int(MemoryKind.BULK_REDUCTION))
 
 
 def box_lines(bulks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of BULK records ``bulks`` that touch global memory: (line address int64[n], mask of its sectors uint8[n], record int64[n]), each
-    line of each row once, in the records' order."""
+    """Of BULK records ``bulks`` that touch global memory: (line address int64[n], mask of its sectors uint8[n], record
+    int64[n]), each line of each row once, in the records' order."""
     lines, masks, records = [], [], []
     there = np.isin(bulks["kind"], _READS + _WRITES) & (bulks["row_bytes"] > 0)
     shape = np.column_stack([bulks["stride"], bulks["count"].astype(np.int64), bulks["row_bytes"].astype(np.int64)])

@@ -181,8 +181,8 @@ def encode_chunk(chunk: Chunk, program: Program) -> bytes:
 
 
 def decode_chunk(payload: bytes | bytearray | memoryview, program: Program, version: int = TRACE_VERSION) -> Chunk:
-    """The chunk of a payload as trace files of ``version`` hold it; its indices into its own arrays are checked, its place in
-    a launch is not."""
+    """The chunk of a payload as trace files of ``version`` hold it; its indices into its own arrays are checked, its
+    place in a launch is not."""
     data = np.frombuffer(payload, np.uint8)
     held_counts = [name for name in COUNTS if version >= _SINCE.get(name, 0)]
     held = {name: count for name, count in COLUMNS.items() if count in held_counts}
@@ -367,7 +367,8 @@ def _xor_previous(values: np.ndarray) -> np.ndarray:
 
 
 def _check_columns(held: dict[str, str], counts: dict[str, int], lengths: list[int]) -> None:
-    """Before anything is unpacked: no count is more than those that bound it, no column longer than its numbers can be."""
+    """Before anything is unpacked: no count is more than those that bound it, no column longer than its numbers can
+    be."""
     for name, times, bound in _WITHIN:
         if counts[name] > times * counts[bound]:
             raise refuse(f"a chunk names {counts[name]} {name} of {counts[bound]} {bound}")

@@ -26,6 +26,6 @@ def compiled(function: Callable) -> Callable:
 
 
 def reading(function: Callable) -> Callable:
-    """Compile a function that walks through a trace, of this package or of one above that calls this package's: compiled
-    anew when any source here changes. It may allocate."""
+    """Compile a function that walks through a trace, of this package or of one above that calls this package's:
+    compiled anew when any source here changes. It may allocate."""
     return stamped(njit(pipeline_class=OuterCompiler)(function), SOURCES)

@@ -43,8 +43,8 @@ from gpusim.trace.regular_file import members as regular_members
 from gpusim.trace.validate import check_chunk, check_launch, check_program, refuse
 
 MAGIC = "gpusim-trace"
-#: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do; those of versions 4 and 5
-#: have no clusters and no bulk copies.
+#: Versions that can be read: one of version 4 says how often warps polled as the emulator made them do; those of
+#: versions 4 and 5 have no clusters and no bulk copies.
 VERSIONS = (4, 5, TRACE_VERSION)
 #: INSTRUCTION before version 7, whose flags were fewer.
 _EARLIER_INSTRUCTION = np.dtype(
@@ -100,8 +100,8 @@ _LAUNCH_TYPES = {
 class NewArchive(zipfile.ZipFile):
     """A zip file that is being written, and that nothing but its ``with`` completes.
 
-    The library's own completes itself when it is collected as well: one that a signal stopped half-way would do so after its
-    stream has been closed, and Python would report that as an exception nobody can catch.
+    The library's own completes itself when it is collected as well: one that a signal stopped half-way would do so
+    after its stream has been closed, and Python would report that as an exception nobody can catch.
     """
 
     def __del__(self) -> None:
@@ -155,8 +155,8 @@ def write_regular(path: str | os.PathLike[str], program: Program, launch: Launch
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Program, Launch, StoredChunks | RegularBlocks]:
-    """Open a trace file: its program and launch, checked, and its chunks, to be read on demand, or the few blocks that it
-    holds for all."""
+    """Open a trace file: its program and launch, checked, and its chunks, to be read on demand, or the few blocks that
+    it holds for all."""
     source = Path(path)
     with naming(source):
         archive = zipfile.ZipFile(source)

@@ -10,24 +10,27 @@ are numbered linearly (x fastest). Blocks come in :class:`Chunk` s of consecutiv
 self-contained, so that a grid of any size can be streamed in bounded memory. A warp's path is a
 sequence of runs (``RUN``): ``count`` instructions from index ``first`` on, fetched with the
 active-lane ``mask``. Equal paths of a chunk are stored once. A block whose recording is too long
-for one chunk goes on in the next one (``Chunk.open_blocks``), so that one block may be of any length too. Each executed instruction with
-``records > 0`` consumes that many ``ACCESS`` records of its warp, in program order, also when its
+for one chunk goes on in the next one (``Chunk.open_blocks``), so that one block may be of any length too. Each executed
+instruction with ``records > 0`` consumes that many ``ACCESS`` records of its warp, in program order, also when its
 guard predicate switched off all lanes (``mask == 0``).
 
-Polling. How often a warp goes round a loop that waits for memory is a matter of time, so it is not recorded. One round is, as
-runs of the path (``POLL``) with their ACCESS records: it is made 0 times or more, until the polling access that was made last
-before it has seen what it waits for; rounds behind each other, all of which record a NANOSLEEP whose ``stride`` is 1 but for the last,
-are made once each, and the last until then. What it waits for are writes (``SIGNAL``): words of memory have numbers; an access that changes a word
-adds one to its count, and one that polls it has seen what it waits for when at least ``count`` writes came before it.
+Polling. How often a warp goes round a loop that waits for memory is a matter of time, so it is not recorded. One round
+is, as runs of the path (``POLL``) with their ACCESS records: it is made 0 times or more, until the polling access that
+was made last before it has seen what it waits for; rounds behind each other, all of which record a NANOSLEEP whose
+``stride`` is 1 but for the last, are made once each, and the last until then. What it waits for are writes
+(``SIGNAL``): words of memory have numbers; an access that changes a word adds one to its count, and one that polls it
+has seen what it waits for when at least ``count`` writes came before it.
 
-Waiting for a time. A loop that reads the clock until it is late enough is recorded in the same way: one round, which is made until the
-time has passed. The branch at which that is decided (``Flag.CLOCK_WAIT``) records how long it waits, ACCESS["address"] less
-CLOCK_ADDRESS, from the latest reading of the clock that its slot names (``Flag.CLOCK``) to the one that was made last before it.
+Waiting for a time. A loop that reads the clock until it is late enough is recorded in the same way: one round, which is
+made until the time has passed. The branch at which that is decided (``Flag.CLOCK_WAIT``) records how long it waits,
+ACCESS["address"] less CLOCK_ADDRESS, from the latest reading of the clock that its slot names (``Flag.CLOCK``) to the
+one that was made last before it.
 
-Bulk copies. An instruction of a BULK kind asks the tensor memory accelerator (TMA) to move bytes. It has one ACCESS record, of the
-mbarrier that is told of the copy's end or, without one, of the bytes in shared memory (of a prefetch: in global memory); the writes
-(``SIGNAL``) of that access happen when the copy ends, not when the instruction is issued. What is moved are boxes (``BULK``): rows of
-contiguous bytes, evenly spaced along up to four dimensions, as far as they lie within the tensor.
+Bulk copies. An instruction of a BULK kind asks the tensor memory accelerator (TMA) to move bytes. It has one ACCESS
+record, of the mbarrier that is told of the copy's end or, without one, of the bytes in shared memory (of a prefetch: in
+global memory); the writes (``SIGNAL``) of that access happen when the copy ends, not when the instruction is issued.
+What is moved are boxes (``BULK``): rows of contiguous bytes, evenly spaced along up to four dimensions, as far as they
+lie within the tensor.
 """
 
 from __future__ import annotations
@@ -165,8 +168,8 @@ class Flag(IntEnum):
     FLOATING_ATOMIC = 33554432  # an atomic or reduction that L2 serves adds in floating point
 
 
-#: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank from this
-#: bit on.
+#: An address in shared memory that says of which block of the cluster (spaces CLUSTER and GENERIC) has the block's rank
+#: from this bit on.
 RANK_SHIFT = 24
 
 #: PTX ISA, "nanosleep": the longest.
@@ -175,8 +178,9 @@ MAX_SLEEP_NS = 1_000_000
 SLEEP_ADDRESS = 1 << 52
 #: The same of a wait of no time; and the longest, in cycles or ns: 18 minutes.
 CLOCK_ADDRESS, MAX_CLOCK_WAIT = 1 << 53, 1 << 40
-#: What a block barrier records whose number or threads stand in a register, or that has a guard (``mask`` 0 where that does not hold): the
-#: number in the lowest bits, and from bit BARRIER_THREADS_SHIFT on the threads that meet there, 0 for all of the block.
+#: What a block barrier records whose number or threads stand in a register, or that has a guard (``mask`` 0 where that
+#: does not hold): the number in the lowest bits, and from bit BARRIER_THREADS_SHIFT on the threads that meet there, 0
+#: for all of the block.
 BARRIER_ADDRESS, BARRIER_THREADS_SHIFT = 1 << 54, 4
 #: Readings of the clock that a warp's loops may wait from at a time.
 CLOCK_SLOTS = 8
@@ -225,9 +229,10 @@ ACCESS = np.dtype([("address", "<u8"), ("stride", "<i4"), ("mask", "<u4")])
 WARP = np.dtype([("path", "<u4"), ("access_count", "<u4"), ("access_start", "<u8")])
 #: ``runs`` runs, from number ``run`` of the chunk on, are one round of a polling loop.
 POLL = np.dtype([("run", "<u4"), ("runs", "<u4")])
-#: Access number ``access`` of the chunk writes word ``word`` (``polls`` 0) for the ``count``-th time, or polls it (1) until it has
-#: been written ``count`` times, the last time by warp ``warp`` of block ``block``. The word lies at ``address`` in global memory,
-#: or so far into a block's shared memory, with the rank of that block in its cluster from bit RANK_SHIFT on.
+#: Access number ``access`` of the chunk writes word ``word`` (``polls`` 0) for the ``count``-th time, or polls it (1)
+#: until it has been written ``count`` times, the last time by warp ``warp`` of block ``block``. The word lies at
+#: ``address`` in global memory, or so far into a block's shared memory, with the rank of that block in its cluster from
+#: bit RANK_SHIFT on.
 SIGNAL = np.dtype(
     [
         ("address", "<u8"),
@@ -239,13 +244,14 @@ SIGNAL = np.dtype(
         ("polls", "<u2"),
     ]
 )
-#: A box that access number ``access`` of the chunk moves. Its first row of ``row_bytes`` contiguous bytes lies at ``address`` in
-#: global memory (BULK_SHARED_*: so far into the block's shared memory); row (i, j, k, l) lies ``i * stride[0] + ... + l * stride[3]``
-#: bytes further, each index below its ``count``; all counts are 0 where nothing of the box is in bounds. ``bytes`` of shared memory
-#: from offset ``shared`` on are moved in all, those out of bounds included, and told to an mbarrier; an instruction may move several boxes: the
-#: first of them has ``bytes`` and the multicast, the others 0. ``descriptor``: address of the tensor map, 0 for none. ``blocks``:
-#: blocks of the cluster, bit i for rank i, whose shared memory is written; 0: the block's own. ``kind``: MemoryKind. ``swizzle``: how the rows lie in
-#: shared memory, as CUtensorMapSwizzle says.
+#: A box that access number ``access`` of the chunk moves. Its first row of ``row_bytes`` contiguous bytes lies at
+#: ``address`` in global memory (BULK_SHARED_*: so far into the block's shared memory); row (i, j, k, l) lies ``i *
+#: stride[0] + ... + l * stride[3]`` bytes further, each index below its ``count``; all counts are 0 where nothing of
+#: the box is in bounds. ``bytes`` of shared memory from offset ``shared`` on are moved in all, those out of bounds
+#: included, and told to an mbarrier; an instruction may move several boxes: the first of them has ``bytes`` and the
+#: multicast, the others 0. ``descriptor``: address of the tensor map, 0 for none. ``blocks``: blocks of the cluster,
+#: bit i for rank i, whose shared memory is written; 0: the block's own. ``kind``: MemoryKind. ``swizzle``: how the rows
+#: lie in shared memory, as CUtensorMapSwizzle says.
 BULK = np.dtype(
     [
         ("address", "<u8"),
@@ -261,12 +267,12 @@ BULK = np.dtype(
         ("swizzle", "u1"),
     ]
 )
-#: What an instruction asks of the tensor core that works on tensor memory stands in such a record as well. A TENSOR_PRODUCT: ``count``
-#: rows of D, its columns, elements along k that are multiplied, 1; ``stride[0]``: kind and options as gpusim/isa/tensor_memory_ops.py
-#: has them; ``descriptor``: the instruction descriptor; ``address``: of D in tensor memory; ``row_bytes``: of a row of A; ``bytes`` of shared
-#: memory that are read, B from offset ``shared`` on; ``blocks``: that take part. A TENSOR_COPY: ``count`` rows, chunks of 16 bytes of each, 1,
-#: 1; ``address``: in tensor memory.
-#: Kinds of BULK records.
+#: What an instruction asks of the tensor core that works on tensor memory stands in such a record as well. A
+#: TENSOR_PRODUCT: ``count`` rows of D, its columns, elements along k that are multiplied, 1; ``stride[0]``: kind and
+#: options as gpusim/isa/tensor_memory_ops.py has them; ``descriptor``: the instruction descriptor; ``address``: of D in
+#: tensor memory; ``row_bytes``: of a row of A; ``bytes`` of shared memory that are read, B from offset ``shared`` on;
+#: ``blocks``: that take part. A TENSOR_COPY: ``count`` rows, chunks of 16 bytes of each, 1, 1; ``address``: in tensor
+#: memory. Kinds of BULK records.
 TENSOR_KINDS = (MemoryKind.TENSOR_PRODUCT, MemoryKind.TENSOR_COPY)
 BULK_KINDS = (*(kind for kind in MemoryKind if kind.name.startswith("BULK_")), *TENSOR_KINDS)
 
@@ -305,7 +311,8 @@ class Launch:
     cooperative: bool = False
     #: blocks of a thread-block cluster along x, y, z
     cluster: tuple[int, int, int] = (1, 1, 1)
-    #: it depends programmatically on the launch before it (programmatic stream serialization), and may begin before that has ended
+    #: it depends programmatically on the launch before it (programmatic stream serialization), and may begin before
+    #: that has ended
     dependent: bool = False
 
     def facts(self) -> dict[str, Any]:
@@ -337,8 +344,8 @@ class Chunk:
     """Consecutive blocks of a launch, self-contained.
 
     ``warps`` WARP[blocks * warps_per_block]; ``runs`` RUN[r]; ``path_start`` int64[p + 1], path i is
-    ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32]; ``polls`` POLL[n], in
-    the order of their runs; ``signals`` SIGNAL[g] and ``bulks`` BULK[b], in the order of their accesses.
+    ``runs[path_start[i]:path_start[i + 1]]``; ``accesses`` ACCESS[a]; ``scattered`` uint64[s, 32]; ``polls`` POLL[n],
+    in the order of their runs; ``signals`` SIGNAL[g] and ``bulks`` BULK[b], in the order of their accesses.
 
     The last ``open_blocks`` of the blocks go on in the next chunk, which begins with them; a warp may then
     have an empty path here. :meth:`gpusim.trace.record.Trace.chunks` joins such parts.

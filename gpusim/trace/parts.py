@@ -91,7 +91,8 @@ def _polls_of(lengths: np.ndarray) -> np.ndarray:
 
 
 def _moved(records: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """The signals or bulk copies of accesses that are kept, with their new places (``place`` int64[accesses], -1: not kept)."""
+    """The signals or bulk copies of accesses that are kept, with their new places (``place`` int64[accesses], -1: not
+    kept)."""
     access = place[records["access"]]
     kept = records[access >= 0].copy()
     kept["access"] = access[access >= 0]

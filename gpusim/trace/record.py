@@ -71,9 +71,10 @@ class Trace:
     ``chunk_list`` holds the chunks as they were recorded, parts of long blocks included: a list, a
     :class:`gpusim.trace.kept.KeptChunks`, or for a trace opened from a file a
     :class:`gpusim.trace.file.StoredChunks`, which reads and checks them one by one. ``findings`` is what a checked
-    capture found wrong (:class:`gpusim.sanitizer.findings.Finding`); no file holds it. ``regular``: a few blocks from which
-    ``chunk_list`` makes the others, where only these were run; ``why_whole`` says why all were run although few were asked for. ``without_data``: all were run for
-    their paths and addresses alone, bulk copies and products of warp groups left out.
+    capture found wrong (:class:`gpusim.sanitizer.findings.Finding`); no file holds it. ``regular``: a few blocks from
+    which ``chunk_list`` makes the others, where only these were run; ``why_whole`` says why all were run although few
+    were asked for. ``without_data``: all were run for their paths and addresses alone, bulk copies and products of warp
+    groups left out.
     """
 
     program: Program

@@ -2,9 +2,10 @@
 
 Mental model: in most launches that are large, block (x, y, z) does what block (0, 0, 0) does, each access moved by
 so many bytes for every step in x, y and z. Blocks at the grid's edges may be cut off; those first, last and between
-along each dimension make a :class:`BlockClass` each, unless one class serves all. :func:`fit` reads the moves from a few blocks
-and holds them against others that had no part in it: if a single access of these lies elsewhere, the launch is not regular. What may
-vary beyond that (what a block reads from memory) must have been excluded before, see :mod:`gpusim.emulator.oblivious`.
+along each dimension make a :class:`BlockClass` each, unless one class serves all. :func:`fit` reads the moves from a
+few blocks and holds them against others that had no part in it: if a single access of these lies elsewhere, the launch
+is not regular. What may vary beyond that (what a block reads from memory) must have been excluded before, see
+:mod:`gpusim.emulator.oblivious`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class IrregularError(Exception):
 
 @dataclass(frozen=True)
 class BlockClass:
-    """``template`` is the block at ``origin``; one step along x, y, z moves its accesses by ``slope`` int64[accesses, 3]."""
+    """``template`` is the block at ``origin``; one step along x, y, z moves its accesses by ``slope`` int64[accesses,
+    3]."""
 
     origin: Place
     template: BlockTemplate
@@ -39,8 +41,9 @@ class BlockClass:
 
 @dataclass(frozen=True)
 class RegularBlocks:
-    """All blocks of a grid: ``classes`` of them, with ``patterns`` int64[p, 32] of lanes; ``number`` int64[3, 3, 3] says
-    which class a block first, between or last along x, y and z is of. ``held`` are the blocks that were run, in order."""
+    """All blocks of a grid: ``classes`` of them, with ``patterns`` int64[p, 32] of lanes; ``number`` int64[3, 3, 3]
+    says which class a block first, between or last along x, y and z is of. ``held`` are the blocks that were run, in
+    order."""
 
     grid: Place
     classes: tuple[BlockClass, ...]
@@ -100,7 +103,8 @@ class _Held:
 
 
 def blocks_to_run(grid: Place, by_edge: bool) -> int:
-    """About how many blocks :func:`fit` asks for: of one class for all blocks, or beyond that of one for each kind of edge."""
+    """About how many blocks :func:`fit` asks for: of one class for all blocks, or beyond that of one for each kind of
+    edge."""
     kinds = (FIRST, BETWEEN, LAST) if by_edge else (BETWEEN,)
     blocks = 0
     for place in product(*(kinds if size > 2 else (BETWEEN,) for size in grid)):
@@ -110,8 +114,8 @@ def blocks_to_run(grid: Place, by_edge: bool) -> int:
 
 
 def fit(grid: Place, run: Run, patterns: Callable[[], np.ndarray], seed: int) -> RegularBlocks:
-    """All blocks of ``grid`` from a few, which ``run`` gives; ``patterns``: the lane patterns, once all have been run. ``seed`` draws
-    the blocks that are looked at at random. Raises :class:`IrregularError`, and what ``run`` raises."""
+    """All blocks of ``grid`` from a few, which ``run`` gives; ``patterns``: the lane patterns, once all have been run.
+    ``seed`` draws the blocks that are looked at at random. Raises :class:`IrregularError`, and what ``run`` raises."""
     held = _Held(grid, run, seed)
     try:
         classes, number = (_class(held, [(0, size) for size in grid]),), np.zeros((3, 3, 3), np.int64)
@@ -157,7 +161,8 @@ def _class(held: _Held, ranges: Sequence[tuple[int, int]]) -> BlockClass:
 
 
 def _checks(held: _Held, ranges: Sequence[tuple[int, int]], origin: Place, free: list[int]) -> list[Place]:
-    """Blocks that the moves are held against: at the far end along each dimension and along all, and a few at random."""
+    """Blocks that the moves are held against: at the far end along each dimension and along all, and a few at
+    random."""
     if not free:
         return []
     ends = [_moved(origin, d, ranges[d][1] - 1 - ranges[d][0]) for d in free]

@@ -1,8 +1,9 @@
-"""The members of a trace file that holds a few blocks for all: what of :class:`RegularBlocks` goes into the header, what into arrays.
+"""The members of a trace file that holds a few blocks for all: what of :class:`RegularBlocks` goes into the header,
+what into arrays.
 
-Mental model: everything is flat arrays of known dtypes, and counts in the header. What comes from outside is checked here
-once: every index inside its array, and a block of each class, with one iteration and with two, as any chunk is. Whatever chunks are made of it
-later are then as good.
+Mental model: everything is flat arrays of known dtypes, and counts in the header. What comes from outside is checked
+here once: every index inside its array, and a block of each class, with one iteration and with two, as any chunk is.
+Whatever chunks are made of it later are then as good.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The chunks of a regular launch, made when they are read.
 
-Mental model: :class:`RegularChunks` looks like the list of chunks that a capture of the whole grid would have made, but holds
-a few folded blocks (:class:`gpusim.trace.regular.RegularBlocks`) and moves them to where each block lies. It may also give part of
-a launch: some of its blocks, renumbered from 0, and fewer iterations of their loops.
+Mental model: :class:`RegularChunks` looks like the list of chunks that a capture of the whole grid would have made, but
+holds a few folded blocks (:class:`gpusim.trace.regular.RegularBlocks`) and moves them to where each block lies. It may
+also give part of a launch: some of its blocks, renumbered from 0, and fewer iterations of their loops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ CHUNK_ACCESSES, CHUNK_WARPS = 1 << 18, 1 << 15
 
 @dataclass(frozen=True)
 class Part:
-    """Blocks from ``first`` on, ``blocks`` of them, each with ``iterations`` iterations of its loop from iteration ``first_iteration`` on."""
+    """Blocks from ``first`` on, ``blocks`` of them, each with ``iterations`` iterations of its loop from iteration
+    ``first_iteration`` on."""
 
     first: int
     blocks: int

@@ -1,11 +1,14 @@
-"""One block of a launch, folded: a loop whose iterations are alike is kept once, with how its addresses move from iteration to iteration.
+"""One block of a launch, folded: a loop whose iterations are alike is kept once, with how its addresses move from
+iteration to iteration.
 
-Mental model: a warp's path is a sequence of runs, and a loop is a stretch of it that repeats. Where every iteration also makes
-the same accesses, each moved by its own fixed number of bytes an iteration, one iteration and the moves say all: :func:`fold` checks
-that on every iteration of every warp, so :func:`unfolded` gives the block back exactly. It may also give it with fewer iterations.
+Mental model: a warp's path is a sequence of runs, and a loop is a stretch of it that repeats. Where every iteration
+also makes the same accesses, each moved by its own fixed number of bytes an iteration, one iteration and the moves say
+all: :func:`fold` checks that on every iteration of every warp, so :func:`unfolded` gives the block back exactly. It may
+also give it with fewer iterations.
 
 An access is a *place* and the lanes around it: lane 0's address and a stride, or the first lane's address and one of
-``patterns`` (offsets of the 32 lanes, as :mod:`gpusim.trace.patterns` makes them). Whatever moves an access adds to its place.
+``patterns`` (offsets of the 32 lanes, as :mod:`gpusim.trace.patterns` makes them). Whatever moves an access adds to its
+place.
 """
 
 from __future__ import annotations
@@ -36,11 +39,13 @@ class Path:
 
 @dataclass(frozen=True)
 class BlockTemplate:
-    """A folded block. ``path`` int64[warps] names its ``paths``; each loop makes ``iterations`` iterations (1: nothing was folded).
+    """A folded block. ``path`` int64[warps] names its ``paths``; each loop makes ``iterations`` iterations (1: nothing
+    was folded).
 
-    The accesses of all warps, warp by warp, one iteration of the loop each: ``place`` int64[a], ``stride`` int32[a] (SCATTERED with
-    a pattern), ``mask`` uint32[a], ``pattern`` int32[a] (row of the launch's patterns, -1: none), ``step`` int64[a] bytes a
-    iteration. Of warp w they are ``start[w]`` to ``start[w + 1]``, those of the iteration ``body[w]`` (first, end), int64[warps, 2].
+    The accesses of all warps, warp by warp, one iteration of the loop each: ``place`` int64[a], ``stride`` int32[a]
+    (SCATTERED with a pattern), ``mask`` uint32[a], ``pattern`` int32[a] (row of the launch's patterns, -1: none),
+    ``step`` int64[a] bytes a iteration. Of warp w they are ``start[w]`` to ``start[w + 1]``, those of the iteration
+    ``body[w]`` (first, end), int64[warps, 2].
     """
 
     path: np.ndarray
@@ -98,7 +103,8 @@ class Patterns:
 
 
 def find_loop(runs: np.ndarray) -> tuple[int, int, int]:
-    """The loop of a path RUN[r] in which most instructions repeat: (its first run, runs of an iteration, iterations); iterations 1 for none."""
+    """The loop of a path RUN[r] in which most instructions repeat: (its first run, runs of an iteration, iterations);
+    iterations 1 for none."""
     _, ids = np.unique(runs, return_inverse=True)
     ids = ids.reshape(-1)
     counts = np.concatenate(([0], np.cumsum(runs["count"].astype(np.int64))))
@@ -141,8 +147,8 @@ def fold(chunk: Chunk, program: Program, patterns: Patterns) -> BlockTemplate:
 
 
 def _paths(chunk: Chunk) -> tuple[np.ndarray, list[np.ndarray]]:
-    """(path of each warp int64[warps], runs RUN[r] of each path), each run as long as it can be: one that was cut where the log
-    was full is whole again."""
+    """(path of each warp int64[warps], runs RUN[r] of each path), each run as long as it can be: one that was cut where
+    the log was full is whole again."""
     known: dict[bytes, int] = {}
     paths, numbers = [], np.empty(len(chunk.path_start) - 1, np.int64)
     for p in range(len(numbers)):
@@ -230,7 +236,8 @@ def _folded(
 
 
 def _even_step(of: _Accesses, begin: int, iterations: int, of_an_iteration: int) -> np.ndarray | None:
-    """By how much each access of an iteration moves from iteration to iteration, int64[of_an_iteration]; None if not always by as much."""
+    """By how much each access of an iteration moves from iteration to iteration, int64[of_an_iteration]; None if not
+    always by as much."""
     stretch = slice(begin, begin + iterations * of_an_iteration)
     for values in (of.stride, of.mask, of.pattern):
         table = values[stretch].reshape(iterations, of_an_iteration)
@@ -250,7 +257,8 @@ def path_runs(path: Path, iterations: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Unfolded:
-    """Accesses of a block with some iterations: ``source`` int64[n] the template's access, ``place`` int64[n], ``start`` int64[warps + 1]."""
+    """Accesses of a block with some iterations: ``source`` int64[n] the template's access, ``place`` int64[n],
+    ``start`` int64[warps + 1]."""
 
     source: np.ndarray
     place: np.ndarray
@@ -258,7 +266,8 @@ class Unfolded:
 
 
 def unfolded(template: BlockTemplate, first_iteration: int, iterations: int) -> Unfolded:
-    """The accesses with ``iterations`` iterations of the loop, of which the first is number ``first_iteration`` of the block's own."""
+    """The accesses with ``iterations`` iterations of the loop, of which the first is number ``first_iteration`` of the
+    block's own."""
     source, iteration, start = [], [], [0]
     for warp in range(len(template.path)):
         first, last = template.start[warp], template.start[warp + 1]

@@ -51,8 +51,8 @@ MAX_CONSTANT_BYTES = 1 << 16
 #: Far above every GPU's limits; only absurd values are to be refused here.
 MAX_SHARED_BYTES = 1 << 20
 MAX_LOCAL_BYTES = 1 << 24
-#: Rows of a box beyond any: five dimensions of 256 elements that all fit into shared memory, of 16 bytes or more a row; and a stride
-#: beyond any: 2^40 bytes, times an element stride of 8 and as far as a box reaches.
+#: Rows of a box beyond any: five dimensions of 256 elements that all fit into shared memory, of 16 bytes or more a row;
+#: and a stride beyond any: 2^40 bytes, times an element stride of 8 and as far as a box reaches.
 MAX_BULK_ROWS, MAX_BULK_STRIDE = 1 << 24, 1 << 52
 MAX_SWIZZLE = 6
 #: dtype, number of dimensions and inner size of each array of a chunk, in the order of the fields.
@@ -217,7 +217,8 @@ def _check_signals(chunk: Chunk, where: str, launch: Launch) -> None:
 
 
 def _check_bulks(chunk: Chunk, where: str) -> None:
-    """Boxes are of accesses of the chunk, in their order, and lie in the address space and in a block's shared memory."""
+    """Boxes are of accesses of the chunk, in their order, and lie in the address space and in a block's shared
+    memory."""
     bulks = chunk.bulks
     if not len(bulks):
         return

@@ -1,9 +1,12 @@
-"""The prediction interval of a time: between which times a measurement would lie, at which level, and whether that was validated.
+"""The prediction interval of a time: between which times a measurement would lie, at which level, and whether that was
+validated.
 
-Mental model: the model errs by a factor, whose size depends on what limits the run and on how the GPU is described. Validation knows the
-factors of measurements that set nothing; the interval is the predicted time over and times the factor within which the level's share of
-the next such measurements should lie, each set of measurements (one program, one author) counting as one. What sampling left out adds its own claimed error, as independent errors
-add: in the logarithm, both at the interval's level. Where nothing alike was ever measured, the widest factor is taken, and ``outside`` says why.
+Mental model: the model errs by a factor, whose size depends on what limits the run and on how the GPU is described.
+Validation knows the factors of measurements that set nothing; the interval is the predicted time over and times the
+factor within which the level's share of the next such measurements should lie, each set of measurements (one program,
+one author) counting as one. What sampling left out adds its own claimed error, as independent errors add: in the
+logarithm, both at the interval's level. Where nothing alike was ever measured, the widest factor is taken, and
+``outside`` says why.
 """
 
 from __future__ import annotations
@@ -22,20 +25,23 @@ from gpusim.uncertainty.table import DATASHEET, FITTED, Row, Table, row_of, tabl
 _SETTING = re.compile(r"\[(\w[\w.]*)=")
 #: What a what-if may change without leaving what was validated: curves are of several clocks.
 _VALIDATED_SETTINGS = {"clock_hz"}
-#: What the size and speed of a machine are told by: beyond those of all GPUs that are described nothing was ever measured.
+#: What the size and speed of a machine are told by: beyond those of all GPUs that are described nothing was ever
+#: measured.
 _SIZES = {
     "sm_count": lambda spec: spec.sm_count,
     "clock_hz": lambda spec: spec.clock_hz,
     "l2.total_bytes": lambda spec: spec.l2.total_bytes,
     "dram.peak_bytes_per_ns": lambda spec: spec.dram.peak_bytes_per_ns,
 }
-#: Half-width at 80 % over that at 95 %, at which sampling claims its error, of a normal distribution: its quantiles at 0.9 and 0.975.
+#: Half-width at 80 % over that at 95 %, at which sampling claims its error, of a normal distribution: its quantiles at
+#: 0.9 and 0.975.
 _OF_THE_LEVEL = 1.2816 / 1.96
 
 
 @dataclass(frozen=True)
 class Interval:
-    """``low_us`` to ``high_us`` around a predicted time, microseconds; ``level_percent``: the share of measurements that should lie within;
+    """``low_us`` to ``high_us`` around a predicted time, microseconds; ``level_percent``: the share of measurements
+    that should lie within;
     ``basis``: whose errors it comes from, in words; ``outside``: why it was not validated, empty where it was."""
 
     low_us: float
@@ -46,7 +52,8 @@ class Interval:
 
 
 def kind_of(gpu: str) -> str:
-    """Whether the description called ``gpu`` was set from curves of that very GPU (``fitted``) or not (``datasheet``)."""
+    """Whether the description called ``gpu`` was set from curves of that very GPU (``fitted``) or not
+    (``datasheet``)."""
     return FITTED if gpu.partition("[")[0] in table()["fitted_gpus"] else DATASHEET
 
 
@@ -60,11 +67,12 @@ def interval_of(
     devices: int = 1,
     chained: bool = False,
 ) -> Interval:
-    """The interval of ``time_us``, predicted on ``spec`` for a run that ``limiter`` limits. ``error_us``: half-width at 95 % that sampling claims;
-    ``formats``: of what it multiplies on tensor cores (names of :class:`gpusim.trace.layout.MatrixType`); ``devices``: GPUs that it runs on;
-    ``chained``: it is one of a chain of programmatic dependent launches, which overlap.
+    """The interval of ``time_us``, predicted on ``spec`` for a run that ``limiter`` limits. ``error_us``: half-width at
+    95 % that sampling claims; ``formats``: of what it multiplies on tensor cores (names of
+    :class:`gpusim.trace.layout.MatrixType`); ``devices``: GPUs that it runs on; ``chained``: it is one of a chain of
+    programmatic dependent launches, which overlap.
 
-    Source of the factors: ``intervals.json``, written by ``tools/write_intervals.py`` from ``traces/residuals``."""  # fmt: skip
+    Source of the factors: ``intervals.json``, by ``tools/write_intervals.py`` from ``traces/residuals``."""
     known = table()
     row = row_of(kind_of(spec.name), TENSOR if formats else limiter)
     reasons = tuple(_outside(spec, row, formats, devices, chained, known))
@@ -105,8 +113,8 @@ def _outside(
 
 
 def _beyond(spec: GpuSpec) -> Iterator[str]:
-    """In what a GPU of the user's own is larger, faster, smaller or slower than all that are described; they are read one by one, until
-    two of them have it between them."""
+    """In what a GPU of the user's own is larger, faster, smaller or slower than all that are described; they are read
+    one by one, until two of them have it between them."""
     for key, size in _SIZES.items():
         value = float(size(spec))
         lowest, highest = math.inf, -math.inf

@@ -6,8 +6,9 @@ from enum import StrEnum
 
 
 class Limiter(StrEnum):
-    """Mental model: the class of the unit that a run is bound by (:mod:`gpusim.engine.bound`): a ``PIPE`` (issue slots too), ``SHARED`` memory,
-    the path through ``L1``, ``L2`` with the crossbar, ``DRAM`` bandwidth, ``LATENCY`` that nothing hides, or the ``LAUNCH`` itself."""
+    """Mental model: the class of the unit that a run is bound by (:mod:`gpusim.engine.bound`): a ``PIPE`` (issue slots
+    too), ``SHARED`` memory, the path through ``L1``, ``L2`` with the crossbar, ``DRAM`` bandwidth, ``LATENCY`` that
+    nothing hides, or the ``LAUNCH`` itself."""
 
     PIPE = "pipe"
     SHARED = "shared"

@@ -1,7 +1,8 @@
 """The factors of the prediction intervals, as ``tools/write_intervals.py`` computed them from what was held out.
 
-Mental model: ``intervals.json`` says for a kind of description and a limiter, or tensor cores, within which factor of the predicted time the held-out
-measurements lay, and from how many kernels that is known. It is small, and read when the first interval is asked for.
+Mental model: ``intervals.json`` says for a kind of description and a limiter, or tensor cores, within which factor of
+the predicted time the held-out measurements lay, and from how many kernels that is known. It is small, and read when
+the first interval is asked for.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ FITTED, DATASHEET = "fitted", "datasheet"
 
 
 class Row(TypedDict):
-    """``factor``: at least 1; an interval is from time / factor to time x factor. ``basis``: whose errors it is from, in words: so many
-    ``sets`` (what one program or author measured), ``kernels``, ``series`` (a kernel on a GPU) and ``points``; ``coarser``: too few sets for it to count as validated, or too many of their rows outside of what the others say."""
+    """``factor``: at least 1; an interval is from time / factor to time x factor. ``basis``: whose errors it is from,
+    in words: so many ``sets`` (what one program or author measured), ``kernels``, ``series`` (a kernel on a GPU) and
+    ``points``; ``coarser``: too few sets for it to count as validated, or too many of their rows outside of what the
+    others say."""
 
     kind: str
     limiter: str
@@ -33,9 +36,12 @@ class Row(TypedDict):
 
 
 class Table(TypedDict):
-    """``level_percent``: the share of new measurements that should lie within; ``least_sets``: from which a limiter counts as validated.
-    ``fitted_gpus``: descriptions that were set from curves of that very GPU; ``architectures``: compute capabilities of which anything was
-    measured; ``missed``: those of them whose measurements lie within the intervals that all others' make less often than at the level; ``tensor``: of which anything on tensor cores was, and the formats of it (:class:`gpusim.trace.layout.MatrixType`)."""
+    """``level_percent``: the share of new measurements that should lie within; ``least_sets``: from which a limiter
+    counts as validated.
+    ``fitted_gpus``: descriptions that were set from curves of that very GPU; ``architectures``: compute capabilities of
+    which anything was measured; ``missed``: those of them whose measurements lie within the intervals that all others'
+    make less often than at the level; ``tensor``: of which anything on tensor cores was, and the formats of it
+    (:class:`gpusim.trace.layout.MatrixType`)."""
 
     about: str
     level_percent: PositiveFinite

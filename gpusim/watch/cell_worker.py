@@ -1,8 +1,8 @@
 """A process that gives cells their values: a task a line in, a result a line out, as JSON.
 
 Mental model: it runs in a checkout of the commit, by the Python of the cell's toolchain, so that what it imports and
-compiles is that commit's and that toolchain's; it knows neither plan nor store. What a case does wrong is a result; only
-what is wrong with the machine ends it. Cases may print: their standard output goes to standard error.
+compiles is that commit's and that toolchain's; it knows neither plan nor store. What a case does wrong is a result;
+only what is wrong with the machine ends it. Cases may print: their standard output goes to standard error.
 
 ``python -m gpusim.watch.cell_worker`` (protocol :data:`PROTOCOL`, said in its first line).
 """
@@ -118,7 +118,8 @@ def _facts(case: str) -> dict[str, Any]:
 
 
 def method_facts() -> dict[str, str]:
-    """What is known of the method before anything is run: versions and hashes of this gpusim, its compilers and this machine."""
+    """What is known of the method before anything is run: versions and hashes of this gpusim, its compilers and this
+    machine."""
     return {
         "gpusim_version": __version__,
         "model_hash": model_hash(),

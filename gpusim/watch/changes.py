@@ -1,4 +1,5 @@
-"""Every change in a set of histories, exact where they are simulated and by statistics where they are measured, one alert a cause."""
+"""Every change in a set of histories, exact where they are simulated and by statistics where they are measured, one
+alert a cause."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from gpusim.watch.measured import describe, look_at
 
 
 def all_changes(histories: Sequence[History], *, alpha: float = ALPHA) -> list[Change]:
-    """The changes of ``histories``: those of simulated ones first, then those of measured ones by commit. ``alpha``: chance that a measured history
-    without a change gives one."""
+    """The changes of ``histories``: those of simulated ones first, then those of measured ones by commit. ``alpha``:
+    chance that a measured history without a change gives one."""
     exact = [each for history in histories if not history.measured for each in exact_changes(history)]
     measured = [history for history in histories if history.measured]
     if not measured:

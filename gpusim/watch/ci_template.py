@@ -1,8 +1,9 @@
 """Ready pipelines for GitHub Actions and GitLab CI: a night runs the plan, keeps the store, and shows its alerts.
 
-Mental model: what a user gives (the plan's path and name, what pip is to install) is a variable of the pipeline, never a part of a command, so
-that nothing in it is run. The store is the secret ``GPUSIM_STORE`` (a server's address) where there is one, else a file that the
-service's cache keeps from night to night; one pipeline runs at a time, for the file has one state.
+Mental model: what a user gives (the plan's path and name, what pip is to install) is a variable of the pipeline, never
+a part of a command, so that nothing in it is run. The store is the secret ``GPUSIM_STORE`` (a server's address) where
+there is one, else a file that the service's cache keeps from night to night; one pipeline runs at a time, for the file
+has one state.
 """
 
 from __future__ import annotations

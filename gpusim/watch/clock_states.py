@@ -1,15 +1,15 @@
 """The states of an SM clock over a history: which points ran at the same clock, as far as it decides a time.
 
-Mental model: a clock that is read beside each value scatters a little around each of its states (boost, a power limit, locked). Sorted, the
-readings have a gap between two states, and none within one.
+Mental model: a clock that is read beside each value scatters a little around each of its states (boost, a power limit,
+locked). Sorted, the readings have a gap between two states, and none within one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: A gap of so much of the clock parts two states: readings of one state lie closer (the H100's steps are 15 MHz of 1,980), and the drift
-#: of a warm GPU is narrower than it (gpusim.measure.rounds.DRIFT).
+#: A gap of so much of the clock parts two states: readings of one state lie closer (the H100's steps are 15 MHz of
+#: 1,980), and the drift of a warm GPU is narrower than it (gpusim.measure.rounds.DRIFT).
 GAP = 0.02
 
 

@@ -1,8 +1,10 @@
-"""New changes of measured series looked at again before anyone hears of them: the commits at either side, measured in turn.
+"""New changes of measured series looked at again before anyone hears of them: the commits at either side, measured in
+turn.
 
-Mental model: the history says that a commit moved a series; nobody has been told yet. The newest commit without the change and the oldest
-with it are checked out beside each other, and the cell is measured in one and the other, pair by pair, until
-:mod:`gpusim.watch.side_by_side` knows. What they say is kept with the run; a change that is refuted is the machine's doing.
+Mental model: the history says that a commit moved a series; nobody has been told yet. The newest commit without the
+change and the oldest with it are checked out beside each other, and the cell is measured in one and the other, pair by
+pair, until :mod:`gpusim.watch.side_by_side` knows. What they say is kept with the run; a change that is refuted is the
+machine's doing.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ MOST_COMPARED = 8
 
 
 def compare_new_steps(plan: Plan, store: Store, run: RunWriter, place: Place, deadline: float) -> int:
-    """Measure the commits around each step that no alert speaks of yet, and keep what they say; how many were looked at."""
+    """Measure the commits around each step that no alert speaks of yet, and keep what they say; how many were looked
+    at."""
     compared = 0
     for asked in _unheard(store, plan.name):
         step = asked.step
@@ -51,7 +54,8 @@ def compare_new_steps(plan: Plan, store: Store, run: RunWriter, place: Place, de
 
 @dataclass(frozen=True)
 class _Question:
-    """A ``step`` with the last commit before it and the first one after all that may be it (hash, position); ``noise``: of single values."""
+    """A ``step`` with the last commit before it and the first one after all that may be it (hash, position); ``noise``:
+    of single values."""
 
     step: Step
     old: tuple[str, int]

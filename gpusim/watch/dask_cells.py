@@ -1,8 +1,9 @@
 """The cells of a commit, run by the workers of a Dask cluster.
 
-Mental model: the commit's files travel to the cluster once, as an archive; each process of it unpacks them once and keeps a worker
-process in them, which it asks. A Dask worker that dies takes its cells with it, and Dask gives them to another one; a cell
-is kept by the process that runs the plan, once, when its answer has come, so that none is lost and none counted twice.
+Mental model: the commit's files travel to the cluster once, as an archive; each process of it unpacks them once and
+keeps a worker process in them, which it asks. A Dask worker that dies takes its cells with it, and Dask gives them to
+another one; a cell is kept by the process that runs the plan, once, when its answer has come, so that none is lost and
+none counted twice.
 
 Needs ``gpusim[dask]`` here and gpusim of the same version on the workers.
 """

@@ -1,9 +1,10 @@
-"""What changed in one noisy history: season, modes, steps, drifts and shares, in the order in which each can be told from the rest.
+"""What changed in one noisy history: season, modes, steps, drifts and shares, in the order in which each can be told
+from the rest.
 
-Mental model: a history is a level, what repeats with a period, which of two modes each point fell in, and noise. Each is taken off
-once it is known, and the next is looked for in what is left: the season first, then the modes (in the values, or, where a
-larger step hides them, in what the steps leave), then the steps; a segment without a step may drift; and if there are modes, the share of
-points in either is a history of its own.
+Mental model: a history is a level, what repeats with a period, which of two modes each point fell in, and noise. Each
+is taken off once it is known, and the next is looked for in what is left: the season first, then the modes (in the
+values, or, where a larger step hides them, in what the steps leave), then the steps; a segment without a step may
+drift; and if there are modes, the share of points in either is a history of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from gpusim.watch.spread import LEAST_LEVEL, Spread
 
 @dataclass(frozen=True)
 class Noise:
-    """What is known of a history's noise beside its values, all in their unit. ``least``: the standard deviation at least; ``expected`` and
+    """What is known of a history's noise beside its values, all in their unit. ``least``: the standard deviation at
+    least; ``expected`` and
     ``weight``: that of launches of its kind, and the degrees of freedom that this is worth."""
 
     least: float = 0.0
@@ -38,8 +40,9 @@ class Noise:
 
 @dataclass(frozen=True)
 class Found:
-    """A change at ``index`` (from 0; it may lie anywhere from ``low`` to ``high``), of a ``kind`` of :mod:`gpusim.watch.change`; ``p``: chance that
-    noise alone shows as much anywhere in the history; ``last``: of a drift, its last point."""
+    """A change at ``index`` (from 0; it may lie anywhere from ``low`` to ``high``), of a ``kind`` of
+    :mod:`gpusim.watch.change`; ``p``: chance that noise alone shows as much anywhere in the history; ``last``: of a
+    drift, its last point."""
 
     index: int
     low: int
@@ -53,8 +56,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Analysis:
-    """``changes``, oldest first; ``rest``: what is left of the values without season, modes and steps, in standard deviations, float64[n]
-    (zeros where they are all equal)."""
+    """``changes``, oldest first; ``rest``: what is left of the values without season, modes and steps, in standard
+    deviations, float64[n] (zeros where they are all equal)."""
 
     changes: tuple[Found, ...]
     rest: np.ndarray
@@ -63,8 +66,8 @@ class Analysis:
 def analyse(
     values: np.ndarray, *, noise: Noise | None = None, known: Sequence[int] = (), alpha: float = ALPHA
 ) -> Analysis:
-    """What changed in ``values``, float64[n] without NaN. ``known``: points where another method begins, of which each that moved the
-    level is among the changes. ``alpha``: chance that a history without a change gives one."""
+    """What changed in ``values``, float64[n] without NaN. ``known``: points where another method begins, of which each
+    that moved the level is among the changes. ``alpha``: chance that a history without a change gives one."""
     if len(values) < 2 * LEAST_LEVEL:
         return Analysis((), np.zeros(len(values)))
     noise = noise or Noise()
@@ -100,7 +103,8 @@ def _levels(values: np.ndarray, steps: Sequence[Step]) -> np.ndarray:
 
 
 def _shares(upper: np.ndarray, values: np.ndarray, alpha: float) -> list[Found]:
-    """Where the share of points in the upper mode changed; ``before`` and ``after`` are the means of ``values`` there."""
+    """Where the share of points in the upper mode changed; ``before`` and ``after`` are the means of ``values``
+    there."""
     crossings = float(np.count_nonzero(upper[1:] != upper[:-1]))
     spread = Spread(upper.astype(float), whole=True, most_freedom=crossings)
     steps = find_steps(spread, alpha=alpha, rounds=1)  # around its levels a share has no noise of its own

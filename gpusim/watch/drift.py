@@ -1,9 +1,10 @@
 """A level that moves a little with every point: one change with a beginning and an end, and not a row of steps.
 
-Mental model: flat, then a line, then flat again; the two corners where least is left unexplained are taken. What is left tells the noise
-(a history that only wanders leaves as much), and the rise is believed as a step is: where its two ends are further apart than noise makes means. A few steps
-the same way look like it: of the two accounts the one with the better information criterion holds (each step costs its height and its place, the line its
-slope and each corner: Yao, "Estimating the number of change-points via Schwarz' criterion", Statistics & Probability Letters 6, 1988).
+Mental model: flat, then a line, then flat again; the two corners where least is left unexplained are taken. What is
+left tells the noise (a history that only wanders leaves as much), and the rise is believed as a step is: where its two
+ends are further apart than noise makes means. A few steps the same way look like it: of the two accounts the one with
+the better information criterion holds (each step costs its height and its place, the line its slope and each corner:
+Yao, "Estimating the number of change-points via Schwarz' criterion", Statistics & Probability Letters 6, 1988).
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from gpusim.watch.spread import LEAST_LEVEL, Spread
 _PLACES = 24
 #: A drift takes at least so many points; a faster one is a step.
 SHORTEST = 20
-#: Of what the means of sixteenths of the history vary by, the line must explain so much: a level that wanders is no drift.
+#: Of what the means of sixteenths of the history vary by, the line must explain so much: a level that wanders is no
+#: drift.
 _BLOCKS, _EXPLAINED = 16, 0.9
-#: Sets of corners that could be taken for a drift without being alike, for each length of history in units of the drift's.
+#: Sets of corners that could be taken for a drift without being alike, for each length of history in units of the
+#: drift's.
 _LOOKS = 8
 
 
 @dataclass(frozen=True)
 class Drift:
-    """``first``, ``last``: points where the line begins and ends; ``before``, ``after``: its values there; ``p``: chance that
-    noise shows as much anywhere in the history; ``line``: flat, line, flat, float64[n]."""
+    """``first``, ``last``: points where the line begins and ends; ``before``, ``after``: its values there; ``p``:
+    chance that noise shows as much anywhere in the history; ``line``: flat, line, flat, float64[n]."""
 
     first: int
     last: int
@@ -77,7 +80,8 @@ def _is_line(values: np.ndarray, line: np.ndarray) -> bool:
 
 
 def _better_than_levels(values: np.ndarray, line: np.ndarray, corners: int, variance: float) -> bool:
-    """Whether ``line`` of so many ``corners`` is a better account of ``values`` than any row of steps, in noise of ``variance``."""
+    """Whether ``line`` of so many ``corners`` is a better account of ``values`` than any row of steps, in noise of
+    ``variance``."""
     n, each = len(values), math.log(len(values))
     places = best_levels(values / math.sqrt(variance), penalty=2 * each, least=LEAST_LEVEL)
     levels = levels_of(values, [0, *places, n])

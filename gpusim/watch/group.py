@@ -1,9 +1,9 @@
 """One alert for one cause: changes of many measured histories put together, and small ones found that only many show.
 
-Mental model: a commit that makes every kernel 0.3 % slower is in no single history beyond doubt, and in the mean of forty. So the mean of a
-group (what the histories have left once their own changes are known, in standard deviations) is a history itself and is looked at as one: its noise is its own,
-and what a bad night does to all of them is in it. Changes whose intervals
-have the commit for which most speaks in common are its alert.
+Mental model: a commit that makes every kernel 0.3 % slower is in no single history beyond doubt, and in the mean of
+forty. So the mean of a group (what the histories have left once their own changes are known, in standard deviations) is
+a history itself and is looked at as one: its noise is its own, and what a bad night does to all of them is in it.
+Changes whose intervals have the commit for which most speaks in common are its alert.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _PARTED = 0.25
 
 
 def commit_order(histories: Iterable[History]) -> dict[str, int]:
-    """The position of each commit in the order that all ``histories`` keep: one that only some have stands after its predecessor there."""
+    """The position of each commit in the order that all ``histories`` keep: one that only some have stands after its
+    predecessor there."""
     order: list[str] = []
     known: set[str] = set()
     for history in sorted(histories, key=lambda each: -len(each.points)):
@@ -81,8 +82,8 @@ def _of_group(group: Sequence[Series], order: dict[str, int], alpha: float) -> l
 
 
 def _parted(group: Sequence[Series], order: dict[str, int], at: np.ndarray) -> list[int]:
-    """Places of the mean at which so many of ``group`` have a change of their own, or another method, that what they have left is not to
-    be compared across it."""
+    """Places of the mean at which so many of ``group`` have a change of their own, or another method, that what they
+    have left is not to be compared across it."""
     count: dict[int, int] = {}
     for series in group:
         places = {each.index for each in series.analysis.changes} | set(series.new)
@@ -112,9 +113,9 @@ def _moved(
 
 
 def one_alert_each(changes: Sequence[Change], order: dict[str, int], exact: Sequence[Change] = ()) -> list[Change]:
-    """``changes`` with one ``who`` for all that may have one cause, so that :func:`gpusim.watch.change.alert_numbers` gives them one number;
-    of one history only the surest of an alert is kept. ``exact``: changes of simulated histories: where one of their commits alone lies in
-    the interval, it is the alert's."""
+    """``changes`` with one ``who`` for all that may have one cause, so that :func:`gpusim.watch.change.alert_numbers`
+    gives them one number; of one history only the surest of an alert is kept. ``exact``: changes of simulated
+    histories: where one of their commits alone lies in the interval, it is the alert's."""
     named = {each.commit for each in exact if each.cause == COMMIT}
     found = [each for each in changes if each.cause not in (COMMIT, DRIFT)]
     rest = [each for each in changes if each.cause == COMMIT]
@@ -132,8 +133,9 @@ def one_alert_each(changes: Sequence[Change], order: dict[str, int], exact: Sequ
 
 
 def _clearest(changes: Sequence[Change]) -> tuple[list[Change], set[str]]:
-    """The changes of the commit for which most speaks, the surest first, and the commits that may be it. With those that it may have made
-    go others of the same direction whose intervals meet theirs: of one small step, histories name places around it."""
+    """The changes of the commit for which most speaks, the surest first, and the commits that may be it. With those
+    that it may have made go others of the same direction whose intervals meet theirs: of one small step, histories name
+    places around it."""
     evidence: dict[str, float] = {}
     for each in changes:
         for commit in each.candidates:

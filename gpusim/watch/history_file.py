@@ -11,8 +11,9 @@ from gpusim.watch.history import METHOD, History, Point
 
 
 def read_histories(path: Path, *, measured: bool = False, unit: str = "") -> list[History]:
-    """The histories of ``path``, one for each name in column ``series`` (the file's name without it), all of one group. An empty value is a
-    commit that gave none. ``measured``, ``unit``: as of :class:`gpusim.watch.history.History`. Raises MeasurementFormatError with the line for what is no history."""
+    """The histories of ``path``, one for each name in column ``series`` (the file's name without it), all of one group.
+    An empty value is a commit that gave none. ``measured``, ``unit``: as of :class:`gpusim.watch.history.History`.
+    Raises MeasurementFormatError with the line for what is no history."""
     found: dict[str, list[Point]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as text:

@@ -1,8 +1,8 @@
 """What a plan's runs have found, in the store: commits, series, points, refusals; a cell is kept whole or not at all.
 
-Mental model: a cell (a case at a commit, on a GPU, by a toolchain) is one transaction: its launches, a point in the series of
-each, and the note that it is done. So a process may be killed at any moment: a cell is there with all its points or it
-is to be run; and of two processes that ran the same cell, one keeps it and the other finds it kept.
+Mental model: a cell (a case at a commit, on a GPU, by a toolchain) is one transaction: its launches, a point in the
+series of each, and the note that it is done. So a process may be killed at any moment: a cell is there with all its
+points or it is to be run; and of two processes that ran the same cell, one keeps it and the other finds it kept.
 
 A simulation that came out to the digit before (same machine code, trace, GPU and model) is not kept a second time: its
 point names the launch that has the attribution already, so that years of nights without a change cost a row a cell.
@@ -49,8 +49,8 @@ PASSING = ("died", "late", "SiliconError", "ToolchainError", "StoreError")
 
 @dataclass(frozen=True)
 class Cell:
-    """``request``: the case as the plan has it; ``gpu`` as the plan has it; ``method``: hash of all that is known to decide its
-    value before it is run."""
+    """``request``: the case as the plan has it; ``gpu`` as the plan has it; ``method``: hash of all that is known to
+    decide its value before it is run."""
 
     request: str
     gpu: str
@@ -117,8 +117,9 @@ def keep_cell(
     *,
     repetition: int = 0,
 ) -> bool:
-    """Keep ``answer`` of ``cell``; False where another process has kept it before. ``repetition``: of a measurement that is run
-    again, whose cell is there already. A refusal that may be another one tomorrow (:data:`PASSING`) is kept, and its cell is not done."""
+    """Keep ``answer`` of ``cell``; False where another process has kept it before. ``repetition``: of a measurement
+    that is run again, whose cell is there already. A refusal that may be another one tomorrow (:data:`PASSING`) is
+    kept, and its cell is not done."""
     done = {"run_id": run_id, "commit_id": commit_id, **vars(cell)}
     passing = answer.refused is not None and answer.refused.kind in PASSING
     with store.writing() as connection:

@@ -1,7 +1,7 @@
 """What is used of SciPy and ruptures, imported when a measured history is first looked at.
 
-Mental model: both together take a second to import (ruptures asks for ``scipy.stats``), which who watches simulated histories alone,
-or only opens a page, need not wait for.
+Mental model: both together take a second to import (ruptures asks for ``scipy.stats``), which who watches simulated
+histories alone, or only opens a page, need not wait for.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def trigamma(x: float) -> float:
 
 
 def best_levels(values: np.ndarray, *, penalty: float, least: int) -> list[int]:
-    """First points, but that of the history, of the stretches of at least ``least`` points that minimise the squared distance of ``values`` from
-    their stretch's mean plus ``penalty`` a stretch (exactly: ``ruptures.KernelCPD``, PELT in C)."""
+    """First points, but that of the history, of the stretches of at least ``least`` points that minimise the squared
+    distance of ``values`` from their stretch's mean plus ``penalty`` a stretch (exactly: ``ruptures.KernelCPD``, PELT
+    in C)."""
     ruptures = importlib.import_module("ruptures")
     search = ruptures.KernelCPD(kernel="linear", min_size=least).fit(values.reshape(-1, 1))
     return [int(place) for place in search.predict(pen=penalty)[:-1]]

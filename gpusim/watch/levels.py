@@ -1,10 +1,12 @@
-"""Where a noisy history steps from one level to another: places by an established method, and a test that each must pass.
+"""Where a noisy history steps from one level to another: places by an established method, and a test that each must
+pass.
 
-Mental model: an exact search for the best levels under a low penalty (PELT's cost with kernels: Celisse et al., "New efficient algorithms for multiple
-change-point detection with kernels", CSDA 128, 2018; ``ruptures.KernelCPD``) names far more places than there are steps. Then the
-least credible is taken out, again and again, until all that are left could not come of noise: the means of stretches of several sizes to either side of
-a place differ by more than :class:`gpusim.watch.spread.Spread` allows, with every place and size that was looked at counted
-(multiscale tests: Duembgen and Spokoiny, Annals of Statistics 29, 2001; Frick, Munk and Sieling, JRSS B 76, 2014). A row of steps that a
+Mental model: an exact search for the best levels under a low penalty (PELT's cost with kernels: Celisse et al., "New
+efficient algorithms for multiple change-point detection with kernels", CSDA 128, 2018; ``ruptures.KernelCPD``) names
+far more places than there are steps. Then the least credible is taken out, again and again, until all that are left
+could not come of noise: the means of stretches of several sizes to either side of a place differ by more than
+:class:`gpusim.watch.spread.Spread` allows, with every place and size that was looked at counted (multiscale tests:
+Duembgen and Spokoiny, Annals of Statistics 29, 2001; Frick, Munk and Sieling, JRSS B 76, 2014). A row of steps that a
 line explains better is no step, and a level that ends within a few points where it began is an episode.
 """
 
@@ -26,22 +28,24 @@ from gpusim.watch.wander import outdoes_wander
 ALPHA = 0.01
 #: A level that is given up again after fewer points than these was an episode: a work week of nights, and a weekend.
 EPISODE = 8
-#: Of the two stretches whose means are compared, the longer one has at most so many times the points of the shorter: more adds
-#: less than a tenth to what is known of their difference.
+#: Of the two stretches whose means are compared, the longer one has at most so many times the points of the shorter:
+#: more adds less than a tenth to what is known of their difference.
 _WIDEST = 4
-#: Differences of means that are looked at for each point of a history (about ten sizes, two shapes, alike in the main): so that white noise
-#: of 30 to 1,000 points alarms in less than ALPHA of histories (tools/watch_power.py).
+#: Differences of means that are looked at for each point of a history (about ten sizes, two shapes, alike in the main):
+#: so that white noise of 30 to 1,000 points alarms in less than ALPHA of histories (tools/watch_power.py).
 _LOOKS = 2
 #: Means of more points than this overlap so much from place to place that there are fewer different ones.
 _ALIKE = 10
 #: Difference of twice the log-likelihood within which the true place lies in 99 % of cases: (1 - exp(-c / 2))^2 = 0.99
-#: (Eo and Morley, "Likelihood-ratio-based confidence sets for the timing of structural breaks", Quantitative Economics 6, 2015).
+#: (Eo and Morley, "Likelihood-ratio-based confidence sets for the timing of structural breaks", Quantitative Economics
+#: 6, 2015).
 _PLACE_99 = 10.6
 #: Known steps are taken off before the noise is looked at again, which may let smaller ones be seen, so often.
 ROUNDS = 4
-#: Steps are sharp whose levels lie so many standard deviations apart and have so many points, where neighbours around them are no more
-#: correlated, and where there are so many: of 60 histories of noise of each kind in tools/watch_series.py only waves and two modes, which are
-#: looked at by themselves, have any. (Set on synthetic histories; the annotated series have none.)
+#: Steps are sharp whose levels lie so many standard deviations apart and have so many points, where neighbours around
+#: them are no more correlated, and where there are so many: of 60 histories of noise of each kind in
+#: tools/watch_series.py only waves and two modes, which are looked at by themselves, have any. (Set on synthetic
+#: histories; the annotated series have none.)
 SHARP, SHARP_POINTS, SHARP_PHI, SHARP_LEAST = 3.5, 12, 0.3, 3
 #: Points to either side of a place, at least, that tell a step from a line.
 _NEAR = 12
@@ -49,7 +53,8 @@ _NEAR = 12
 
 @dataclass(frozen=True)
 class Step:
-    """``index``: the first point of the new level, from 0; ``low`` and ``high``: the first and last index where that may be, in 99 % of cases;
+    """``index``: the first point of the new level, from 0; ``low`` and ``high``: the first and last index where that
+    may be, in 99 % of cases;
     ``p``: chance that noise shows as much anywhere in the history; ``before``, ``after``: the levels."""
 
     index: int
@@ -63,8 +68,10 @@ class Step:
 def find_steps(
     spread: Spread, *, alpha: float = ALPHA, known: Iterable[int] = (), rounds: int = ROUNDS, keep: bool = False
 ) -> list[Step]:
-    """The steps of a history, in order. ``known``: places where another method begins: each is taken as one while the others are found.
-    ``rounds``: how often the noise may be looked at; ``keep``: levels part at ``known`` in any case, and the steps are others."""
+    """The steps of a history, in order. ``known``: places where another method begins: each is taken as one while the
+    others are found.
+    ``rounds``: how often the noise may be looked at; ``keep``: levels part at ``known`` in any case, and the steps are
+    others."""
     n = len(spread.values)
     if n < 2 * LEAST_LEVEL or spread.sigma == 0.0:
         return []
@@ -93,8 +100,9 @@ def find_steps(
 
 
 def _sharp(spread: Spread, places: Sequence[int]) -> list[int]:
-    """Those of ``places`` whose steps are beyond doubt by themselves: levels of many points, far apart for the noise around them. So many of them that
-    they would make all longer stretches differ are not to count as noise when it is looked at first."""
+    """Those of ``places`` whose steps are beyond doubt by themselves: levels of many points, far apart for the noise
+    around them. So many of them that they would make all longer stretches differ are not to count as noise when it is
+    looked at first."""
     edges = [0, *places, len(spread.values)]
     near = spread.around(levels_of(spread.values, edges))
     if near.sigma == 0.0 or near.phi > SHARP_PHI:
@@ -132,8 +140,8 @@ def _take_out(spread: Spread, edges: list[int], alpha: float, kept: set[int]) ->
 
 
 def _put_back(spread: Spread, edges: list[int], alpha: float, kept: set[int], places: Sequence[int]) -> None:
-    """Put those of ``places`` back into ``edges`` that are credible between what is left: where two were near each other, each may have
-    hidden the other, and both have gone."""
+    """Put those of ``places`` back into ``edges`` that are credible between what is left: where two were near each
+    other, each may have hidden the other, and both have gone."""
     for _ in places:
         free = [place for place in places if place not in edges]
         chances = [step_chance(spread, *_around(edges, place)) for place in free]
@@ -163,7 +171,8 @@ def _drop_episodes(spread: Spread, edges: list[int]) -> None:
 
 
 def same_level(spread: Spread, one: tuple[int, int], two: tuple[int, int]) -> bool:
-    """Whether the points of two stretches (start, end) may have one level: no further apart than 1 % of such pairs would be."""
+    """Whether the points of two stretches (start, end) may have one level: no further apart than 1 % of such pairs
+    would be."""
     sizes = [min(end - start, 4 * EPISODE) for start, end in (one, two)]
     left = spread.values[one[1] - sizes[0] : one[1]].mean()
     right = spread.values[two[0] : two[0] + sizes[1]].mean()
@@ -173,9 +182,9 @@ def same_level(spread: Spread, one: tuple[int, int], two: tuple[int, int]) -> bo
 
 def step_chance(spread: Spread, start: int, index: int, end: int) -> float:
     """The chance that noise alone shows, anywhere in the history, a step as clear as the one at ``index`` between
-    ``start`` and ``end``, as a count of such places (beyond 1 it is no probability); 1 or more where a line is a better account, of
-    the points around it (where other small steps do not bend the line) or of all from ``start`` to ``end`` (where a drift shows), or a
-    level that wanders."""
+    ``start`` and ``end``, as a count of such places (beyond 1 it is no probability); 1 or more where a line is a better
+    account, of the points around it (where other small steps do not bend the line) or of all from ``start`` to ``end``
+    (where a drift shows), or a level that wanders."""
     left, right = index - start, end - index
     best = math.inf
     for size in _sizes(min(left, right)):

@@ -1,7 +1,7 @@
 """The cells of a checked-out commit, run by worker processes of this machine.
 
-Mental model: as many threads as there are jobs, each with a worker process of its own that it asks cell by cell; what is
-submitted is a future, as of any executor, so that whoever waits need not know where a cell runs.
+Mental model: as many threads as there are jobs, each with a worker process of its own that it asks cell by cell; what
+is submitted is a future, as of any executor, so that whoever waits need not know where a cell runs.
 """
 
 from __future__ import annotations

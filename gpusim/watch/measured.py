@@ -1,8 +1,8 @@
 """Changes in a measured history: what noise cannot explain, how sure that is, and in which commits it may lie.
 
-Mental model: :mod:`gpusim.watch.detect` finds where the values changed; this says what it belongs to. A place where another method
-began is the method's doing. Otherwise it may be any commit of the interval in which the change lies, of which those with
-the same machine code as before are none; where all have the same, it is the machine.
+Mental model: :mod:`gpusim.watch.detect` finds where the values changed; this says what it belongs to. A place where
+another method began is the method's doing. Otherwise it may be any commit of the interval in which the change lies, of
+which those with the same machine code as before are none; where all have the same, it is the machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from gpusim.watch.methods import align_methods
 
 @dataclass(frozen=True)
 class Series:
-    """A history looked at: ``at``: the index in ``history.points`` of each value; ``values``, float64[n], of one method as far as they can be;
+    """A history looked at: ``at``: the index in ``history.points`` of each value; ``values``, float64[n], of one method
+    as far as they can be;
     ``new``: places among them where another method begins."""
 
     history: History
@@ -42,7 +43,8 @@ def look_at(history: History, *, noise: Noise | None = None, alpha: float = ALPH
 
 
 def measured_changes(history: History, *, noise: Noise | None = None, alpha: float = ALPHA) -> list[Change]:
-    """The changes of a measured ``history``, in order. ``noise``: what is known of it beside the values (:mod:`gpusim.watch.launch_noise`);
+    """The changes of a measured ``history``, in order. ``noise``: what is known of it beside the values
+    (:mod:`gpusim.watch.launch_noise`);
     ``alpha``: chance that a history without a change gives one."""
     series = look_at(history, noise=noise, alpha=alpha)
     return [describe(series, found) for found in series.analysis.changes]

@@ -1,7 +1,8 @@
 """Measured values of several methods made comparable: hosts that take turns, a driver that came and stayed.
 
-Mental model: what comes back (two hosts, two states of a clock) is compared with its neighbours each time, so that its offset is known
-and can be taken off. What came and stayed stands where it began as a place of its own: what moved there is the method's doing.
+Mental model: what comes back (two hosts, two states of a clock) is compared with its neighbours each time, so that its
+offset is known and can be taken off. What came and stayed stands where it began as a place of its own: what moved there
+is the method's doing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ _NEAR = 8
 
 
 def align_methods(values: np.ndarray, keys: Sequence[tuple[str, ...]]) -> tuple[np.ndarray, list[int]]:
-    """``values``, float64[n], whose methods are ``keys`` (one text for each name of the method), with the offsets of what
-    comes back taken off, and the places, from 0, where something begins that came and stayed."""
+    """``values``, float64[n], whose methods are ``keys`` (one text for each name of the method), with the offsets of
+    what comes back taken off, and the places, from 0, where something begins that came and stayed."""
     new: set[int] = set()
     aligned = values.copy()
     for column in range(len(keys[0]) if keys else 0):
@@ -36,7 +37,8 @@ def align_methods(values: np.ndarray, keys: Sequence[tuple[str, ...]]) -> tuple[
 def _offsets(
     values: np.ndarray, keys: Sequence[tuple[str, ...]], column: int, starts: Sequence[int], back: set[str]
 ) -> dict[str, float]:
-    """The offset of each name that comes back against the one with the most points, as far as changes of this ``column`` alone lead."""
+    """The offset of each name that comes back against the one with the most points, as far as changes of this
+    ``column`` alone lead."""
     steps: dict[str, list[tuple[str, float]]] = {}
     for first, at, end in zip(starts, starts[1:-1], starts[2:]):
         old, now = keys[at - 1], keys[at]

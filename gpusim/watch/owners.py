@@ -1,9 +1,9 @@
 """Whose a kernel is: rules as in a CODEOWNERS file, by path and by kernel's name; the last one that fits says it.
 
-Mental model: a rule names a pattern and its owners. A pattern of a path is what GitHub's CODEOWNERS takes (``*`` within a folder,
-``**`` over folders, a folder's name for all within, ``/`` in front for the top); one of a kernel is a shell's (``softmax*``), of a case
-in a file of one's own (``ops.py:softmax``) it may leave the file out.
-A CODEOWNERS file is a list of rules of paths; negated and bracketed patterns, which GitHub refuses as well, are refused.
+Mental model: a rule names a pattern and its owners. A pattern of a path is what GitHub's CODEOWNERS takes (``*`` within
+a folder, ``**`` over folders, a folder's name for all within, ``/`` in front for the top); one of a kernel is a shell's
+(``softmax*``), of a case in a file of one's own (``ops.py:softmax``) it may leave the file out. A CODEOWNERS file is a
+list of rules of paths; negated and bracketed patterns, which GitHub refuses as well, are refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ MOST_BYTES = 3 << 20  # GitHub's own limit
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """``path`` or ``kernel``, whichever is given (both: both must fit), belongs to ``owners``. With a ``cause`` (``toolchain``, ``model``
-    and so on) it speaks of alerts of that change of method alone, whose owners are no kernel's."""
+    """``path`` or ``kernel``, whichever is given (both: both must fit), belongs to ``owners``. With a ``cause``
+    (``toolchain``, ``model`` and so on) it speaks of alerts of that change of method alone, whose owners are no
+    kernel's."""
 
     owners: tuple[str, ...] = ()
     path: str = ""
@@ -30,7 +31,8 @@ class OwnerRule:
     cause: str = ""
 
     def fits(self, path: str, kernel: str) -> bool:
-        """Whether it speaks of ``kernel``, which stands in ``path`` (relative to the repository, empty where unknown)."""
+        """Whether it speaks of ``kernel``, which stands in ``path`` (relative to the repository, empty where
+        unknown)."""
         if not self.path and not self.kernel and not self.cause:
             return False
         by_path = not self.path or bool(path) and _path_pattern(self.path).fullmatch(path) is not None
@@ -38,7 +40,8 @@ class OwnerRule:
 
 
 def fits_kernel(pattern: str, kernel: str) -> bool:
-    """Whether a shell's ``pattern`` names ``kernel``, with its file or, as ``softmax`` for ``ops.py:softmax``, without."""
+    """Whether a shell's ``pattern`` names ``kernel``, with its file or, as ``softmax`` for ``ops.py:softmax``,
+    without."""
     return any(fnmatchcase(name, pattern) for name in (kernel, kernel.rpartition(":")[2]))
 
 

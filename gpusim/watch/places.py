@@ -1,7 +1,7 @@
 """Where cells run, as the run of a plan sees it: this machine, or a cluster.
 
-Mental model: a place says what a toolchain there is, and takes a checked-out commit; what is submitted to that is a future, as of any
-executor, so that whoever waits need not know where a cell runs.
+Mental model: a place says what a toolchain there is, and takes a checked-out commit; what is submitted to that is a
+future, as of any executor, so that whoever waits need not know where a cell runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Place(Protocol):
     """This machine or a cluster."""
 
     def facts(self, toolchain: Toolchain) -> Mapping[str, str]:
-        """What a worker of ``toolchain`` says of itself: versions and hashes. Raises ExecutionError where none can be started."""
+        """What a worker of ``toolchain`` says of itself: versions and hashes. Raises ExecutionError where none can be
+        started."""
         ...
 
     def open(self, tree: Path, toolchain: Toolchain, count: int) -> Cells:

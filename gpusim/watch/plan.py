@@ -1,8 +1,8 @@
 """A plan: what is run for every commit, on which GPUs, by which toolchains, and whose it is.
 
 Mental model: a plan is a TOML file beside the code that it watches. Its cells are the product of its cases (of its own
-and of its suites), GPUs and toolchains; a run of the plan gives each cell of a commit a value. The name of the plan, not its file,
-is what its history is filed under, so that a plan may be moved and changed.
+and of its suites), GPUs and toolchains; a run of the plan gives each cell of a commit a value. The name of the plan,
+not its file, is what its history is filed under, so that a plan may be moved and changed.
 
 Paths in it are relative to the folder that it stands in. It is untrusted input: an unknown key, suite, GPU or kernel is
 refused by name (PlanError, UnknownGpuError, UsageError) before anything is run.
@@ -36,8 +36,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Which Python, with its packages, compiles and runs the cases. ``python``: an interpreter in whose environment gpusim is installed, by
-    default the one that runs the plan; ``environment``: variables to set for it (a compiler's path, for example)."""
+    """Which Python, with its packages, compiles and runs the cases. ``python``: an interpreter in whose environment
+    gpusim is installed, by default the one that runs the plan; ``environment``: variables to set for it (a compiler's
+    path, for example)."""
 
     python: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -45,11 +46,13 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Plan:
-    """``cases`` as ``KERNEL:axis=value`` or ``FILE.py:FUNCTION:axis=value``, ``FILE`` within ``repository``; ``suites``: names
-    of pinned suites or suite files; ``gpus``: names or files. ``mode``: ``simulated``, or ``measured`` on the GPU of this machine.
-    ``budget_s``: no cell is begun after so many seconds; ``cell_timeout_s``: one that takes longer is given up. ``python_path``:
-    folders of the checked-out commit from which cases import. ``least_percent``: no smaller change opens an alert; ``expect_file``: changes that
-    were agreed on, by default ``expect.toml`` where it lies beside the plan."""
+    """``cases`` as ``KERNEL:axis=value`` or ``FILE.py:FUNCTION:axis=value``, ``FILE`` within ``repository``;
+    ``suites``: names of pinned suites or suite files; ``gpus``: names or files. ``mode``: ``simulated``, or
+    ``measured`` on the GPU of this machine.
+    ``budget_s``: no cell is begun after so many seconds; ``cell_timeout_s``: one that takes longer is given up.
+    ``python_path``: folders of the checked-out commit from which cases import. ``least_percent``: no smaller change
+    opens an alert; ``expect_file``: changes that were agreed on, by default ``expect.toml`` where it lies beside the
+    plan."""
 
     name: str
     cases: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Histories read back: the series of a plan, the points of a series, what has no value.
 
-Mental model: a point of a history is one commit: of a measurement that was run again the median of its repetitions. Values of the newest
-method at a commit stand for it; where two methods gave a value at the same commit (the model was changed and the night run again), the
-older ones stay in the store and are read with ``every_method``.
+Mental model: a point of a history is one commit: of a measurement that was run again the median of its repetitions.
+Values of the newest method at a commit stand for it; where two methods gave a value at the same commit (the model was
+changed and the night run again), the older ones stay in the store and are read with ``every_method``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ SHOWN_DIGITS, ALL_DIGITS = 12, 64
 
 @dataclass(frozen=True)
 class SeriesKey:
-    """A series by its number and what it is of; ``unit``: cycles or us; ``file``: where the case stands, empty for the suite."""
+    """A series by its number and what it is of; ``unit``: cycles or us; ``file``: where the case stands, empty for the
+    suite."""
 
     id: int
     plan: str
@@ -52,8 +53,8 @@ class SeriesKey:
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """The value of a series at a commit, in the series' unit. ``values``: its repetitions; ``facts``: versions and hashes of how it
-    came about; ``launch_id``: the stored launch with its attribution, None for a measurement."""
+    """The value of a series at a commit, in the series' unit. ``values``: its repetitions; ``facts``: versions and
+    hashes of how it came about; ``launch_id``: the stored launch with its attribution, None for a measurement."""
 
     position: int
     commit: str
@@ -106,8 +107,8 @@ def list_series(store: Store, plan: str) -> list[SeriesKey]:
 def read_points(
     store: Store, series_id: int, *, every_method: bool = False, newest: int | None = None, since: int | None = None
 ) -> list[HistoryPoint]:
-    """The history of a series, oldest first; the ``newest`` rows of it where that is given; from position ``since`` on, and the last
-    commit with a value before that."""
+    """The history of a series, oldest first; the ``newest`` rows of it where that is given; from position ``since`` on,
+    and the last commit with a value before that."""
     query = (
         select(points, commits.c.hash, commits.c.time, commits.c.author, commits.c.subject, method_facts.c.facts)
         .join(commits, commits.c.id == points.c.commit_id)
@@ -202,7 +203,8 @@ def stored_histories(store: Store, plan: str) -> list[History]:
 def history_of(
     key: SeriesKey, points: Sequence[HistoryPoint], *, name: str = "", digits: int = SHOWN_DIGITS
 ) -> History:
-    """The history of ``points`` of a series, called ``name``, by default as a report calls it; its commits by so many digits."""
+    """The history of ``points`` of a series, called ``name``, by default as a report calls it; its commits by so many
+    digits."""
     name = name or key.name
     if key.mode != MEASURED:
         return History(name, tuple(_point_of(point, plain_method(point), digits) for point in points))

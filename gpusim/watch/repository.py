@@ -1,8 +1,9 @@
 """Commits of the repository that a plan watches: their order, what each is, and a checkout of one.
 
-Mental model: the history is the first-parent line of a branch, as a team sees its merges; a commit's position is how many lie
-before it on that line, so that it never changes. A checkout is a worktree of its own in a temporary folder, apart from
-what the user has open. git does the work; no repository is written but for the worktree's entry, which goes with it.
+Mental model: the history is the first-parent line of a branch, as a team sees its merges; a commit's position is how
+many lie before it on that line, so that it never changes. A checkout is a worktree of its own in a temporary folder,
+apart from what the user has open. git does the work; no repository is written but for the worktree's entry, which goes
+with it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _FORMAT = _BETWEEN.join(("%H", "%ct", "%an", "%s"))
 
 @dataclass(frozen=True)
 class Commit:
-    """``position``: how many commits lie before it on its first-parent line; ``time``: the committer's, seconds since 1970."""
+    """``position``: how many commits lie before it on its first-parent line; ``time``: the committer's, seconds since
+    1970."""
 
     hash: str
     position: int

@@ -1,8 +1,8 @@
 """Which measured values are run again before anyone hears of them.
 
-Mental model: a measurement that lies where its series lay needs no second look. One that does not is measured again, with the
-others of its commit's cell, at most :data:`MOST_RERUNS` times; the value of the commit is the median of all its repetitions, so a
-single disturbed one moves nothing. A simulation repeats to the digit: it is never run again.
+Mental model: a measurement that lies where its series lay needs no second look. One that does not is measured again,
+with the others of its commit's cell, at most :data:`MOST_RERUNS` times; the value of the commit is the median of all
+its repetitions, so a single disturbed one moves nothing. A simulation repeats to the digit: it is never run again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A plan, run: every cell of the commits that are asked for gets its value, over several processes, and is kept as it comes.
+"""A plan, run: every cell of the commits that are asked for gets its value, over several processes, and is kept as it
+comes.
 
 Mental model: commits are taken newest first, so that what was broken last night is known first; of each commit and
-toolchain there is one checkout and as many workers as there are jobs; a cell that is kept is left out, so a run that was
-killed goes on where it stood, and a night in which nothing changed costs nothing. One run of a plan at a time: a
+toolchain there is one checkout and as many workers as there are jobs; a cell that is kept is left out, so a run that
+was killed goes on where it stood, and a night in which nothing changed costs nothing. One run of a plan at a time: a
 second one on this machine is refused, and what two machines both ran is kept once.
 """
 
@@ -33,8 +34,8 @@ from gpusim.watch.worker_process import Answer
 
 @dataclass
 class RunSummary:
-    """What a run of a plan did: cells that got values, that were refused, that were kept before, that were left for want of time;
-    measurements that were run again, and changes whose commits were measured side by side."""
+    """What a run of a plan did: cells that got values, that were refused, that were kept before, that were left for
+    want of time; measurements that were run again, and changes whose commits were measured side by side."""
 
     plan: str
     run_id: int = 0
@@ -55,8 +56,9 @@ class RunSummary:
 def run_plan(
     plan: Plan, store: Store, wanted: Sequence[Commit], place: Place, *, arguments: Sequence[str] = ()
 ) -> RunSummary:
-    """Give the cells of ``wanted`` their values, run in ``place``. Raises BusyError where this plan is being run, and what stops all
-    cells (no git, no worker can be started, the store cannot be written); what stops one of them is kept as its refusal."""
+    """Give the cells of ``wanted`` their values, run in ``place``. Raises BusyError where this plan is being run, and
+    what stops all cells (no git, no worker can be started, the store cannot be written); what stops one of them is kept
+    as its refusal."""
     summary = RunSummary(plan.name, commits=len(wanted))
     with _alone(plan, store):
         numbers = keep_commits(store, plan.name, wanted)
@@ -154,8 +156,8 @@ def _cell(plan: Plan, toolchain: str, pair: tuple[str, str], methods: Mapping[st
 
 
 def _methods(plan: Plan, facts: Mapping[str, str]) -> dict[str, str]:
-    """What is known to decide a cell's value before it is run, for each GPU: what a worker of the toolchain says of itself (``facts``),
-    and the GPU's figures (of a built-in GPU all that the worker's gpusim knows)."""
+    """What is known to decide a cell's value before it is run, for each GPU: what a worker of the toolchain says of
+    itself (``facts``), and the GPU's figures (of a built-in GPU all that the worker's gpusim knows)."""
     found = {}
     for gpu in plan.gpu_names():
         machine = gpu_hash(load_gpu(gpu)) if Path(gpu).is_file() else facts.get("gpus_hash", "")

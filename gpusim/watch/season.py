@@ -1,8 +1,9 @@
 """What repeats in a history with a period: week days, the hours of a day.
 
-Mental model: take a moving mean over one period away, and what is left has the same values at the same phase if there is a season. The
-period that explains most is believed if noise would explain as much in fewer than :data:`CHANCE` of histories; then the median of each
-phase is taken off (classical decomposition: Hyndman and Athanasopoulos, Forecasting, 3.4, with medians, so that steps and outliers do not bend it).
+Mental model: take a moving mean over one period away, and what is left has the same values at the same phase if there
+is a season. The period that explains most is believed if noise would explain as much in fewer than :data:`CHANCE` of
+histories; then the median of each phase is taken off (classical decomposition: Hyndman and Athanasopoulos, Forecasting,
+3.4, with medians, so that steps and outliers do not bend it).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Whether two commits that are measured in turn differ by a step that a history shows.
 
-Mental model: a history compares this night with other nights, and whatever the machine was at then is in the difference: a clock, another tenant, a
-placement that stays for ten nights. Measured in turn within minutes, both commits meet the same machine. Two hypotheses are weighed, no difference and that of the
-history, by Wald's sequential test ("Sequential tests of statistical hypotheses", Annals of Mathematical Statistics 16, 1945): after each pair
-the sum of log-likelihood ratios says one of them, or that more pairs are needed.
+Mental model: a history compares this night with other nights, and whatever the machine was at then is in the
+difference: a clock, another tenant, a placement that stays for ten nights. Measured in turn within minutes, both
+commits meet the same machine. Two hypotheses are weighed, no difference and that of the history, by Wald's sequential
+test ("Sequential tests of statistical hypotheses", Annals of Mathematical Statistics 16, 1945): after each pair the sum
+of log-likelihood ratios says one of them, or that more pairs are needed.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ CONFIRMED, REFUTED, UNSETTLED = "confirmed", "refuted", "unsettled"
 #: Chance of either error; pairs before the first verdict (noise is not known by less) and at most.
 ERROR = 0.01
 LEAST_PAIRS, MOST_PAIRS = 3, 20
-#: After the most pairs the likelier hypothesis is taken (Wald's truncation), if half the step is so many standard errors of the pairs' mean: else
-#: more than 7 % of such verdicts would be wrong, and there is none.
+#: After the most pairs the likelier hypothesis is taken (Wald's truncation), if half the step is so many standard
+#: errors of the pairs' mean: else more than 7 % of such verdicts would be wrong, and there is none.
 _LEAST_ERRORS = 1.5
 KIND = "commits side by side"
 _BOUND = math.log((1 - ERROR) / ERROR)
@@ -35,8 +36,8 @@ _MAD = 1.4826 / math.sqrt(2)
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of series number ``series``: the commits at positions ``old`` and ``new``, ``pairs`` of values of both, in the series' unit, and
-    what they say of a step by ``step``: confirmed, refuted, or unsettled."""
+    """Of series number ``series``: the commits at positions ``old`` and ``new``, ``pairs`` of values of both, in the
+    series' unit, and what they say of a step by ``step``: confirmed, refuted, or unsettled."""
 
     series: int
     old: int
@@ -56,7 +57,8 @@ def noise_of(values: Sequence[float]) -> float:
 
 
 def weigh(pairs: Sequence[tuple[float, float]], step: float, noise: float) -> str:
-    """What ``pairs`` (before, after) say of a step by ``step`` where single values have the standard deviation ``noise`` at least."""
+    """What ``pairs`` (before, after) say of a step by ``step`` where single values have the standard deviation
+    ``noise`` at least."""
     count = len(pairs)
     if count < LEAST_PAIRS or step == 0.0:
         return UNSETTLED

@@ -3,13 +3,15 @@
 Mental model: were the points independent and equally noisy, a difference of means would have the standard deviation
 s * sqrt(1/M + 1/m). Points of one machine are not. Three looks at the history say how much less is known:
 
-- Neighbours resemble each other: their correlation follows from differences at lags 1 and 2 whatever steps there are (the variances' ratio is
-  1 + phi: Chakar, Lebarbier, Levy-Leduc and Robin, "A robust approach for estimating change-points in the mean of an AR(1) process", Bernoulli 23, 2017).
-- Longer stretches wander together: the differences of means, taken everywhere in the history, are wider than that (the scale of a moving sum:
-  Eichinger and Kirch, "A MOSUM procedure for the estimation of multiple random change points", Bernoulli 24, 2018; here by their median, so that
-  the few places with a step do not count). A drift or a slow wave so becomes noise, and is no row of steps.
-- Some stretches are noisier: their own variance counts, as far as a few points can say it and as much as the history's stretches differ (Smyth, "Linear
-  models and empirical Bayes methods", Stat. Appl. Genet. Mol. Biol. 3, 2004).
+- Neighbours resemble each other: their correlation follows from differences at lags 1 and 2 whatever steps there are
+  (the variances' ratio is 1 + phi: Chakar, Lebarbier, Levy-Leduc and Robin, "A robust approach for estimating
+  change-points in the mean of an AR(1) process", Bernoulli 23, 2017).
+- Longer stretches wander together: the differences of means, taken everywhere in the history, are wider than that (the
+  scale of a moving sum: Eichinger and Kirch, "A MOSUM procedure for the estimation of multiple random change points",
+  Bernoulli 24, 2018; here by their median, so that the few places with a step do not count). A drift or a slow wave so
+  becomes noise, and is no row of steps.
+- Some stretches are noisier: their own variance counts, as far as a few points can say it and as much as the history's
+  stretches differ (Smyth, "Linear models and empirical Bayes methods", Stat. Appl. Genet. Mol. Biol. 3, 2004).
 """
 
 from __future__ import annotations
@@ -32,21 +34,24 @@ MOST_PHI = 0.95
 _LEAST_CORRELATED = 20
 #: So many pairs of stretches side by side must fit the history for their differences to have a scale.
 _LEAST_PAIRS = 5
-#: Points of a stretch whose noise is looked at by itself; the weight, as degrees of freedom, of the history's noise where there are
-#: too few stretches, and where they are all alike.
+#: Points of a stretch whose noise is looked at by itself; the weight, as degrees of freedom, of the history's noise
+#: where there are too few stretches, and where they are all alike.
 _STRETCH = 10
 _UNKNOWN_PRIOR, _MOST_PRIOR = 20.0, 100.0
-#: A difference of neighbours says so much of a degree of freedom: differences overlap (1 / (1 + 2 * (1/2)^2), von Neumann's estimator).
+#: A difference of neighbours says so much of a degree of freedom: differences overlap (1 / (1 + 2 * (1/2)^2), von
+#: Neumann's estimator).
 _FREEDOM = 2 / 3
 
 
 class Spread:
-    """Of one history: ``raw``, float64[n] without NaN; ``values``: the same without outliers; ``sigma``: standard deviation of a point
-    (0: all are equal); ``freedom``: degrees of freedom of its square; ``phi``: correlation of neighbours.
+    """Of one history: ``raw``, float64[n] without NaN; ``values``: the same without outliers; ``sigma``: standard
+    deviation of a point (0: all are equal); ``freedom``: degrees of freedom of its square; ``phi``: correlation of
+    neighbours.
 
-    ``least``: what the standard deviation is at least (the resolution of the clock); ``expected``, ``weight``: what it is for launches
-    of this kind, and how many degrees of freedom that is worth. ``whole``: no value is an
-    outlier (they are 0 and 1). ``most_freedom``: where fewer points than it seems are independent. ``levels``: around which the noise is taken, float64[n]."""
+    ``least``: what the standard deviation is at least (the resolution of the clock); ``expected``, ``weight``: what it
+    is for launches of this kind, and how many degrees of freedom that is worth. ``whole``: no value is an outlier (they
+    are 0 and 1). ``most_freedom``: where fewer points than it seems are independent. ``levels``: around which the noise
+    is taken, float64[n]."""
 
     def __init__(
         self,
@@ -101,8 +106,8 @@ class Spread:
         return float((sums[index + after] - sums[index]) / after - (sums[index] - sums[index - before]) / before)
 
     def apart(self, one: tuple[int, int], two: tuple[int, int]) -> tuple[float, float]:
-        """Standard deviation, by noise alone, of the difference of the means of two stretches (start, end), and the degrees of freedom of
-        its square (Welch and Satterthwaite)."""
+        """Standard deviation, by noise alone, of the difference of the means of two stretches (start, end), and the
+        degrees of freedom of its square (Welch and Satterthwaite)."""
         parts = []
         for start, end in (one, two):
             variance, freedom = self._local(start, end)
@@ -119,8 +124,8 @@ class Spread:
         return (self._prior * self.sigma**2 + seen) / (self._prior + own), self._prior + own
 
     def widening(self, size: float) -> float:
-        """How many times further apart the means of ``size`` points lie than noise of such neighbours alone would make them; beyond the
-        sizes that fit the history often enough, as it grows over those that do."""
+        """How many times further apart the means of ``size`` points lie than noise of such neighbours alone would make
+        them; beyond the sizes that fit the history often enough, as it grows over those that do."""
         at = max(0.0, float(np.log2(size)))
         last = len(self._wider) - 1
         if at <= last:
@@ -151,8 +156,8 @@ def scale(values: np.ndarray) -> float:
 
 
 def clip_outliers(values: np.ndarray, sigma: float) -> np.ndarray:
-    """``values`` no further than :data:`CLIP` * ``sigma`` from the median of the seven around each (a Hampel filter): up to three points
-    that stand off and come back say little, four are a level."""
+    """``values`` no further than :data:`CLIP` * ``sigma`` from the median of the seven around each (a Hampel filter):
+    up to three points that stand off and come back say little, four are a level."""
     around = 2 * LEAST_LEVEL - 1
     if len(values) < around:
         return values
@@ -162,8 +167,8 @@ def clip_outliers(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _correlation(values: np.ndarray) -> float:
-    """Of neighbours, from 0 to :data:`MOST_PHI`; where it is there beyond doubt, its upper limit of one standard error. The
-    differences across the clearest step are left out: in a short history it would decide."""
+    """Of neighbours, from 0 to :data:`MOST_PHI`; where it is there beyond doubt, its upper limit of one standard error.
+    The differences across the clearest step are left out: in a short history it would decide."""
     n = len(values)
     if n < _LEAST_CORRELATED:
         return 0.0
@@ -181,8 +186,8 @@ def _correlation(values: np.ndarray) -> float:
 
 
 def _prior_freedom(squares: np.ndarray) -> float:
-    """The weight of the history's noise against that of a stretch, from how much more the variances of stretches differ than
-    their few points explain: the variance of a log variance of d degrees of freedom is trigamma(d / 2)."""
+    """The weight of the history's noise against that of a stretch, from how much more the variances of stretches differ
+    than their few points explain: the variance of a log variance of d degrees of freedom is trigamma(d / 2)."""
     count = len(squares) // _STRETCH
     if count < _LEAST_PAIRS:
         return _UNKNOWN_PRIOR

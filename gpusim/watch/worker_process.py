@@ -1,8 +1,8 @@
 """The other end of :mod:`gpusim.watch.cell_worker`: one process of a commit and a toolchain, asked cell by cell.
 
-Mental model: a worker is asked one task at a time and must answer within the time that a cell may take; one that is late or
-dies is ended with all that it started, its cell has no value and says why, and the next cell gets a new worker. What comes back is
-untrusted, for it ran the code of any commit: it is checked as a file from elsewhere is.
+Mental model: a worker is asked one task at a time and must answer within the time that a cell may take; one that is
+late or dies is ended with all that it started, its cell has no value and says why, and the next cell gets a new worker.
+What comes back is untrusted, for it ran the code of any commit: it is checked as a file from elsewhere is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ START_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a cell has no value: the class of the error (or ``raised``, ``died``, ``late``), what it said, its exit code."""
+    """Why a cell has no value: the class of the error (or ``raised``, ``died``, ``late``), what it said, its exit
+    code."""
 
     kind: str
     message: str
@@ -46,8 +47,8 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker says of a cell: ``launches`` simulated or ``rows`` measured, or ``refused``; ``figures`` hash -> the GPU's
-    values; ``facts``: versions and hashes; ``unchecked``: why nobody knows whether the result is right."""
+    """What a worker says of a cell: ``launches`` simulated or ``rows`` measured, or ``refused``; ``figures`` hash ->
+    the GPU's values; ``facts``: versions and hashes; ``unchecked``: why nobody knows whether the result is right."""
 
     id: int
     launches: tuple[SimulatedLaunch, ...] = ()
@@ -79,13 +80,14 @@ class WorkerProcess:
         self._facts: dict[str, str] = {}
 
     def facts(self) -> dict[str, str]:
-        """What the worker said of itself as it began: versions and hashes that decide what it finds. Raises ExecutionError."""
+        """What the worker said of itself as it began: versions and hashes that decide what it finds. Raises
+        ExecutionError."""
         self._start()
         return self._facts
 
     def ask(self, task: Mapping[str, Any], timeout_s: float) -> Answer:
-        """The answer to ``task``; one that never comes is a refusal (``died``, ``late``). Raises ExecutionError where no worker can be
-        started, WorkerAnswerError for an answer that is none."""
+        """The answer to ``task``; one that never comes is a refusal (``died``, ``late``). Raises ExecutionError where
+        no worker can be started, WorkerAnswerError for an answer that is none."""
         self._start()
         assert self._process is not None and self._process.stdin is not None
         try:

@@ -48,8 +48,8 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Advice:
-    """``remedies`` by falling saving; ``tried`` proposals were simulated, ``untried`` ones were not, the weightiest first: as
-    sentences without a figure."""
+    """``remedies`` by falling saving; ``tried`` proposals were simulated, ``untried`` ones were not, the weightiest
+    first: as sentences without a figure."""
 
     remedies: tuple[Remedy, ...]
     tried: int
@@ -65,8 +65,9 @@ def advise(
     most: int = MOST_PROPOSALS,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Advice:
-    """Remedies for ``result``, which is ``simulate(traces, result.spec, warm=warm, sample=sample)``: what would make the kernel
-    that takes longest faster, each simulated (``most`` of them at most). Raises as :func:`gpusim.engine.gpu.simulate`."""
+    """Remedies for ``result``, which is ``simulate(traces, result.spec, warm=warm, sample=sample)``: what would make
+    the kernel that takes longest faster, each simulated (``most`` of them at most). Raises as
+    :func:`gpusim.engine.gpu.simulate`."""
     own = evidence(result, traces)
     every = proposals(own)
     tried = every[:most]

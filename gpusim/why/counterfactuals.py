@@ -29,8 +29,8 @@ _UNLIMITED = 1000
 @dataclass(frozen=True)
 class Counterfactual:
     """``unit`` made free in the words of ``how``; ``gpu`` changes the machine, ``program`` the program,
-    ``launch`` what a block takes of an SM, ``trace`` the grid; ``cycles`` makes of the cycles that a changed launch took
-    those that count. ``applies`` says whether the launches use the unit at all."""
+    ``launch`` what a block takes of an SM, ``trace`` the grid; ``cycles`` makes of the cycles that a changed launch
+    took those that count. ``applies`` says whether the launches use the unit at all."""
 
     unit: str
     how: str

@@ -1,7 +1,8 @@
 """What a result says of its slowest kernel, as the rules of remedies ask for it.
 
 Mental model: the launches of one kernel are looked at together: their warp-cycles and memory work by instruction,
-their loops, and where in the source an instruction stands. Of a run of several kernels it is the one that takes longest.
+their loops, and where in the source an instruction stands. Of a run of several kernels it is the one that takes
+longest.
 """
 
 from __future__ import annotations

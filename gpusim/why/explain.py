@@ -1,10 +1,10 @@
 """Name what limits a launch, and prove it: re-simulate with each unit made free, and print what that saves.
 
-Mental model: the limiter is the unit whose removal saves most. A short launch may spend most of its time in its ramp and
-its tail, so each part of it (:mod:`gpusim.why.phases`) has a limiter of its own, and the sentence names that of the longest
-part first. Lower bounds say how far even a perfect schedule could go: a launch near its highest bound is limited by
-that unit's rate; one far above all bounds waits for latencies. What a developer could change, and what that would save, is
-:mod:`gpusim.why.advice`'s to say.
+Mental model: the limiter is the unit whose removal saves most. A short launch may spend most of its time in its ramp
+and its tail, so each part of it (:mod:`gpusim.why.phases`) has a limiter of its own, and the sentence names that of the
+longest part first. Lower bounds say how far even a perfect schedule could go: a launch near its highest bound is
+limited by that unit's rate; one far above all bounds waits for latencies. What a developer could change, and what that
+would save, is :mod:`gpusim.why.advice`'s to say.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MOST_NAMED = 4
 
 @dataclass(frozen=True)
 class CounterfactualResult:
-    """``unit`` made free (``how``): the cycles that the launches then take, and what that saves; ``saved_by_part``: the same cycles
-    by ramp, steady state and tail, where those are known."""
+    """``unit`` made free (``how``): the cycles that the launches then take, and what that saves; ``saved_by_part``: the
+    same cycles by ramp, steady state and tail, where those are known."""
 
     unit: str
     how: str
@@ -45,8 +45,8 @@ class CounterfactualResult:
 
 @dataclass(frozen=True)
 class PartOfTime:
-    """A part of the launches' time: ramp, steady state or tail, its ``cycles`` and their share of all; ``limiter``: the unit
-    that saves most of it when made free (empty if none saves 2 % of the part), and what it saves of the part."""
+    """A part of the launches' time: ramp, steady state or tail, its ``cycles`` and their share of all; ``limiter``: the
+    unit that saves most of it when made free (empty if none saves 2 % of the part), and what it saves of the part."""
 
     name: str
     cycles: float
@@ -58,7 +58,8 @@ class PartOfTime:
 @dataclass(frozen=True)
 class Explanation:
     """``findings`` by falling savings; ``least_cycles``: unit -> lower bound, by falling bound;
-    ``sentence`` names the limiter of the longest part; ``parts``: ramp, steady state and tail (empty for a sampled run);
+    ``sentence`` names the limiter of the longest part; ``parts``: ramp, steady state and tail (empty for a sampled
+    run);
     ``remedies``: what a developer could change, by falling savings, out of ``remedies_tried`` that were simulated."""
 
     cycles: int

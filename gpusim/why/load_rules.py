@@ -1,9 +1,9 @@
 """Rules about loads that are waited for: in a loop, outside of loops, in shared memory.
 
 Mental model: a warp that waits for one load at a time takes a latency for each; with several in flight it takes one
-latency for all. What has them in flight depends on why they are not: iterations that follow each other (unroll), a barrier
-between them (prefetch), a chain of pointers (several chains), or a thread that has nothing else to load (more elements
-a thread).
+latency for all. What has them in flight depends on why they are not: iterations that follow each other (unroll), a
+barrier between them (prefetch), a chain of pointers (several chains), or a thread that has nothing else to load (more
+elements a thread).
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def loads_in_flight(found: Evidence) -> Iterator[Proposal]:
 def _change(
     found: Evidence, loop: Loop, loads: list[int], together: int
 ) -> tuple[str, int, Callable[[Trace], Trace] | None]:
-    """What would have more of the ``loads`` of a loop in flight, ``together`` being so now: the kind of change, how many iterations it
-    joins, and the change; None where registers would hardly do."""
+    """What would have more of the ``loads`` of a loop in flight, ``together`` being so now: the kind of change, how
+    many iterations it joins, and the change; None where registers would hardly do."""
     if (found.program.instructions["flags"][loop.of(found.program)] & Flag.BARRIER_WAIT != 0).any():
         if prefetched(found.traces[0], loop, loads) is None:
             return "ahead", 0, lambda trace: never_waiting(trace, loop, loads)

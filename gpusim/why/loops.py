@@ -3,8 +3,8 @@
 Mental model: a path that jumps back from ``last`` to ``head`` is a loop of the instructions between. What a loop that
 was unrolled four times would wait is simulated by letting three of four iterations run in a copy of the program
 that does not wait for the loop's loads, and the fourth in the original, which waits for all of them: their loads are in
-flight together. Prefetching is simulated by two copies that take turns: each waits for the loads of the iteration before. The
-copies stand at the original's addresses, so that the instruction caches see the same code.
+flight together. Prefetching is simulated by two copies that take turns: each waits for the loads of the iteration
+before. The copies stand at the original's addresses, so that the instruction caches see the same code.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Loop:
 
 
 def find_loops(trace: Trace) -> list[Loop]:
-    """The loops of ``trace``, innermost first. A jump back from code behind the kernel's end (a slow path that the compiler
-    put there) makes none."""
+    """The loops of ``trace``, innermost first. A jump back from code behind the kernel's end (a slow path that the
+    compiler put there) makes none."""
     table = trace.program.instructions
     ends = (table["flags"] & Flag.EXIT != 0) & np.array([not text.startswith("@") for text in trace.program.texts])
     before = np.concatenate(([0], np.cumsum(ends)))

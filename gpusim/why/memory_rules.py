@@ -1,7 +1,7 @@
 """Rules about how accesses fall on sectors, banks and words, and about the bytes that DRAM moves.
 
-Mental model: the lanes of a warp ask together. What they ask for beyond the bytes that they need (sectors, passes over the
-banks, collisions on a word) is waste that another layout saves; what they need at DRAM's peak is not.
+Mental model: the lanes of a warp ask together. What they ask for beyond the bytes that they need (sectors, passes over
+the banks, collisions on a word) is waste that another layout saves; what they need at DRAM's peak is not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A launch's ramp, steady state and tail, apart: how long each takes, and how long under another machine.
 
-Mental model: the launch starts, blocks come to the SMs, and warps issue faster and faster as the first misses are answered:
-the ramp, until they first issue at half the rate that most of the work is done at. The tail begins when no more blocks
-are left than half of those that the SMs held at most. The launch's own start and end belong to the ramp and the tail. On another
-machine a part is the same *work* (from one warp instruction, or ended block, to another), so that what a
-counterfactual saves splits over the parts exactly.
+Mental model: the launch starts, blocks come to the SMs, and warps issue faster and faster as the first misses are
+answered: the ramp, until they first issue at half the rate that most of the work is done at. The tail begins when no
+more blocks are left than half of those that the SMs held at most. The launch's own start and end belong to the ramp and
+the tail. On another machine a part is the same *work* (from one warp instruction, or ended block, to another), so that
+what a counterfactual saves splits over the parts exactly.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _SELECTED = COLUMNS.index("stall.selected")
 
 @dataclass(frozen=True)
 class Parts:
-    """Of each launch: the warp instructions after which its ramp is over, and the ended blocks after which its tail begins."""
+    """Of each launch: the warp instructions after which its ramp is over, and the ended blocks after which its tail
+    begins."""
 
     ends: tuple[tuple[float, int], ...]
 
     def cycles(self, launches: Sequence[LaunchResult]) -> tuple[float, float, float]:
-        """Cycles of ramp, steady state and tail, all launches together; they add up to the launches' cycles. The launches
-        must execute the same instructions as those that the parts were read from, and have samples."""
+        """Cycles of ramp, steady state and tail, all launches together; they add up to the launches' cycles. The
+        launches must execute the same instructions as those that the parts were read from, and have samples."""
         ramp = steady = tail = 0.0
         for (instructions, blocks), launch in zip(self.ends, launches, strict=True):
             cycle, issued = _issued(launch)
@@ -44,7 +45,8 @@ class Parts:
 
 
 def find_parts(launches: Sequence[LaunchResult]) -> Parts | None:
-    """Where ramp and tail of each launch end and begin; None where one was not sampled over time, or blocks of it were left out."""
+    """Where ramp and tail of each launch end and begin; None where one was not sampled over time, or blocks of it were
+    left out."""
     ends = []
     for launch in launches:
         left_out = launch.sampling is not None and launch.sampling.skipped_blocks

@@ -1,8 +1,8 @@
 """What a rule of remedies proposes, and from which share on it speaks.
 
-Mental model: a proposal is a change in a developer's words together with the counterfactual that measures it: the trace, the
-program, the launch or the machine as it would be after the change, all else as it is. What a counterfactual leaves out
-(registers that the change costs, loop overhead that it saves) is not in its figure.
+Mental model: a proposal is a change in a developer's words together with the counterfactual that measures it: the
+trace, the program, the launch or the machine as it would be after the change, all else as it is. What a counterfactual
+leaves out (registers that the change costs, loop overhead that it saves) is not in its figure.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LEAST_PERCENT = 5.0
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change worth simulating. ``problem`` at ``place`` (``file:line`` or empty), ``advice`` against it, and ``how`` it is
-    simulated; ``weight``: percent of the time or of the warp-cycles that it is about, to try the weightiest first.
-    ``trace`` and ``gpu`` make the changed launches and machine; ``cycles`` makes of a changed launch's cycles those that
-    count; ``warm_code``: the machine code is in the instruction caches. ``at_most``: the change removes the whole
-    cost, which no rewriting does, so that its figure is a limit."""
+    """A change worth simulating. ``problem`` at ``place`` (``file:line`` or empty), ``advice`` against it, and ``how``
+    it is simulated; ``weight``: percent of the time or of the warp-cycles that it is about, to try the weightiest
+    first. ``trace`` and ``gpu`` make the changed launches and machine; ``cycles`` makes of a changed launch's cycles
+    those that count; ``warm_code``: the machine code is in the instruction caches. ``at_most``: the change removes the
+    whole cost, which no rewriting does, so that its figure is a limit."""
 
     rule: str
     weight: float

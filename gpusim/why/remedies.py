@@ -1,7 +1,7 @@
 """The table of rules for remedies: which stall reason or limiter each looks at.
 
-Mental model: a rule only proposes a change (:mod:`gpusim.why.proposal`), at a line where it can; whether the change saves
-anything, and how much, a simulation of the changed launch says (:mod:`gpusim.why.advice`).
+Mental model: a rule only proposes a change (:mod:`gpusim.why.proposal`), at a line where it can; whether the change
+saves anything, and how much, a simulation of the changed launch says (:mod:`gpusim.why.advice`).
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def _with_accesses(trace: Trace, begin: Callable[[], Callable[[np.ndarray, np.nd
 
 
 def side_by_side(trace: Trace, chosen: np.ndarray) -> Trace:
-    """The accesses of the ``chosen`` instructions (bool[instructions]) with each warp's lanes on neighbouring words of shared
-    memory, or of wherever they point: no two on one bank."""
+    """The accesses of the ``chosen`` instructions (bool[instructions]) with each warp's lanes on neighbouring words of
+    shared memory, or of wherever they point: no two on one bank."""
     width = trace.program.instructions["access_bytes"].astype(np.int32)
 
     def alter(accesses: np.ndarray, owner: np.ndarray) -> None:
@@ -63,8 +63,9 @@ def side_by_side(trace: Trace, chosen: np.ndarray) -> Trace:
 
 
 def in_order(trace: Trace, chosen: np.ndarray) -> Trace:
-    """The accesses of the ``chosen`` instructions to global memory, coalesced: each of them walks, request by request, through as many
-    bytes as its accesses touched before, from their lowest address on, over and over if it makes more requests than that."""
+    """The accesses of the ``chosen`` instructions to global memory, coalesced: each of them walks, request by request,
+    through as many bytes as its accesses touched before, from their lowest address on, over and over if it makes more
+    requests than that."""
     table = trace.program.instructions
     touched = _touched(trace, np.flatnonzero(chosen).tolist())
 
@@ -124,8 +125,8 @@ def smaller_blocks(trace: Trace, factor: int) -> Trace:
 
 
 def joined_blocks(trace: Trace, times: int) -> Trace:
-    """``times`` neighbouring blocks as one whose threads do their work one after another, with the loads of all in flight
-    together: for kernels without barriers and shared memory."""
+    """``times`` neighbouring blocks as one whose threads do their work one after another, with the loads of all in
+    flight together: for kernels without barriers and shared memory."""
     program = trace.program
     size = len(program.instructions)
     code = program.instructions.copy()

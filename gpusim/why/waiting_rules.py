@@ -1,10 +1,12 @@
-"""Rules about waiting on other warps by polling (flags, locks, barriers of the grid) and at fences, which order what others are to see.
+"""Rules about waiting on other warps by polling (flags, locks, barriers of the grid) and at fences, which order what
+others are to see.
 
 Mental model: a polling warp is no idle one for the hardware: it loads, compares and branches, so its cycles stand as
-long_scoreboard and branch_resolving at the loop's instructions (Nsight Compute's Profiling Guide, "Warp Stall Reasons", knows no
-reason for waiting on another block). What they mean is in the trace: which word they poll, and which instruction
-of which block wrote it. A fence holds a warp until its own stores and atomics have arrived; compilers put one before and behind each atomic that is
-to acquire and release, which is Triton's default (``sem="acq_rel"`` of ``tl.atomic_add``) and that of ``cuda::atomic_ref``.
+long_scoreboard and branch_resolving at the loop's instructions (Nsight Compute's Profiling Guide, "Warp Stall Reasons",
+knows no reason for waiting on another block). What they mean is in the trace: which word they poll, and which
+instruction of which block wrote it. A fence holds a warp until its own stores and atomics have arrived; compilers put
+one before and behind each atomic that is to acquire and release, which is Triton's default (``sem="acq_rel"`` of
+``tl.atomic_add``) and that of ``cuda::atomic_ref``.
 """
 
 from __future__ import annotations
@@ -59,8 +61,8 @@ def fences(found: Evidence) -> Iterator[Proposal]:
 
 
 def _polls(found: Evidence) -> tuple[np.ndarray, dict[int, set[int]]]:
-    """Which instructions belong to rounds of polling, bool[instructions], and for each of their loads the instructions whose
-    writes it waited for."""
+    """Which instructions belong to rounds of polling, bool[instructions], and for each of their loads the instructions
+    whose writes it waited for."""
     trace = found.traces[0]
     polling = np.zeros(len(trace.program.instructions), bool)
     written: dict[tuple[int, int], int] = {}

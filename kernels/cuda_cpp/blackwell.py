@@ -13,7 +13,8 @@ _ROWS, _WARP_ROWS, _DEPTH, _ROW_BYTES = 128, 32, 64, 128
 _THREADS = 192
 #: Bytes from which four warps store, two panels each.
 _PANELS = 4 * 2 * _WARP_ROWS * _ROW_BYTES
-#: Most dynamic shared memory of a block on sm_100 (CUDA programming guide, compute capabilities), less what the kernel has itself.
+#: Most dynamic shared memory of a block on sm_100 (CUDA programming guide, compute capabilities), less what the kernel
+#: has itself.
 _MOST_SHARED = 232448 - 1024
 
 

@@ -8,12 +8,14 @@ from ..case import Case, Kernel, Launch, require_multiples, require_positive
 from .source import CudaSource
 from .tensor_map import TensorMap
 
-#: Rows and columns of a tile, rows of a warp; elements of a step along k, bytes of a row of it, elements that share a scale.
+#: Rows and columns of a tile, rows of a warp; elements of a step along k, bytes of a row of it, elements that share a
+#: scale.
 _TILE, _WARP_ROWS, _DEPTH, _ROW_BYTES, _GROUP = 128, 32, 256, 128, 16
 _THREADS = 192
 #: Bytes of a step's scales of 128 rows, and those from which four warps store, two panels each.
 _SCALES, _PANELS = _TILE * _DEPTH // _GROUP, 4 * 2 * _WARP_ROWS * 128
-#: Most dynamic shared memory of a block on sm_100 (CUDA programming guide, compute capabilities), less what the kernel has itself.
+#: Most dynamic shared memory of a block on sm_100 (CUDA programming guide, compute capabilities), less what the kernel
+#: has itself.
 _MOST_SHARED = 232448 - 1024
 #: Of the eight codes without a sign (Open Compute Project, Microscaling Formats 1.0: E2M1).
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -25,7 +27,8 @@ def _e2m1_values() -> np.ndarray:
 
 
 def _as_taken(scales: np.ndarray) -> np.ndarray:
-    """uint8[rows / 128, k / 64, 32, 4, 4] of [rows, k / 16]: 16 bytes are rows l, l + 32, l + 64, l + 96, four along k of each."""
+    """uint8[rows / 128, k / 64, 32, 4, 4] of [rows, k / 16]: 16 bytes are rows l, l + 32, l + 64, l + 96, four along k
+    of each."""
     rows, groups = scales.shape
     return np.ascontiguousarray(scales.reshape(rows // _TILE, 4, 32, groups // 4, 4).transpose(0, 3, 2, 1, 4))
 

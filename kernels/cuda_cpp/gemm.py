@@ -1,4 +1,5 @@
-"""Matrix products: single precision from registers, tensor cores fed by cp.async and ldmatrix, bytes, four-bit weights."""
+"""Matrix products: single precision from registers, tensor cores fed by cp.async and ldmatrix, bytes, four-bit
+weights."""
 
 from __future__ import annotations
 

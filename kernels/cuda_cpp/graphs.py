@@ -40,7 +40,8 @@ def make_spmm(*, rows: int, mean_row_length: int, skew: float, width: int, block
 
 
 def _graph(vertices: int, mean_degree: int, skew: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (u, v), u < v, each once and in order, as int32[count, 2], of a graph in which high degrees grow with ``skew``."""
+    """Edges (u, v), u < v, each once and in order, as int32[count, 2], of a graph in which high degrees grow with
+    ``skew``."""
     require_positive(vertices=vertices, mean_degree=mean_degree)
     if skew < 0:
         raise ValueError(f"skew must not be negative, not {skew}")

@@ -1,4 +1,5 @@
-"""Regular grids: a stencil that marches through space, a convolution with its filter in constant memory, a transposition."""
+"""Regular grids: a stencil that marches through space, a convolution with its filter in constant memory, a
+transposition."""
 
 from __future__ import annotations
 

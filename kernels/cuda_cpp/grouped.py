@@ -1,4 +1,5 @@
-"""Products of groups of rows with a matrix each, on Hopper (grouped_gemm.cu): tensor maps are pointed at groups as blocks come to them."""
+"""Products of groups of rows with a matrix each, on Hopper (grouped_gemm.cu): tensor maps are pointed at groups as
+blocks come to them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from .tensor_map import TensorMap
 #: Rows of a tile, of a warp group; depth of a step along k, bytes of a row of it; bytes of a tensor map.
 _ROWS, _GROUP_ROWS, _DEPTH, _ROW_BYTES, _MAP_BYTES = 128, 64, 64, 128, 128
 _THREADS = 384
-#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel has itself.
+#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel
+#: has itself.
 _MOST_SHARED = 232448 - 1024
 
 

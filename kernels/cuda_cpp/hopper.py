@@ -1,4 +1,5 @@
-"""Matrix products on Hopper's asynchronous units: the tensor memory accelerator, mbarriers, clusters, warp groups' products."""
+"""Matrix products on Hopper's asynchronous units: the tensor memory accelerator, mbarriers, clusters, warp groups'
+products."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .tensor_map import TensorMap
 GEMM_STEPS = ("loads", "tma", "pipelined", "multicast", "cooperative", "ping_pong")
 #: Depth of a step along k, bytes of a row of it, rows of a warp group.
 _DEPTH, _ROW_BYTES, _ROWS = 64, 128, 64
-#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel has itself.
+#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel
+#: has itself.
 _MOST_SHARED = 232448 - 1024
 _STAGES = {"loads": 1, "tma": 1}
 

@@ -12,7 +12,8 @@ from .tensor_map import TensorMap
 ATTENTION_STEPS = ("serial", "turns", "overlapped", "both")
 #: Queries of a block, and keys of a tile; of a warp group; halves of a panel, one row of the 128-byte swizzle.
 _ROWS, _GROUP_ROWS, _PANEL = 128, 64, 64
-#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel has itself.
+#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel
+#: has itself.
 _MOST_SHARED = 232448 - 1024
 
 

@@ -1,4 +1,5 @@
-"""A product of E4M3 with block scales on Hopper: a scale for each 128 of a row of A, and for each 128 x 128 of B (fp8_gemm.cu)."""
+"""A product of E4M3 with block scales on Hopper: a scale for each 128 of a row of A, and for each 128 x 128 of B
+(fp8_gemm.cu)."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ def _most_stages(rows: int, columns: int, steps: int) -> int:
 
 
 def choose_tiles(m: int, n: int, k: int, blocks: int) -> dict[str, int]:
-    """``rows``, ``columns``, ``stages`` and ``cluster`` for a GPU that holds ``blocks`` at once: the tile with the fewest waves, of those the
-    one that fills the last wave best, of those the narrowest; as many buffers as fit; pairs of blocks where m is large and n deals in pairs.
-    Source of the rules: README of github.com/deepseek-ai/DeepGEMM, February 2025."""
+    """``rows``, ``columns``, ``stages`` and ``cluster`` for a GPU that holds ``blocks`` at once: the tile with the
+    fewest waves, of those the one that fills the last wave best, of those the narrowest; as many buffers as fit; pairs
+    of blocks where m is large and n deals in pairs. Source of the rules: README of github.com/deepseek-ai/DeepGEMM,
+    February 2025."""
     rows = 64 if m <= 64 else 128
 
     def rank(columns: int) -> tuple[int, int, int]:

@@ -1,4 +1,5 @@
-"""Layers of networks: fused MLP, layer normalisation forward and backward, softmax by block and by grid, a causal convolution."""
+"""Layers of networks: fused MLP, layer normalisation forward and backward, softmax by block and by grid, a causal
+convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Numerical and table work: option prices, small factorisations, a hash table, counter-based random numbers, alignments."""
+"""Numerical and table work: option prices, small factorisations, a hash table, counter-based random numbers,
+alignments."""
 
 from __future__ import annotations
 

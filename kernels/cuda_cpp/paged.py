@@ -1,4 +1,5 @@
-"""Attention of one query token a sequence over pages of keys and values, which the tensor memory accelerator brings (paged_decode.cu)."""
+"""Attention of one query token a sequence over pages of keys and values, which the tensor memory accelerator brings
+(paged_decode.cu)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from .source import CudaSource
 from .tensor_map import TensorMap
 
 _THREADS = 160
-#: Most shared memory of a block on compute capabilities 9.0, 10.0 and 10.3 (CUDA programming guide), less what the kernel has itself.
+#: Most shared memory of a block on compute capabilities 9.0, 10.0 and 10.3 (CUDA programming guide), less what the
+#: kernel has itself.
 _MOST_SHARED = 232448 - 1024
 #: Warps of a block that take tokens.
 _WARPS = 4

@@ -1,4 +1,5 @@
-"""A product of matrices on Hopper whose steps along k are dealt out evenly over the blocks, whatever the number of tiles (stream_k.cu)."""
+"""A product of matrices on Hopper whose steps along k are dealt out evenly over the blocks, whatever the number of
+tiles (stream_k.cu)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from .tensor_map import TensorMap
 #: Rows of a tile, of a warp group; depth of a step along k, bytes of a row of it.
 _ROWS, _GROUP_ROWS, _DEPTH, _ROW_BYTES = 128, 64, 64, 128
 _THREADS = 384
-#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel has itself.
+#: Most dynamic shared memory of a block on sm_90 (CUDA programming guide, compute capabilities), less what the kernel
+#: has itself.
 _MOST_SHARED = 232448 - 1024
 
 

@@ -1,7 +1,8 @@
 """How a case names a tensor map (CUtensorMap) among a kernel's arguments.
 
-Mental model: a :class:`TensorMap` is an array and the box of it that an instruction moves. Its method ``__tensor_map__`` gives that as plain
-keywords, so that a runner, which knows the array's device address and writes the 128 bytes, needs to know no class of this package.
+Mental model: a :class:`TensorMap` is an array and the box of it that an instruction moves. Its method
+``__tensor_map__`` gives that as plain keywords, so that a runner, which knows the array's device address and writes the
+128 bytes, needs to know no class of this package.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from .tensor_map import TensorMap
 _THREADS = 256
 #: Elements that a box of the grid is wider and higher than its tile.
 _WIDER, _HIGHER = 4, 2
-#: Most dynamic shared memory of a block on compute capabilities 9.0, 10.0 and 10.3 (CUDA programming guide), less what the kernel has itself.
+#: Most dynamic shared memory of a block on compute capabilities 9.0, 10.0 and 10.3 (CUDA programming guide), less what
+#: the kernel has itself.
 _MOST_SHARED = 232448 - 1024
 
 

@@ -1,7 +1,7 @@
 """Attention: forward by online softmax, backward in three kernels, and decoding over pages.
 
-After Dao, "FlashAttention-2: Faster attention with better parallelism and work partitioning" (2023), and Kwon et al., "Efficient memory
-management for large language model serving with PagedAttention" (2023).
+After Dao, "FlashAttention-2: Faster attention with better parallelism and work partitioning" (2023), and Kwon et al.,
+"Efficient memory management for large language model serving with PagedAttention" (2023).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def attention(
     N: tl.constexpr,
     CAUSAL: tl.constexpr,
 ):
-    """M queries of one head against all keys in steps of N; ``lse`` keeps the logarithm of each row's sum for backward."""
+    """M queries of one head against all keys in steps of N; ``lse`` keeps the logarithm of each row's sum for
+    backward."""
     head = tl.program_id(1) * tokens
     row, place = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, D)
     q = tl.load(q_ptr + (head + row[:, None]) * D + place[None, :], mask=row[:, None] < tokens, other=0.0)

@@ -75,7 +75,8 @@ def transpose(x_ptr, out_ptr, rows, columns, BLOCK_R: tl.constexpr, BLOCK_C: tl.
 
 
 def philox(seed: int, place: np.ndarray) -> np.ndarray:
-    """First word, uint32, of Philox 4x32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011)."""
+    """First word, uint32, of Philox 4x32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+    2011)."""
     low = np.uint64(0xFFFFFFFF)
     words = [place.astype(np.uint64), *(np.zeros(place.shape, np.uint64) for _ in range(3))]
     keys = [seed & 0xFFFFFFFF, seed >> 32]

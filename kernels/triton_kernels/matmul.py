@@ -100,7 +100,8 @@ def matmul_persistent(
 
 @triton.jit
 def grouped_matmul(a_ptr, b_ptr, c_ptr, sizes_ptr, problems, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    """Products of several sizes: ``sizes`` has m, n, k and the first elements of a, b and c of each. Programs take tiles of all."""
+    """Products of several sizes: ``sizes`` has m, n, k and the first elements of a, b and c of each. Programs take
+    tiles of all."""
     tile, before = tl.program_id(0), 0
     for problem in range(problems):
         m, n, k = (

@@ -1,4 +1,5 @@
-"""Matrix products with small numbers, and of gathered rows: int8 by int8, half precision by int4, mixture of experts, convolution."""
+"""Matrix products with small numbers, and of gathered rows: int8 by int8, half precision by int4, mixture of experts,
+convolution."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def matmul_int8(
 def matmul_int4(
     a_ptr, packed_ptr, scale_ptr, c_ptr, m, n, k, GROUP: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
 ):
-    """a[m, k] times weights of 4 bits: packed[k / 8, n] has eight depths a word, lowest first; a scale a GROUP of depths."""
+    """a[m, k] times weights of 4 bits: packed[k / 8, n] has eight depths a word, lowest first; a scale a GROUP of
+    depths."""
     row, column = tl.program_id(0) * M + tl.arange(0, M), tl.program_id(1) * N + tl.arange(0, N)
     inner = tl.arange(0, K)
     total = tl.zeros((M, N), tl.float32)
@@ -66,7 +68,8 @@ def moe_matmul(
     N: tl.constexpr,
     K: tl.constexpr,
 ):
-    """A tile of M rows belongs to one expert; ``tokens_ptr`` says which token each row is, ``tokens`` for a row that is none."""
+    """A tile of M rows belongs to one expert; ``tokens_ptr`` says which token each row is, ``tokens`` for a row that is
+    none."""
     tile = tl.program_id(0)
     token = tl.load(tokens_ptr + tile * M + tl.arange(0, M))
     expert = tl.load(experts_ptr + tile)
@@ -87,7 +90,8 @@ def conv2d(
     x_ptr, filters_ptr, out_ptr, channels, height, width, count, out_h, out_w,
     SIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """out[pixel, filter] of x[height, width, channels]: a matrix product whose left side is gathered as it is needed."""
+    """out[pixel, filter] of x[height, width, channels]: a matrix product whose left side is gathered as it is
+    needed."""
     pixel, column = tl.program_id(0) * M + tl.arange(0, M), tl.program_id(1) * N + tl.arange(0, N)
     there = pixel < out_h * out_w
     y, x = pixel // out_w, pixel % out_w

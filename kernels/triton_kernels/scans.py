@@ -1,4 +1,5 @@
-"""Sums, prefixes, orders and counts: reduction with atomics, cumulative sums, a linear recurrence, sort, top-k, histogram."""
+"""Sums, prefixes, orders and counts: reduction with atomics, cumulative sums, a linear recurrence, sort, top-k,
+histogram."""
 
 from __future__ import annotations
 

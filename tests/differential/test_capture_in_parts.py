@@ -98,7 +98,8 @@ def same_launch(left: Trace, right: Trace) -> bool:
 
 @pytest.fixture
 def small_log(monkeypatch):
-    """A log of a few hundred records, little more than one instruction and one decision of a polling loop may need, and blocks that take short turns."""
+    """A log of a few hundred records, little more than one instruction and one decision of a polling loop may need, and
+    blocks that take short turns."""
     real = emulation.new_log
     monkeypatch.setattr(block_scheduler, "LOG_LIMITS", (600, 600, 600))
     monkeypatch.setattr(block_scheduler, "_SLICE_TOGETHER", 500)

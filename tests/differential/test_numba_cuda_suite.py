@@ -1,4 +1,5 @@
-"""numba-cuda's own tests, from the installed package, under ``gpusim run``: does the emulated GPU do what they ask of a real one?
+"""numba-cuda's own tests, from the installed package, under ``gpusim run``: does the emulated GPU do what they ask of a
+real one?
 
 Every test passes, is skipped by its own conditions, or stands below with the reason why it cannot pass. One that
 fails for another reason, and one that passes although it stands below, makes these tests red.
@@ -44,8 +45,9 @@ LEFT_OUT = {
 TOO_LARGE = {
     "cudadrv.test_managed_alloc.TestManagedAlloc.test_managed_alloc_driver_undersubscribe": "it fills a tenth of the device's memory, 14 GiB of the host's",
 }
-#: What every run of the tests looks at: memory, contexts, records, events. Reductions and shared memory, whose modules compile for
-#: most of their time, run every day in tests/kernels/test_run_scripts.py, local memory in local_memory_spill of the suite.
+#: What every run of the tests looks at: memory, contexts, records, events. Reductions and shared memory, whose modules
+#: compile for most of their time, run every day in tests/kernels/test_run_scripts.py, local memory in
+#: local_memory_spill of the suite.
 EVERYDAY = (
     "cudadrv.test_array_attr",
     "cudadrv.test_context_stack",

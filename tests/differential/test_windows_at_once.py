@@ -1,4 +1,5 @@
-"""Does it not matter whether one call of compiled code runs through many windows, or Python through each, and where such calls end?"""
+"""Does it not matter whether one call of compiled code runs through many windows, or Python through each, and where
+such calls end?"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def facts(result: Result) -> tuple:
 
 @contextmanager
 def little_room(most: int, messages: int = 0) -> Iterator[set[int]]:
-    """Calls run through so few windows, and each table, and each box but for so many messages, is too small at first; what they left to do."""
+    """Calls run through so few windows, and each table, and each box but for so many messages, is too small at first;
+    what they left to do."""
     left, do = set(), WindowCalls._do
 
     def noted(self, what: int) -> None:

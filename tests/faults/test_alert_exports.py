@@ -1,4 +1,5 @@
-"""Alerts told elsewhere: issue texts, JUnit, SARIF and webhooks, whatever a kernel is called and whether anybody listens."""
+"""Alerts told elsewhere: issue texts, JUnit, SARIF and webhooks, whatever a kernel is called and whether anybody
+listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts of `gpusim watch`: one a cause, opened once whatever happens, mended and back again as the runs show, and every change kept."""
+"""Alerts of `gpusim watch`: one a cause, opened once, mended and back again as the runs show, and every change kept."""
 
 from __future__ import annotations
 
@@ -493,7 +493,7 @@ def test_nights_one_by_one_and_out_of_order_come_to_what_the_whole_history_shows
             every = [s for a in list_alerts(store) for s in alert_series(store, a.number)]
             return {(s.name, s.position) for s in every if s.after > s.before and s.state in states}
 
-        # Which of them are one alert depends on when they were seen: a return, night by night, is two commits' doing at one look.
+        # Which are one alert depends on when they were seen: a return, night by night, is two commits' at one look.
         assert slower(one, MOVED) == slower(other, MOVED)
         assert slower(one, MOVED, BACK) >= slower(other, MOVED, BACK)
         again = nightly.sync(whole=True)

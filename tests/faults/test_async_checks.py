@@ -1,4 +1,5 @@
-"""What ``--check async`` finds in Hopper's and Blackwell's asynchronous work, each in a kernel beside one that does it right."""
+"""What ``--check async`` finds in Hopper's and Blackwell's asynchronous work, each in a kernel beside one that does it
+right."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ ARCHITECTURES = {"h200": "sm_90a", "b200": "sm_100a"}
 
 
 def findings(left_out: str = "", gpu: str = "h200", change: tuple[str, str] = ("", "")) -> list[Finding]:
-    """What is found in the kernel without its lines that end with the comment ``left_out``, with ``change`` (old, new)."""
+    """What is found in the kernel without its lines that end with the comment ``left_out``, with ``change`` (old,
+    new)."""
     lines = SOURCE.splitlines()
     kept = [line for line in lines if not left_out or f"/*{left_out}*/" not in line]
     assert not left_out or len(kept) == len(lines) - 1

@@ -8,7 +8,8 @@ import pytest
 import gpusim
 from gpusim.sanitizer.findings import Finding
 
-#: Two buffers in turn, each filled by cp.async while the other is read; the tests take one part of it away, or change it.
+#: Two buffers in turn, each filled by cp.async while the other is read; the tests take one part of it away, or change
+#: it.
 SOURCE = r"""
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ void copy(int* to, const int* from) {

@@ -1,4 +1,5 @@
-"""Registers of wgmma that are touched too early: ptxas leaves no such code, so waits and fences are cut out of what it has made."""
+"""Registers of wgmma that are touched too early: ptxas leaves no such code, so waits and fences are cut out of what it
+has made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What ``--check async`` finds in uses of tensor memory and at the ends of blocks, each in a kernel beside one that does it right."""
+"""What ``--check async`` finds in uses of tensor memory and at the ends of blocks, each in a kernel beside one that
+does it right."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import gpusim
 from gpusim.errors import ExecutionError
 from gpusim.sanitizer.findings import Finding
 
-#: Warp 3 allocates, all store into tensor memory, thread 96 multiplies twice, all load, it multiplies again, warp 3 frees; the tests change one line.
+#: Warp 3 allocates, all store into tensor memory, thread 96 multiplies twice, all load, it multiplies again, warp 3
+#: frees; the tests change one line.
 TENSOR = r"""
 #include <cstdint>
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
@@ -165,7 +167,8 @@ extern "C" __global__ void work(unsigned* out, unsigned n) {
     assert not found(source, "work", "h200", args=(np.uint32((1 << 20) - 1),))
 
 
-#: A bulk load and a bulk store of each block, a store of the first into the other's shared memory, and the barrier of the cluster.
+#: A bulk load and a bulk store of each block, a store of the first into the other's shared memory, and the barrier of
+#: the cluster.
 ENDS = r"""
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ void await(unsigned bar, int parity) {

@@ -1,4 +1,5 @@
-"""What a GPU would refuse, trap on or wait for in vain in clusters, mbarriers, wgmma and tensor memory: the error names who, what and where."""
+"""What a GPU would refuse, trap on or wait for in vain in clusters, mbarriers, wgmma and tensor memory: the error names
+who, what and where."""
 
 from __future__ import annotations
 
@@ -195,7 +196,8 @@ extern "C" __global__ void far(const __grid_constant__ Map m, float* out, int ra
 
 
 def test_copies_that_sm_120_leaves_to_the_driver_are_refused_where_one_is_made() -> None:
-    """Of each copy to .shared::cluster ptxas makes two there: the instruction for the own block, and a call for others."""
+    """Of each copy to .shared::cluster ptxas makes two there: the instruction for the own block, and a call for
+    others."""
     kernel = gpusim.cuda_cpp(FAR, "far", ["-arch=sm_120a"])
     x, out = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros(16, np.float32)
     tensor = gpusim.TensorMap(x, (4, 4), swizzle="none")

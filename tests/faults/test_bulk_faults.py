@@ -1,4 +1,5 @@
-"""What a GPU would refuse or fault on in a bulk copy: the error says what, of which kernel and warp, and where in the source."""
+"""What a GPU would refuse or fault on in a bulk copy: the error says what, of which kernel and warp, and where in the
+source."""
 
 from __future__ import annotations
 

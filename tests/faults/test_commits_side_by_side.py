@@ -37,8 +37,8 @@ FACTS = {"gpusim_version": "1", "model_hash": "m", "compiler": "c", "host_hash":
 
 
 class Machine:
-    """A place that measures 10 us, more by ``kernel`` of a commit from :data:`MOVED` on, and by ``nights`` of any commit in a night
-    from that commit's on. ``broken``: no commit can be measured a second time."""
+    """A place that measures 10 us, more by ``kernel`` of a commit from :data:`MOVED` on, and by ``nights`` of any
+    commit in a night from that commit's on. ``broken``: no commit can be measured a second time."""
 
     def __init__(self, kernel: float, nights: float, broken: bool = False) -> None:
         self.kernel, self.nights, self.broken = kernel, nights, broken

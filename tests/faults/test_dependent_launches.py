@@ -1,4 +1,5 @@
-"""What ``--check race`` finds in a launch that may begin before the one before it has ended (programmatic dependent launch)."""
+"""What ``--check race`` finds in a launch that may begin before the one before it has ended (programmatic dependent
+launch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a program sees of launches that depend on each other programmatically (programmatic dependent launch) in simulated time."""
+"""What a program sees of launches that depend on each other programmatically (programmatic dependent launch) in
+simulated time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The fuzzer's own findings stay mended, a little of it runs every time, and it sees what it is there to see.
 
-The examples under ``examples/TARGET`` are inputs that once ended in a traceback, a hang, too much memory or a message without a file: each
-the smallest that showed its fault, named after it. ``tools/fuzz.py`` finds more.
+The examples under ``examples/TARGET`` are inputs that once ended in a traceback, a hang, too much memory or a message
+without a file: each the smallest that showed its fault, named after it. ``tools/fuzz.py`` finds more.
 """
 
 from __future__ import annotations

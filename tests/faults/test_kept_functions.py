@@ -84,7 +84,8 @@ assert gc.isenabled() and gc.get_threshold() > default and gc.get_freeze_count()
 
 
 def written(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """The script's run where neither the folder's own cache nor the user's can be written: a file stands in each folder's place."""
+    """The script's run where neither the folder's own cache nor the user's can be written: a file stands in each
+    folder's place."""
     command = [sys.executable, "-c", SCRIPT.format(names="double, sums, plain")]
     environment = {**os.environ, "HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/cache", **settings}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)

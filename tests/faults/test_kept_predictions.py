@@ -1,4 +1,5 @@
-"""What a search of configurations keeps in a file: found again while all that decided it is as it was, and nothing else spoilt."""
+"""What a search of configurations keeps in a file: found again while all that decided it is as it was, and nothing else
+spoilt."""
 
 from __future__ import annotations
 

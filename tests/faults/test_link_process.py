@@ -27,7 +27,8 @@ KERNEL = """.version 7.1
 .visible .entry k() {{ .reg .b32 %r<5>; {} ret; }}
 """
 SOUND = KERNEL.format("")
-#: One register where this instruction takes four: nvJitLink 13.5 takes it on sm_80 and ends with SIGSEGV from sm_100 on.
+#: One register where this instruction takes four: nvJitLink 13.5 takes it on sm_80 and ends with SIGSEGV from sm_100
+#: on.
 ENDING = KERNEL.replace("sm_75", "sm_80").format(
     "mma.sp.sync.aligned.m16n8k64.row.col.satfinite.s32.u8.s8.s32"
     " {%r0, %r1, %r2, %r3}, %r4, {%r0, %r1, %r2, %r3}, {%r0, %r1, %r2, %r3}, %r4, 0x0;"

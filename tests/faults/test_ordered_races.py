@@ -1,4 +1,5 @@
-"""``--check race`` in kernels whose warps wait for each other by named barriers or mbarriers: silent where these order accesses, and not where they do not."""
+"""``--check race`` in kernels whose warps wait for each other by named barriers or mbarriers: silent where these order
+accesses, and not where they do not."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import pytest
 import gpusim
 from gpusim.sanitizer.findings import Finding
 
-#: Two groups of two warps that hand a tile to and fro (bar.sync and bar.arrive), once by mbarriers, once by cp.async; the tests take parts of it away.
+#: Two groups of two warps that hand a tile to and fro (bar.sync and bar.arrive), once by mbarriers, once by cp.async;
+#: the tests take parts of it away.
 SOURCE = r"""
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ void sync(int number) { asm volatile("bar.sync %0, 128;" :: "r"(number) : "memory"); }

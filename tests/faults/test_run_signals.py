@@ -1,6 +1,7 @@
 """``gpusim run``: does Ctrl-C or a SIGTERM end a program at once, whatever it is doing, with its launches so far?
 
-Each program tells on stdout when it stands where the signal is to meet it; the kernels tell through memory that the host sees.
+Each program tells on stdout when it stands where the signal is to meet it; the kernels tell through memory that the
+host sees.
 """
 
 from __future__ import annotations

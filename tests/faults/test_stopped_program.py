@@ -1,4 +1,5 @@
-"""A program that is cloned where it opens its input does what it does when it is started; where it cannot be, it is started."""
+"""A program that is cloned where it opens its input does what it does when it is started; where it cannot be, it is
+started."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="a C compiler is need
 
 
 def crash_everywhere(folder: Path, pragma: str) -> tuple[Counter, list[Event]]:
-    """What was wrong after each of CRASHES losses of power, spread over the whole life of the writer, and its events."""
+    """What was wrong after each of CRASHES losses of power, spread over the whole life of the writer, and its
+    events."""
     events = watched_writer(folder, pragma)
     assert any(event.name == STORE for event in events), "the writes of SQLite were not seen"
     chance = random.Random(5)

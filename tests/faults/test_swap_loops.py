@@ -1,4 +1,5 @@
-"""``--check race``: the load of a compare-and-swap loop is no hazard where the swap alone uses it, and one where anything else does."""
+"""``--check race``: the load of a compare-and-swap loop is no hazard where the swap alone uses it, and one where
+anything else does."""
 
 import numpy as np
 import pytest

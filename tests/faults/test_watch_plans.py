@@ -1,4 +1,5 @@
-"""Plans of `gpusim watch`: what cannot be run is refused by name, and whatever ends a run, nothing is lost and nothing kept twice."""
+"""Plans of `gpusim watch`: what cannot be run is refused by name, and whatever ends a run, nothing is lost and nothing
+kept twice."""
 
 from __future__ import annotations
 

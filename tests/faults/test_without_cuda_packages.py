@@ -12,8 +12,8 @@ import pytest
 from trace_examples import example_trace
 
 ROOT = Path(__file__).parents[2]
-#: Makes every import of the CUDA packages fail, as if they were not installed; then runs command lines, and prints for each what
-#: has become of it: [exit code, stdout, stderr].
+#: Makes every import of the CUDA packages fail, as if they were not installed; then runs command lines, and prints for
+#: each what has become of it: [exit code, stdout, stderr].
 PROGRAM = """
 import contextlib, io, json, sys
 

@@ -112,7 +112,8 @@ def test_footprints_well_beyond_l2_are_simulated_once_and_within_fifteen_percent
     assert len(bench.kept) == 1
 
 
-#: Known gaps: (gpu, series, where, percent that the model misses by or more, why). A test of these fails when one closes.
+#: Known gaps: (gpu, series, where, percent that the model misses by or more, why). A test of these fails when one
+#: closes.
 GAPS = [
     (
         "a100_80gb",

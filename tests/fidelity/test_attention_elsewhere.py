@@ -1,6 +1,7 @@
 """FlashAttention 2 on GPUs whose attention set no figure: the projected kernel beside rates that others published.
 
-A published rate is of the kernel alone, so that what a framework launches around it (copies, the write into the cache) is left out of the projection.
+A published rate is of the kernel alone, so that what a framework launches around it (copies, the write into the cache)
+is left out of the projection.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from gpusim.tile.attention_context import ContextShape, project_context
 from gpusim.tile.attention_figures import context_library_of
 from gpusim.tile.library import kernels_of
 
-#: GPU, sequences, queries, keys before them, heads, elements of a head, causal, 10^12 operations a second, a causal mask's halved. RTX 4090: apache/tvm (fork of tilelang), tl_doc/flash_perf.md, 2,048 keys (sequences and
-#: heads are not said; a GPU's worth is taken). RTX 5090: the first row of gau-nernst, fa-5090 (flash-attn 190.6); the others what a bf16 SDPA takes by a report of MXFP8 kernels (345 and 290 TFLOP/s, 1.72 and 1.58 times as fast).
+#: GPU, sequences, queries, keys before them, heads, elements of a head, causal, 10^12 operations a second, a causal
+#: mask's halved. RTX 4090: apache/tvm (fork of tilelang), tl_doc/flash_perf.md, 2,048 keys (sequences and heads are not
+#: said; a GPU's worth is taken). RTX 5090: the first row of gau-nernst, fa-5090 (flash-attn 190.6); the others what a
+#: bf16 SDPA takes by a report of MXFP8 kernels (345 and 290 TFLOP/s, 1.72 and 1.58 times as fast).
 PUBLISHED = (
     ("rtx4090", 8, 2048, 0, 16, 64, False, 168.9),
     ("rtx4090", 8, 2048, 0, 16, 128, False, 169.3),

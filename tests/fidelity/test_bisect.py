@@ -1,4 +1,5 @@
-"""`gpusim bisect` finds the commit, the compiler version or the figures that changed a case's cost, and says what it cannot tell apart."""
+"""`gpusim bisect` finds the commit, the compiler version or the figures that changed a case's cost, and says what it
+cannot tell apart."""
 
 from __future__ import annotations
 
@@ -246,7 +247,8 @@ def test_measured_rows_stand_beside_the_simulated_step(tmp_path: Path, costs, ca
 
 
 def toolchain(folder: Path, version: str, options: str = "") -> None:
-    """A ptxas that calls itself ``version`` and assembles as the installed one does with ``options``; "none" makes it fail."""
+    """A ptxas that calls itself ``version`` and assembles as the installed one does with ``options``; "none" makes it
+    fail."""
     program = folder / version / "bin" / "ptxas"
     program.parent.mkdir(parents=True)
     real = pathfinder.find_nvidia_binary_utility("ptxas") or shutil.which("ptxas")

@@ -1,4 +1,5 @@
-"""Are CUPTI's records of kernels read rightly whatever their version, refused where they cannot be right, and fallen back from?
+"""Are CUPTI's records of kernels read rightly whatever their version, refused where they cannot be right, and fallen
+back from?
 
 No GPU and no CUPTI are here: a library of the same calls is compiled (tests/support/fake_cupti.c).
 """

@@ -1,4 +1,5 @@
-"""Energies beside measured board power: a sample of products and attention on a B200, those that set nothing (tools/energy_error.py)."""
+"""Energies beside measured board power: a sample of products and attention on a B200, those that set nothing
+(tools/energy_error.py)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def test_rows_that_sampling_cannot_resolve_are_left_out_with_the_reason(tmp_path
 
 
 def test_a_reading_that_still_rises_with_the_length_of_the_run_is_told_from_one_that_has_settled() -> None:
-    """Runs of 0.5 and 1 s at one rate: half as much and as much as in the long ones, and columns of which no shorter run is known."""
+    """Runs of 0.5 and 1 s at one rate: half as much and as much as in the long ones, and columns of which no shorter
+    run is known."""
     rows = [("low", 64, 500.0, 400.0), ("low", 128, 1000.0, 600.0), ("high", 64, 500.0, 980.0), ("high", 128, 1000.0, 985.0), ("alone", 128, 1000.0, 700.0)]  # fmt: skip
     columns = {"low": 1024, "high": 2048, "alone": 4096}
     table = pd.DataFrame(

@@ -1,4 +1,5 @@
-"""Are the library's and the tutorial's Triton kernels of the validation bench right on NumPy's word, and are their tiles the library's?"""
+"""Are the library's and the tutorial's Triton kernels of the validation bench right on NumPy's word, and are their
+tiles the library's?"""
 
 from __future__ import annotations
 

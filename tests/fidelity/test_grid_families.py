@@ -1,4 +1,5 @@
-"""Do the kernels over grids that are predicted for validation leave NumPy's result, and is each row predicted on its own GPU?"""
+"""Do the kernels over grids that are predicted for validation leave NumPy's result, and is each row predicted on its
+own GPU?"""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def run(timed: Any, args: tuple) -> None:
 
 
 def stepped(held: np.ndarray) -> np.ndarray:
-    """What an odd step makes of populations less their weights, [19, z, y, x]: taken from where they lie, relaxed, and put back crosswise."""
+    """What an odd step makes of populations less their weights, [19, z, y, x]: taken from where they lie, relaxed, and
+    put back crosswise."""
     cells = held.reshape(19, _SIDE, _SIDE, _SIDE).astype(np.float64)
 
     def from_neighbour(plane: np.ndarray, velocity: np.ndarray) -> np.ndarray:
@@ -92,7 +94,8 @@ def test_a_step_of_the_lattice(form: str, error: float) -> None:
 
 
 def filtered(row: dict[str, Any], folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(input, mask, what the kernel leaves), the input and the mask drawn at random; a mask in constant memory is written into the source."""
+    """(input, mask, what the kernel leaves), the input and the mask drawn at random; a mask in constant memory is
+    written into the source."""
     timed = families.filters(row, None)
     args = timed.arguments(None)
     values, *others = [each for each in args if isinstance(each, np.ndarray)]

@@ -1,4 +1,5 @@
-"""Are a stranger's measurements imported with no change in gpusim, and is a stranger's mistake said to be the stranger's?"""
+"""Are a stranger's measurements imported with no change in gpusim, and is a stranger's mistake said to be the
+stranger's?"""
 
 from __future__ import annotations
 

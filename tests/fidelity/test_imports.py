@@ -203,7 +203,8 @@ softmax;;;;;cold;7;;;;4,5 4,75 9,25;0;1980 1975,5 1980
 
 
 def test_nvbenchs_clocks_of_each_sample_and_a_state_without_axes(tmp_path: Path) -> None:
-    """As NVIDIA/nvbench writes them: python/scripts/test_ref.json (no axes: null) and its readers of both binary files."""
+    """As NVIDIA/nvbench writes them: python/scripts/test_ref.json (no axes: null) and its readers of both binary
+    files."""
     report = json.loads(json.dumps(NVBENCH))
     state = report["benchmarks"][0]["states"][0]
     state["axis_values"] = None

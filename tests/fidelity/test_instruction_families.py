@@ -1,4 +1,5 @@
-"""Do the kernels that an SM's own pipes bound compute what NumPy and the generator's definition say, and does a part of a launch lie all over it?"""
+"""Do the kernels that an SM's own pipes bound compute what NumPy and the generator's definition say, and does a part of
+a launch lie all over it?"""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def test_a_part_of_the_numbers_lies_all_over_the_sequence() -> None:
 
 
 def test_few_sms_say_what_all_do() -> None:
-    """Two waves of reads, of which the launch has almost three, and a last one of four blocks an SM of six; a read of two words in one bank takes two cycles."""
+    """Two waves of reads, of which the launch has almost three, and a last one of four blocks an SM of six; a read of
+    two words in one bank takes two cycles."""
     spec = load_gpu("v100")
     made = predict("shared_reads", {"word": "float", "pattern": "conflict_2"}, spec, "depth", 4e6, None, "warm")
     assert made.scaled.startswith("2 waves on 2 of 80 SMs")

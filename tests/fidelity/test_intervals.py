@@ -1,4 +1,5 @@
-"""Do prediction intervals hold for what they were not made from, are they what the residuals make, and do they say where they were not validated?"""
+"""Do prediction intervals hold for what they were not made from, are they what the residuals make, and do they say
+where they were not validated?"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ from gpusim.uncertainty.limiters import CLASSES, TENSOR, Limiter
 from gpusim.uncertainty.table import DATASHEET, FITTED, row_of, table, widest
 
 GPU = small_gpu(sm_count=2)
-#: What the shares of left-out sets may differ from the level: they are known from some ten sets, of which one more or less is worth this much.
+#: What the shares of left-out sets may differ from the level: they are known from some ten sets, of which one more or
+#: less is worth this much.
 SLACK_PERCENT = 10.0
 
 
@@ -58,8 +60,8 @@ def half(rows: list[Residual], pool: list[Residual] | None = None, pool_sets: fl
 
 
 def test_a_factor_by_hand() -> None:
-    # Four sets weigh alike, whatever their rows: errors of 0.1, 0.2, 0.1 and 0.3, of which 80 % of the weight lie within 0.3. Student's t at 0.9 with 4 degrees of freedom is 1.5332,
-    # the normal distribution's quantile 1.2816.
+    # Four sets weigh alike, whatever their rows: errors of 0.1, 0.2, 0.1 and 0.3, of which 80 % of the weight lie
+    # within 0.3. Student's t at 0.9 with 4 degrees of freedom is 1.5332, the normal distribution's quantile 1.2816.
     rows = [residual("a", 0.1), *[residual("b", -0.2)] * 5, *[residual("c", 0.1)] * 3, *[residual("d", 0.3)] * 3]
     rows += [residual("a", -0.1)] * 2
     assert half(rows) == pytest.approx(1.5332 / 1.2816 * 0.3, rel=1e-4)
@@ -68,7 +70,8 @@ def test_a_factor_by_hand() -> None:
 
 
 def test_few_rows_that_are_far_off_do_not_widen_what_holds_all_others() -> None:
-    """Errors of heavy tails: a mean square, times what a normal distribution needs, would hold more than the level says."""
+    """Errors of heavy tails: a mean square, times what a normal distribution needs, would hold more than the level
+    says."""
     random = np.random.default_rng(3)
     many = [residual(f"{i}", error) for i, error in enumerate(0.05 * random.standard_t(2, 4000)) for _ in range(3)]
     width, sizes = half(many[::2]), np.array([row.size for row in many])
@@ -103,7 +106,8 @@ def test_a_class_of_few_sets_leans_on_all_launches_of_its_kind() -> None:
 
 
 def test_new_sets_lie_within_as_often_as_the_level_says() -> None:
-    """Sets whose points err alike: the next one's points lie within in 80 % of the cases, of classes known from few sets and from many."""
+    """Sets whose points err alike: the next one's points lie within in 80 % of the cases, of classes known from few
+    sets and from many."""
     random = np.random.default_rng(5)
 
     def points(name: str, limiter: str) -> list[Residual]:
@@ -176,7 +180,8 @@ def test_intervals_hold_for_rows_that_they_were_not_made_from(name: str) -> None
 
 
 def test_a_class_whose_sets_lie_outside_is_not_validated() -> None:
-    # Many sets agree within 3 %; of three of another limiter half of the rows are a factor of 1.8 off, outside of what all others say. Of the capability of those nothing is promised.
+    # Many sets agree within 3 %; of three of another limiter half of the rows are a factor of 1.8 off, outside of what
+    # all others say. Of the capability of those nothing is promised.
     of = {"h200": "9.0", "a40": "8.6"}
     near = [residual(name, 0.03) for name in "abcdefghijklmnopqrstuvw" for _ in range(3)]
     known = [*near, *(residual(name, error, limiter="L1", gpu="a40") for name in "xyz" for error in (0.03, 0.6) * 2)]

@@ -1,4 +1,5 @@
-"""Which rows of tables that are measured cold are of a host that came late: by hand-made tables, and as the stored ones are marked."""
+"""Which rows of tables that are measured cold are of a host that came late: by hand-made tables, and as the stored ones
+are marked."""
 
 from __future__ import annotations
 

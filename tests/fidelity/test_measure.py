@@ -1,7 +1,9 @@
-"""Does `gpusim measure` time what it says: cold and warm, net of the launch, at the clock held, until known well enough?
+"""Does `gpusim measure` time what it says: cold and warm, net of the launch, at the clock held, until known well
+enough?
 
-No GPU is here. The rules are tested on a stream with clocks of its own (tests/support/fake_gpu.py), the calls themselves through the
-real bindings on the emulated driver of `gpusim run`, and a session recorded there is played back.
+No GPU is here. The rules are tested on a stream with clocks of its own (tests/support/fake_gpu.py), the calls
+themselves through the real bindings on the emulated driver of `gpusim run`, and a session recorded there is played
+back.
 """
 
 from __future__ import annotations
@@ -188,7 +190,8 @@ def test_what_is_measured_on_the_emulated_gpu_is_what_the_engine_says(recorded: 
 
 
 def test_code_that_ran_before_leaves_no_data_behind() -> None:
-    """A launch of which only the machine code is left must not have filled the L1 of the one that is warmed and timed."""
+    """A launch of which only the machine code is left must not have filled the L1 of the one that is warmed and
+    timed."""
     gpu = load_gpu("h200")
     (chase,) = (each.trace for each in capture_case(make_case("pointer_chase", {}, gpu, small=True), gpu) if each.timed)
     (other,) = capture_case(make_case("saxpy", {}, gpu, small=True), gpu)

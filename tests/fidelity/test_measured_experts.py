@@ -1,4 +1,5 @@
-"""What measured rows of experts were measured with: what L2 keeps of their weights, whose choices their kernels went over."""
+"""What measured rows of experts were measured with: what L2 keeps of their weights, whose choices their kernels went
+over."""
 
 from __future__ import annotations
 

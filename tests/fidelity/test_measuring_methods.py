@@ -1,4 +1,5 @@
-"""What measuring methods report: the launch in the state in which they leave the caches, and what their clock reads besides it."""
+"""What measuring methods report: the launch in the state in which they leave the caches, and what their clock reads
+besides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Do the reductions, transposes, histograms and element-wise kernels that are predicted for validation leave NumPy's result, and is a part of a launch scaled rightly?"""
+"""Do the reductions, transposes, histograms and element-wise kernels that are predicted for validation leave NumPy's
+result, and is a part of a launch scaled rightly?"""
 
 from __future__ import annotations
 

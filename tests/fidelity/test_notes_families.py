@@ -1,4 +1,5 @@
-"""Do the row-wise kernels and the products of a collection of notes, that are predicted for validation, leave NumPy's result?"""
+"""Do the row-wise kernels and the products of a collection of notes, that are predicted for validation, leave NumPy's
+result?"""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ _SIZE = 1024
 
 
 def run(kernel: str, size: int, turns: str = "", **values: np.ndarray) -> list[Any]:
-    """Runs the whole launch with the arrays at the places that ``values`` name (``at_0``), drawn at random where it has floats and none is given; its arguments."""
+    """Runs the whole launch with the arrays at the places that ``values`` name (``at_0``), drawn at random where it has
+    floats and none is given; its arguments."""
     timed = families.patterns({"kernel": kernel, "size": str(size), "turns": turns}, None)
     args = timed.arguments(None)
     for place, array in enumerate(args):

@@ -182,7 +182,8 @@ def test_all_is_by_cupti_or_else_by_events_and_what_cannot_be_had_is_not_waited_
 def test_a_recording_that_is_interrupted_goes_on_where_it_stopped(
     tool, tmp_path: Path, monkeypatch, after: int
 ) -> None:
-    """Ctrl-C, or a GPU that falls off the bus, after so many rows; and a last line that was cut while it was written."""
+    """Ctrl-C, or a GPU that falls off the bus, after so many rows; and a last line that was cut while it was
+    written."""
     monkeypatch.setattr(tool, "GROUP", 1)
     path, written = tmp_path / "h200" / "suite.jsonl", 0
     measure = tool.measure_cases

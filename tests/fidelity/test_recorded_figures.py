@@ -1,6 +1,7 @@
 """Do the figures that the pages show of a set follow from the rows that its intervals are made from?
 
-Two files are written by two commands (`tools/validate.py --record`, `tools/record_validation.py --run`): one without the other would let the README state what the model no longer says.
+Two files are written by two commands (`tools/validate.py --record`, `tools/record_validation.py --run`): one without
+the other would let the README state what the model no longer says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What `gpusim bisect` says of reported regressions, reproduced in kind by `tools/reported_regressions.py`: the step, and the word that names its cause."""
+"""What `gpusim bisect` says of reported regressions, reproduced in kind by `tools/reported_regressions.py`: the step,
+and the word that names its cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Projected servers against throughputs that others published: a few rows of tools/serving_error.py, which nothing was fitted to."""
+"""Projected servers against throughputs that others published: a few rows of tools/serving_error.py, which nothing was
+fitted to."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ def errors(random: np.random.Generator, networks: int, shapes: int, common: floa
 
 
 def test_a_factor_by_hand() -> None:
-    # Ten networks of 0.01 to 0.10, each of two shapes, and as much as four more of the same: 0.8 of 15 networks are 12 of 14.
+    # Ten networks of 0.01 to 0.10, each of two shapes, and as much as four more of the same: 0.8 of 15 networks are 12
+    # of 14.
     sizes, numbers = np.repeat(np.arange(1, 11) / 100, 2), np.repeat(np.arange(10), 2)
     assert math.log(factor_of(np.ones(20, bool), np.expm1(sizes), numbers)) == pytest.approx(0.09)
     # Shapes of a network count as one: a hundred of the smallest change nothing.

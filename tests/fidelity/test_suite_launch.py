@@ -1,4 +1,5 @@
-"""Is a launch of the suite predicted as it was measured: what does the program around it launch, and what does that take?"""
+"""Is a launch of the suite predicted as it was measured: what does the program around it launch, and what does that
+take?"""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ def test_the_loop_of_a_product_goes_over_both_operands_as_its_program_does() -> 
     around = operators_around(m, n, k)
     assert around.count(Product(m, n, k)) == 1
     passes = [each for each in around if isinstance(each, Elementwise)]
-    # Drawn in two bytes; a cast reads 2 + 2 + 4 + 2 + 4 bytes and writes 2 + 4 + 4 + 1; B is copied before, as it is a whole number of blocks not behind.
+    # Drawn in two bytes; a cast reads 2 + 2 + 4 + 2 + 4 bytes and writes 2 + 4 + 4 + 1; B is copied before, as it is a
+    # whole number of blocks not behind.
     assert sum(each.read_bytes for each in passes) == 14 * m * k + (2 + 14) * n * k
     assert sum(each.written_bytes for each in passes) == (2 + 11) * m * k + (2 + 4 + 11) * n * k
     ragged = operators_around(m, n - 8, k)

@@ -1,4 +1,5 @@
-"""Do the kernels of ladders for teaching and of a training program, that are predicted for validation, leave NumPy's result, and are they made smaller as they are meant to be?"""
+"""Do the kernels of ladders for teaching and of a training program, that are predicted for validation, leave NumPy's
+result, and are they made smaller as they are meant to be?"""
 
 from __future__ import annotations
 

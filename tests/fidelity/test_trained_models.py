@@ -1,4 +1,5 @@
-"""Projected training steps against what others published: a few rows of tools/model_error.py, which nothing was fitted to."""
+"""Projected training steps against what others published: a few rows of tools/model_error.py, which nothing was fitted
+to."""
 
 from __future__ import annotations
 

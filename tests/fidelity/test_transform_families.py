@@ -1,4 +1,5 @@
-"""Do the transforms of a library, that are predicted for validation, leave NumPy's result, in the blocks and tiles that the library would launch?"""
+"""Do the transforms of a library, that are predicted for validation, leave NumPy's result, in the blocks and tiles that
+the library would launch?"""
 
 from __future__ import annotations
 

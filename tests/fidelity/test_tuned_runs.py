@@ -1,4 +1,5 @@
-"""Runs of experts whose tiles may be another run's are found by what their collector kept, runs that took longer than more work by measured times."""
+"""Runs of experts whose tiles may be another run's are found by what their collector kept, runs that took longer than
+more work by measured times."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def test_a_run_whose_file_is_its_own_has_its_own_tiles():
 
 def test_a_run_that_finds_another_networks_file_may_have_its_tiles():
     rows = _rows()
-    # Half of 4,096 columns is 2,048, and half of 128 experts is 64: one GPU's part of either network has the same name, and is looked up by other shares.
+    # Half of 4,096 columns is 2,048, and half of 128 experts is 64: one GPU's part of either network has the same name,
+    # and is looked up by other shares.
     other = _rows(inter_size=4096, num_experts=128)
     found = untuned(rows, pd.concat([rows, other]))
     own = (64 // rows.moe_ep_size, 2048 // rows.moe_tp_size)

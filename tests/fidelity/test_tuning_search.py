@@ -1,4 +1,5 @@
-"""Does a search over configurations find the one that whole simulations of all would choose, and say what it left out?"""
+"""Does a search over configurations find the one that whole simulations of all would choose, and say what it left
+out?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Does the validation bench predict what was measured: are its kernels right, its halves kept apart, its figures those of the field?"""
+"""Does the validation bench predict what was measured: are its kernels right, its halves kept apart, its figures those
+of the field?"""
 
 from __future__ import annotations
 
@@ -191,7 +192,8 @@ def test_figures_by_hand() -> None:
     assert found.regret_percent == pytest.approx(60)  # b is predicted best, and takes 16 where a takes 10
     assert found.rank == pytest.approx(0.8)
     assert found.regret_of_five_percent is None  # of four rows five are no choice
-    # The one predicted best takes three times the best one's time, the fastest of five twice, and the sixth would be it.
+    # The one predicted best takes three times the best one's time, the fastest of five twice, and the sixth would be
+    # it.
     measured = [30.0, 25.0, 20.0, 40.0, 50.0, 10.0, *[60.0] * 14]
     many = figures([""] * 20, list(range(1, 21)), measured, [None] * 20, True)
     assert (many.regret_percent, many.regret_of_five_percent) == (pytest.approx(200), pytest.approx(100))

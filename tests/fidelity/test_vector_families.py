@@ -1,4 +1,5 @@
-"""Do the products of a matrix and a vector, the forces between particles and a course's exercises compute what NumPy says?"""
+"""Do the products of a matrix and a vector, the forces between particles and a course's exercises compute what NumPy
+says?"""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def test_attention_with_all_that_overlaps_is_faster_than_with_nothing() -> None:
 
 
 def test_a_launch_without_data_has_the_same_trace() -> None:
-    """Paths, addresses and what is waited for, so the cycles, do not depend on what copies bring and products compute."""
+    """Paths, addresses and what is waited for, so the cycles, do not depend on what copies bring and products
+    compute."""
     gpu = load_gpu("h200")
     whole = run_case("cpp_wgmma_gemm", SMALL | {"step": "cooperative"}, gpu).launches[0].trace
     bare = run_case("cpp_wgmma_gemm", SMALL | {"step": "cooperative"}, gpu, sample=True)
@@ -99,8 +100,8 @@ def test_an_entry_says_what_it_needs_and_refuses_what_does_not_fit() -> None:
 
 
 def test_warps_that_wait_at_an_mbarrier_leave_room_for_others() -> None:
-    """A look at an mbarrier is one read for all lanes of a warp. As 32 atomics on one word, eight warps' looks kept the LSU from the producer:
-    a step along k took three times as long as its 192 lines take to come from L2."""
+    """A look at an mbarrier is one read for all lanes of a warp. As 32 atomics on one word, eight warps' looks kept the
+    LSU from the producer: a step along k took three times as long as its 192 lines take to come from L2."""
     gpu = load_gpu("h200")
 
     def cycles(k: int) -> float:

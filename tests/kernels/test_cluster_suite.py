@@ -1,4 +1,5 @@
-"""Kernels of the suite for clusters and later asynchronous units: NumPy's result on every architecture they are for, and the same each time."""
+"""Kernels of the suite for clusters and later asynchronous units: NumPy's result on every architecture they are for,
+and the same each time."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ SHAPES = [
     ("cpp_paged_decode", {}, (BLACKWELL,)),
     ("cpp_paged_decode", {"splits": 4, "context": 20, "depth": 128}, ()),  # blocks that have no page
     ("cpp_paged_decode", {"splits": 1, "group": 4, "page": 64, "kv_heads": 2}, ()),
-    # Blocks that end inside a tile, that have one tile's end and another's begin, and tiles of one, two and three blocks.
+    # Blocks that end inside a tile, that have one tile's end and another's begin, and tiles of one, two and three
+    # blocks.
     ("cpp_stream_k_gemm", {}, (HOPPER,)),
     ("cpp_stream_k_gemm", {"blocks": 12, "columns": 192, "m": 256}, ()),
     ("cpp_stream_k_gemm", {"blocks": 1}, ()),
@@ -102,7 +104,8 @@ CUDA_CPP = Path(__file__).parents[2] / "kernels" / "cuda_cpp"
 
 
 def findings(name: str, left_out: str = "", shape: dict | None = None, folder: Path = CUDA_CPP) -> set[str]:
-    """What the checks find in a kernel's small shape; ``left_out`` of its source, which is then compiled in ``folder``."""
+    """What the checks find in a kernel's small shape; ``left_out`` of its source, which is then compiled in
+    ``folder``."""
     entry = find_kernel(name)
     (launch,) = entry.make(**entry.small | (shape or {})).launches
     source = Path(launch.kernel.__cuda_cpp__()["source"]).read_text()

@@ -1,4 +1,5 @@
-"""Several devices behind the driver API: is each a device of its own, and do kernels reach a peer's memory when they may, and only then?"""
+"""Several devices behind the driver API: is each a device of its own, and do kernels reach a peer's memory when they
+may, and only then?"""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def api() -> Api:
 
 
 def launch(api: Api, x: int, y: int, stream: int = 0, kernel: int | None = None) -> str:
-    """y += 2 x in the current context, by a kernel that is loaded there unless one is given; the name of the CUresult."""
+    """y += 2 x in the current context, by a kernel that is loaded there unless one is given; the name of the
+    CUresult."""
     kernel = kernel or api.kernel(AXPY, "axpy")
     return api.code("cuLaunchKernel", kernel, 2, 1, 1, 256, 1, 1, 0, stream, axpy_parameters(x, y, 2.0, N), 0)
 

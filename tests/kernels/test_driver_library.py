@@ -1,4 +1,5 @@
-"""The library that stands for libcuda.so.1: do its functions arrive in Python, on both processors that it is written for?"""
+"""The library that stands for libcuda.so.1: do its functions arrive in Python, on both processors that it is written
+for?"""
 
 from __future__ import annotations
 

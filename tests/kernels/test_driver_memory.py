@@ -1,4 +1,5 @@
-"""The driver's memory functions: do copies, fills, pools, mappings and questions about addresses do what CUDA documents?"""
+"""The driver's memory functions: do copies, fills, pools, mappings and questions about addresses do what CUDA
+documents?"""
 
 from __future__ import annotations
 

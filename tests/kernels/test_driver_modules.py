@@ -102,7 +102,8 @@ def test_old_ptx_is_raised(api) -> None:
 
 
 def test_code_tells_for_which_architectures_it_was_made(api) -> None:
-    """CUB launches, of what it has compiled, that for the architecture of the PTX: a program of compute_80 has nothing for 90."""
+    """CUB launches, of what it has compiled, that for the architecture of the PTX: a program of compute_80 has nothing
+    for 90."""
     function = api.word("cuModuleGetFunction", api.word("cuModuleLoadData", buffer(AXPY.encode())), b"axpy")
     told = {}
     for name, attribute in (("PTX", 5), ("machine code", 6)):
@@ -164,7 +165,8 @@ def test_a_tensor_map_comes_back_as_it_was_encoded() -> None:
         decode(bytes([255]) * 128)
 
 
-#: The beginnings of maps of half floats that host code of the CuTe DSL wrote; behind their 64 bytes it leaves what lay there.
+#: The beginnings of maps of half floats that host code of the CuTe DSL wrote; behind their 64 bytes it leaves what lay
+#: there.
 WRITTEN = {
     "00000000 007f0000 12630400 18000000 00000000 00000000 00000000 00000000 bf000000 ff000000 00000000 00000000"
     "00000000 0000003f 7f000000 00000000": TensorMap(

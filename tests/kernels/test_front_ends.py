@@ -1,4 +1,5 @@
-"""Does a front end that gpusim has never heard of work everywhere, and is a kernel that nobody takes refused in words?"""
+"""Does a front end that gpusim has never heard of work everywhere, and is a kernel that nobody takes refused in
+words?"""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from gpusim.errors import LaunchError, PluginError, UsageError
 from gpusim.frontend.numba.build import argument_types, build
 from gpusim.frontend.registry import front_end_of, is_kernel
 
-#: A package of a stranger: kernels are cubin files with a block of their own, arguments are the bytes of the parameters.
+#: A package of a stranger: kernels are cubin files with a block of their own, arguments are the bytes of the
+#: parameters.
 STRANGER = '''
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Gluon kernels of the kinds that Triton's Gluon tutorials teach: results against NumPy, and no finding of the checks."""
+"""Gluon kernels of the kinds that Triton's Gluon tutorials teach: results against NumPy, and no finding of the
+checks."""
 
 from __future__ import annotations
 

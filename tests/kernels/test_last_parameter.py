@@ -20,8 +20,8 @@ GPUS = ("sm_75", "sm_90", "sm_120")
 VALUES = (np.uint8(200), np.int16(-3), np.uint16(0xFFFF), np.float16(1.5), np.bool_(True))
 
 
-#: How a parameter is placed depends on its size alone: each type by day on one architecture, each architecture with a type
-#: of one byte or two at least; nightly all on all.
+#: How a parameter is placed depends on its size alone: each type by day on one architecture, each architecture with a
+#: type of one byte or two at least; nightly all on all.
 @pytest.mark.parametrize(
     ("gpu", "value"),
     [

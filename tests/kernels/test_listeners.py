@@ -1,4 +1,5 @@
-"""Does the emulator tell its listeners what happens, each event once, and go on without a thread only if one says so?"""
+"""Does the emulator tell its listeners what happens, each event once, and go on without a thread only if one says
+so?"""
 
 from __future__ import annotations
 

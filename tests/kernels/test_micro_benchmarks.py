@@ -24,7 +24,8 @@ OPS = importlib.import_module("gpusim.kernels.pipe_ops").OPS
 H200 = load_gpu("h200")
 #: One chain, and many side by side, of the same operation.
 CHAINS = ("pipe_latency", "pipe_throughput")
-#: Of each kind of operation one: those whose pipe is measured below in both, the others in one; the rest with -m nightly.
+#: Of each kind of operation one: those whose pipe is measured below in both, the others in one; the rest with -m
+#: nightly.
 EVERYDAY = {
     "ffma": CHAINS, "popc": CHAINS, "lop3": CHAINS,
     "iadd": CHAINS[:1], "shfl": CHAINS[1:], "f2i_i2f": CHAINS[:1],

@@ -1,4 +1,5 @@
-"""Atomics on one and two bytes are compiled to loops around a compare-and-swap of the word: also where the array ends within that word."""
+"""Atomics on one and two bytes are compiled to loops around a compare-and-swap of the word: also where the array ends
+within that word."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""What a kernel of CUDA C++ takes as arguments: structures, vectors, lists of arrays, small floats, arrays of other libraries."""
+"""What a kernel of CUDA C++ takes as arguments: structures, vectors, lists of arrays, small floats, arrays of other
+libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A kernel of CUDA C++, PTX or machine code on the command line: its launch in options, its code listed and surveyed, mistakes told."""
+"""A kernel of CUDA C++, PTX or machine code on the command line: its launch in options, its code listed and surveyed,
+mistakes told."""
 
 from __future__ import annotations
 

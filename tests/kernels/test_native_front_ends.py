@@ -1,4 +1,5 @@
-"""CUDA C++, PTX and machine code come in by the same door as Numba's kernels: results against NumPy, mistakes in one line."""
+"""CUDA C++, PTX and machine code come in by the same door as Numba's kernels: results against NumPy, mistakes in one
+line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""CUDA C++ files as they are found: kernels beside host code, headers of the host, templates; by NVRTC from the device part, and by nvcc."""
+"""CUDA C++ files as they are found: kernels beside host code, headers of the host, templates; by NVRTC from the device
+part, and by nvcc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``%load_ext gpusim`` in a real IPython: a cell's launches are predicted and shown as a table; mistakes are one line."""
+"""``%load_ext gpusim`` in a real IPython: a cell's launches are predicted and shown as a table; mistakes are one
+line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Pointers to functions that one kernel of a module takes and another calls: does a pointer name the same function in all of them?"""
+"""Pointers to functions that one kernel of a module takes and another calls: does a pointer name the same function in
+all of them?"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What only CUDA C++ writes: a recursion whose lanes call at different depths, stack taken as the kernel runs, and a grid that
-waits for itself."""
+"""What only CUDA C++ writes: a recursion whose lanes call at different depths, stack taken as the kernel runs, and a
+grid that waits for itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lanes of one warp that reduce over sets of their own at one instruction (``__reduce_add_sync`` with each set's mask)."""
+"""Lanes of one warp that reduce over sets of their own at one instruction (``__reduce_add_sync`` with each set's
+mask)."""
 
 from __future__ import annotations
 

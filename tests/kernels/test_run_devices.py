@@ -1,4 +1,5 @@
-"""``gpusim run --devices``: do programs for several GPUs, in Numba and CUDA C++, run unmodified, and is it told which launch ran where?"""
+"""``gpusim run --devices``: do programs for several GPUs, in Numba and CUDA C++, run unmodified, and is it told which
+launch ran where?"""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def test_a_numba_program_of_two_devices(tmp_path: Path) -> None:
     assert done.stdout == "10.0 12.0\n", done.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert [row["device"] for row in rows] == [1, 0, 0]
-    # The last one loads and stores the peer's lines of 128 bytes, each with a request and an answer of so many bytes more.
+    # The last one loads and stores the peer's lines of 128 bytes, each with a request and an answer of so many bytes
+    # more.
     lines, overhead = (1 << 15) * 4 // 128, 32
     assert [row["link_bytes"] for row in rows] == [0, 0, lines * (2 * 128 + 4 * overhead)]
     assert rows[2]["cycles"] > rows[1]["cycles"] + 1000  # twice the link's latency, at least

@@ -1,4 +1,5 @@
-"""``gpusim run`` of executables: does a program of nvcc's run unmodified, with its children, and is what happened told truthfully?"""
+"""``gpusim run`` of executables: does a program of nvcc's run unmodified, with its children, and is what happened told
+truthfully?"""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def test_the_driver_links_and_loads_like_any_library(libraries, tmp_path) -> Non
 
 @pytest.mark.nightly
 def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path) -> None:
-    """PyTorch's libraries look for the runtime in a wheel of NVIDIA's first (DT_RPATH), and call it when the process ends."""
+    """PyTorch's libraries look for the runtime in a wheel of NVIDIA's first (DT_RPATH), and call it when the process
+    ends."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -103,7 +105,8 @@ def test_the_runtimes_stand_before_those_that_a_library_was_linked_with(tmp_path
     count = "import ctypes; print(ctypes.CDLL('./user.so').count(), flush=True)"
     again = f"import subprocess, sys; print(subprocess.run([sys.executable, '-c', {count!r}]).returncode)"
     (tmp_path / "script.py").write_text(f"{count}\n{again}\n")
-    # Whether NVIDIA's runtime has been loaded before, and who comes last, is the question: a process from its beginning to its end.
+    # Whether NVIDIA's runtime has been loaded before, and who comes last, is the question: a process from its beginning
+    # to its end.
     command = [sys.executable, "-m", "gpusim.cli", "run", "script.py"]
     done = subprocess.run(command, cwd=tmp_path, env=surroundings({}), capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("1\n1\ndevice 0\n0\ndevice 0\n", 0), done.stderr
@@ -173,7 +176,8 @@ def test_simulating_checking_and_choosing_work_as_for_python(program) -> None:
 def test_an_interrupted_program_leaves_its_launches_so_far(program, number, word) -> None:
     command = [sys.executable, "-m", "gpusim.cli", "run", str(program), "endless"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    # A shell starts its background jobs with SIGINT ignored, and children inherit that: the program would rightly go on.
+    # A shell starts its background jobs with SIGINT ignored, and children inherit that: the program would rightly go
+    # on.
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     place = {"cwd": program.parent, "env": surroundings({}), "start_new_session": True, "preexec_fn": heed}
     process = subprocess.Popen(command, **place, **pipes)

@@ -30,8 +30,8 @@ def double(x):
 
 @pytest.fixture
 def run(tmp_path):
-    """``run(text, *arguments, options=[...])``: run a script and return the finished process, one with its own start where
-    settings of the environment are given."""
+    """``run(text, *arguments, options=[...])``: run a script and return the finished process, one with its own start
+    where settings of the environment are given."""
 
     def call(
         text: str, *arguments: str, options=(), head: str = HEAD, **environment: str

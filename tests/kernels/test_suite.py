@@ -186,7 +186,8 @@ SLOW_TO_COMPILE = {
 }
 
 
-#: Kernels that take longest of all to compile -> one that has the same steps and runs by day; they themselves run in the nightly test.
+#: Kernels that take longest of all to compile -> one that has the same steps and runs by day; they themselves run in
+#: the nightly test.
 AT_NIGHT = {
     "sgemm_split_k": "sgemm_register",
     "sgemm_batched": "sgemm_register",
@@ -207,7 +208,8 @@ AT_NIGHT = {
 
 
 def is_by_day(name: str) -> bool:
-    """The kernels that stand for others, and of the rest two of three, by their names: what they have in common, the rows of the table show."""
+    """The kernels that stand for others, and of the rest two of three, by their names: what they have in common, the
+    rows of the table show."""
     return name in AT_NIGHT.values() or (name not in AT_NIGHT and zlib.crc32(name.encode()) // 4 % 3 > 0)
 
 
@@ -224,8 +226,8 @@ def architecture_of(name: str) -> str:
 
 
 def is_odd(name: str) -> bool:
-    """Whether a kernel's everyday shape is the odd one, by its name. Compiling takes nearly all of the time: the other shape of the
-    same kernel runs in the nightly test, as both do on all architectures."""
+    """Whether a kernel's everyday shape is the odd one, by its name. Compiling takes nearly all of the time: the other
+    shape of the same kernel runs in the nightly test, as both do on all architectures."""
     return name not in SLOW_TO_COMPILE and zlib.crc32(name.encode()) // 2 % 2 == 1
 
 

@@ -1,4 +1,5 @@
-"""Whole matrix products by tcgen05 in CUDA C++: plain stores into swizzled shared memory, products, the epilogue from tensor memory."""
+"""Whole matrix products by tcgen05 in CUDA C++: plain stores into swizzled shared memory, products, the epilogue from
+tensor memory."""
 
 import ml_dtypes
 import numpy as np

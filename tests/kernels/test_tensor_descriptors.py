@@ -1,4 +1,5 @@
-"""Triton's tensor descriptors, made by the kernel or by the host: copies and reductions by the tensor memory accelerator."""
+"""Triton's tensor descriptors, made by the kernel or by the host: copies and reductions by the tensor memory
+accelerator."""
 
 from __future__ import annotations
 

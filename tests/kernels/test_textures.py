@@ -211,7 +211,8 @@ def test_lines_rooms_and_layers(scene, coordinates, filtered) -> None:
         assert np.allclose(got, sampled(data, places, CLAMP, filtered), rtol=1e-6, atol=1e-6), name
 
 
-#: Of each face the axis that it stands on, and what increases across and down it (CUDA Programming Guide, "Cubemap Textures").
+#: Of each face the axis that it stands on, and what increases across and down it (CUDA Programming Guide, "Cubemap
+#: Textures").
 FACES = ((0, 1, -2, -1), (0, -1, 2, -1), (1, 1, 0, 2), (1, -1, 0, -2), (2, 1, 0, -1), (2, -1, -0.5, -1))
 
 

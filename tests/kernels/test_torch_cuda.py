@@ -1,5 +1,5 @@
-"""PyTorch's CUDA build under ``gpusim run``: does it go as far as docs/how-to/run-a-program.md says? Where it is not installed, nothing of this
-runs: it is three gigabytes."""
+"""PyTorch's CUDA build under ``gpusim run``: does it go as far as docs/how-to/run-a-program.md says? Where it is not
+installed, nothing of this runs: it is three gigabytes."""
 
 from __future__ import annotations
 

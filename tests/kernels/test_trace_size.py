@@ -9,7 +9,8 @@ pytest.importorskip("numba.cuda", reason="needs the CUDA wheels")
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.gpus.load import load_gpu
 
-#: Kernels whose lanes and warps go alike, at shapes of over a hundred thousand warp instructions: programs and headers count.
+#: Kernels whose lanes and warps go alike, at shapes of over a hundred thousand warp instructions: programs and headers
+#: count.
 REGULAR = {
     "saxpy": {"n": 2**18},
     "stream_triad": {"block_threads": 256, "blocks_per_sm": 1},

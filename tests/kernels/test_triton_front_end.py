@@ -1,4 +1,5 @@
-"""Triton's kernels come in by the same door as Numba's: what a launch compiles for, what it passes, autotuning, mistakes in one line."""
+"""Triton's kernels come in by the same door as Numba's: what a launch compiles for, what it passes, autotuning,
+mistakes in one line."""
 
 from __future__ import annotations
 
@@ -300,7 +301,8 @@ def test_mistakes_are_told_in_one_line(kernel: Any, args: tuple, error: type[Exc
 def test_what_passes_and_the_assembler_refuse_is_told_in_one_line(
     kernel: Any, args: tuple, gpu: str, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """MLIR writes its reason, and the module, to descriptor 2; Triton prints the PTX to stdout. Both are kept as a note."""
+    """MLIR writes its reason, and the module, to descriptor 2; Triton prints the PTX to stdout. Both are kept as a
+    note."""
     with pytest.raises(CompileError, match=said) as caught:
         gpusim.capture(kernel, (1,), None, args, gpu=gpu)
     assert capfd.readouterr() == ("", "")

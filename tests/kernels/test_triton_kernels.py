@@ -1,4 +1,5 @@
-"""Every Triton kernel of the suite, compiled by Triton and captured with no GPU, leaves NumPy's result in its arrays."""
+"""Every Triton kernel of the suite, compiled by Triton and captured with no GPU, leaves NumPy's result in its
+arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Triton kernels of the kinds that its tutorials teach, as `tools/triton_forms.py` surveys them: do they leave NumPy's results?"""
+"""Triton kernels of the kinds that its tutorials teach, as `tools/triton_forms.py` surveys them: do they leave NumPy's
+results?"""
 
 from __future__ import annotations
 

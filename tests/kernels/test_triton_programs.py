@@ -119,7 +119,8 @@ print(np.array_equal(again, x + 2 * y))
 @pytest.mark.nightly
 @needs_compiler
 def test_triton_s_dependent_launches_overlap(folder: Path) -> None:
-    """With ``launch_pdl`` and the two instructions each launch but the first begins before the one before it has ended; the next takes fewer cycles."""
+    """With ``launch_pdl`` and the two instructions each launch but the first begins before the one before it has ended;
+    the next takes fewer cycles."""
     cycles = {}
     for how in ("pdl", "plain"):
         options = (

@@ -1,4 +1,5 @@
-"""Triton's products of large tiles on sm_100: operands in shared memory, or from registers by tensor memory, sums in tensor memory."""
+"""Triton's products of large tiles on sm_100: operands in shared memory, or from registers by tensor memory, sums in
+tensor memory."""
 
 import numpy as np
 import pytest

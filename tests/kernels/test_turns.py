@@ -1,4 +1,5 @@
-"""Warp groups that take turns by named barriers, as FlashAttention-3's do, and waits that name how long they last at most."""
+"""Warp groups that take turns by named barriers, as FlashAttention-3's do, and waits that name how long they last at
+most."""
 
 from __future__ import annotations
 

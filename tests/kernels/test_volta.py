@@ -1,4 +1,5 @@
-"""Do kernels run on a V100, whose machine code takes the assembler of CUDA 12 and a disassembler that is told it is sm_75's?"""
+"""Do kernels run on a V100, whose machine code takes the assembler of CUDA 12 and a disassembler that is told it is
+sm_75's?"""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ COLUMNS = 32
 _REGISTERS = COLUMNS // 2
 _LIST = ",".join(f"%{i}" for i in range(_REGISTERS))
 _BOUND = ",".join(f'"+f"(d[{i}])' for i in range(_REGISTERS))
-#: D = A B of half matrices A [64 groups][depth], B [32][depth], both along k, in tiles of 64 along k with the 128-byte swizzle. With
-#: ``late`` a warp comes late to its products, and another overwrites the tile as soon as it has waited for them.
+#: D = A B of half matrices A [64 groups][depth], B [32][depth], both along k, in tiles of 64 along k with the 128-byte
+#: swizzle. With ``late`` a warp comes late to its products, and another overwrites the tile as soon as it has waited
+#: for them.
 SOURCE = r"""
 #include <cuda_fp16.h>
 __device__ unsigned long long described(const void *tile)

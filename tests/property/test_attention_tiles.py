@@ -1,4 +1,5 @@
-"""Tiles of attention over many query tokens: which there are, into how many parts their keys are split, and when the last one ends."""
+"""Tiles of attention over many query tokens: which there are, into how many parts their keys are split, and when the
+last one ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A search by halves finds a real step, in logarithmic runs, past points without a value; a smallest set is one that brute force finds, too."""
+"""A search by halves finds a real step, in logarithmic runs, past points without a value; a smallest set is one that
+brute force finds, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Execution traces: what is written Protocol Buffers' own library reads, what is read is replayed in order, and what cannot be is refused."""
+"""Execution traces: what is written Protocol Buffers' own library reads, what is read is replayed in order, and what
+cannot be is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ _TYPES = {"u": "TYPE_UINT64", "i": "TYPE_INT64", "s": "TYPE_STRING", "b": "TYPE_
 
 
 def _schema() -> dict[str, Any]:
-    """Messages of mlcommons/chakra's et_def.proto, as far as they are written, made by Protocol Buffers' own library."""
+    """Messages of mlcommons/chakra's et_def.proto, as far as they are written, made by Protocol Buffers' own
+    library."""
     file = descriptor_pb2.FileDescriptorProto(name="et.proto", package="et", syntax="proto3")
 
     def message(name: str, *rows: tuple[str, int, str]) -> None:

@@ -1,4 +1,5 @@
-"""Properties of other distributions: found by their entry points, with options of their own, and in nobody's way if broken."""
+"""Properties of other distributions: found by their entry points, with options of their own, and in nobody's way if
+broken."""
 
 from __future__ import annotations
 

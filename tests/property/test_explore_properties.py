@@ -1,4 +1,5 @@
-"""What a search looks for and reports: counts of the trace, another gpusim, relations, regions that are one, small cases."""
+"""What a search looks for and reports: counts of the trace, another gpusim, relations, regions that are one, small
+cases."""
 
 from __future__ import annotations
 

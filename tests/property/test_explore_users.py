@@ -1,4 +1,5 @@
-"""What somebody with kernels of their own meets: their files are searched, refusals say why, searches can be repeated."""
+"""What somebody with kernels of their own meets: their files are searched, refusals say why, searches can be
+repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Iterations of loops left out of sampled launches: is the real error within the claimed one, and what is exact exact?"""
+"""Iterations of loops left out of sampled launches: is the real error within the claimed one, and what is exact
+exact?"""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from gpusim.engine.sampling import BEHIND_SHARE
 from gpusim.model.counters import LOAD_SECTOR_HITS, LOCAL_LOAD_SECTOR_HITS, WORK_NAMES
 from gpusim.trace.record import SCATTERED
 
-#: Kernel, GPU, SMs, blocks, iterations: whole waves and a rest, one wave, many; footprints that fit in L2 and that do not.
+#: Kernel, GPU, SMs, blocks, iterations: whole waves and a rest, one wave, many; footprints that fit in L2 and that do
+#: not.
 LAUNCHES = (
     ("two_buffers", "a100_80gb", 1, 80, 150),
     ("two_buffers", "rtx_a6000", 2, 64, 200),

@@ -1,4 +1,5 @@
-"""Laws of links: shares are fair, nothing is lost, alone a collective takes what its formula says, together they share."""
+"""Laws of links: shares are fair, nothing is lost, alone a collective takes what its formula says, together they
+share."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def test_a_collective_alone_takes_what_its_formula_says(
     topology = cluster(gpu, max(8, gpus))
     (end,) = seconds(topology, begun(topology, collective, range(gpus), gpu).done)
     formula = time_of(node_of(spec), spec.generation, figures_of(spec.generation), collective).seconds
-    # Fitted shares may be a little more than what packets leave of a link (two-shot kernels on A100): there the link bounds.
+    # Fitted shares may be a little more than what packets leave of a link (two-shot kernels on A100): there the link
+    # bounds.
     assert formula * (1 - 1e-9) <= end <= formula * 1.016
 
 
@@ -120,7 +122,8 @@ def test_two_collectives_on_other_gpus_do_not_meet_and_on_the_same_share_ports()
     assert apart == pytest.approx([alone, alone], rel=1e-9)
     topology = cluster()
     together = seconds(topology, *(begun(topology, sum_of_four, range(4)).done for _ in range(2)))
-    # Each alone takes four fifths of a port's rate, which is all that packets of 128 bytes leave of it; what each copies within its GPU, and its steps, the other does not miss.
+    # Each alone takes four fifths of a port's rate, which is all that packets of 128 bytes leave of it; what each
+    # copies within its GPU, and its steps, the other does not miss.
     least = 2 * sum_of_four.wire_bytes * 1.25 / node_of(SPECS["h100"]).link_bytes_per_second
     assert least < together[0] < 2 * alone and together[0] == pytest.approx(together[1], rel=1e-9)
     assert together[0] > 1.8 * alone
@@ -170,7 +173,8 @@ def test_a_ring_waits_for_whoever_is_slow_and_then_for_the_next() -> None:
 
     topology.fabric.environment.process(other())
     (held,) = seconds(topology, exchange.done)
-    # Each GPU by itself would have taken half as long again, or would have ended by then; the second is as far as the first let it come.
+    # Each GPU by itself would have taken half as long again, or would have ended by then; the second is as far as the
+    # first let it come.
     assert 1.65 * alone < held < 2 * alone
 
 

@@ -65,8 +65,8 @@ def setting(data: st.DataObject, key: str) -> str:
 
 @pytest.fixture(scope="module")
 def checking(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process whose compiled loops check every index. Its machine code is kept apart: Numba would take
-    what was compiled without the checks."""
+    """The environment of a process whose compiled loops check every index. Its machine code is kept apart: Numba would
+    take what was compiled without the checks."""
     return {
         **os.environ,
         "NUMBA_BOUNDSCHECK": "1",

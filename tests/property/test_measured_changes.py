@@ -1,4 +1,5 @@
-"""Changes of measured histories: what noise explains is none, what it does not is found, and it belongs to what it belongs to."""
+"""Changes of measured histories: what noise explains is none, what it does not is found, and it belongs to what it
+belongs to."""
 
 from __future__ import annotations
 
@@ -201,7 +202,8 @@ def test_changes_of_a_kind_keep_their_form() -> None:
 
 
 def test_many_steps_do_not_hide_each_other() -> None:
-    # Of several steps each makes the means of longer stretches differ, which by itself is what a level that wanders does.
+    # Of several steps each makes the means of longer stretches differ, which by itself is what a level that wanders
+    # does.
     places, n = (41, 73, 121, 148, 199, 231, 262), 300
     level = sum(
         size * after(place, n) for place, size in zip(places, (2.5, 2.0, -3.0, 2.5, 3.0, -2.0, 2.5), strict=True)

@@ -1,4 +1,5 @@
-"""What somebody who decides must find on a projection's page: how it is run, what is hidden, what its rows are of, from where it comes."""
+"""What somebody who decides must find on a projection's page: how it is run, what is hidden, what its rows are of, from
+where it comes."""
 
 from __future__ import annotations
 

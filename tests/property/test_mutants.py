@@ -1,7 +1,7 @@
 """Does the search find faults that were planted in gpusim, in a GPU's description, in a kernel's build?
 
-``tools/mutants.py`` prints the table; here all of it is a nightly test, and a fault that needs no second compiled gpusim is
-looked for every time. One of a description is in ``test_explore.py``: found, and replayed.
+``tools/mutants.py`` prints the table; here all of it is a nightly test, and a fault that needs no second compiled
+gpusim is looked for every time. One of a description is in ``test_explore.py``: found, and replayed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _named(name: str) -> GpuMutant | BuildMutant:
     return next(mutant for mutant in (*GPUS, *BUILDS) if mutant.name == name)
 
 
-# Every day a fault is found, made small and replayed in test_explore.py, and two builds are told apart in test_explore_users.py.
+# Every day a fault is found, made small and replayed in test_explore.py, and two builds are told apart in
+# test_explore_users.py.
 @pytest.mark.nightly
 def test_a_fault_of_a_build_is_found_made_small_and_replayed(tmp_path, small_pool, one_finding):
     row = look_for(_named("build: padding forgotten"), 0, Servers(Here(), Here()), tmp_path, 0, lambda line: None)

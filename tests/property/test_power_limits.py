@@ -1,4 +1,5 @@
-"""A board's power limit in projections: every operator that takes power takes longer under a lower one, and no command forgets it."""
+"""A board's power limit in projections: every operator that takes power takes longer under a lower one, and no command
+forgets it."""
 
 from __future__ import annotations
 

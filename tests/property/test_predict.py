@@ -1,4 +1,5 @@
-"""What a search predicts of a shape: exact where the launch decides, less after it did not come, newer for what is new."""
+"""What a search predicts of a shape: exact where the launch decides, less after it did not come, newer for what is
+new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A product and a collective at once: neither gains, what is bound by SMs loses SMs, what is bound by DRAM loses bytes."""
+"""A product and a collective at once: neither gains, what is bound by SMs loses SMs, what is bound by DRAM loses
+bytes."""
 
 from __future__ import annotations
 

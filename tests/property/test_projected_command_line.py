@@ -25,3 +25,14 @@ def test_a_file_takes_the_data_where_its_ending_says_so_and_tokens_may_be_spelt_
 
 def test_networks_go_by_their_makers_names() -> None:
     assert decoder_of("Qwen/Qwen2.5-7B-Instruct") == decoder_of("qwen2.5_7b") != decoder_of("Llama-3-8B")
+
+
+def test_what_is_unknown_is_a_share_of_the_time_and_not_told_where_it_rounds_to_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A context of a million tokens makes the rest of a step small."""
+    assert run(["project", "llama3_8b", "--gpu", "h100"]) == 0
+    assert "% of the time: no measured operators" in capsys.readouterr().out
+    long = ["--phase", "decode", "--batch", "1", "--sequence", "1000000"]
+    assert run(["project", "llama3_70b", "--gpu", "h100", *long]) == 0
+    assert "unknown" not in capsys.readouterr().out

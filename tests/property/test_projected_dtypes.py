@@ -1,4 +1,5 @@
-"""Products and memory-bound operators of every dtype and kind: none beats the rates that the description states, and more work takes no less time."""
+"""Products and memory-bound operators of every dtype and kind: none beats the rates that the description states, and
+more work takes no less time."""
 
 from __future__ import annotations
 

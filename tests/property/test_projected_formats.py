@@ -81,7 +81,8 @@ def test_experts_may_have_a_format_of_their_own():
     found = [project_model(prices, network, plan) for plan in (plain, mixed)]
     assert found[1].step.seconds < 0.6 * found[0].step.seconds
     assert not found[0].footprint.fits and found[1].footprint.fits
-    # 63 GB of weights are what the checkpoint of OpenAI's card has (60.8 GiB, table 1), with what is not experts in 16 bits.
+    # 63 GB of weights are what the checkpoint of OpenAI's card has (60.8 GiB, table 1), with what is not experts in 16
+    # bits.
     assert found[1].footprint.weight_bytes == pytest.approx(60.8 * 2**30, rel=0.02)
     assert {item.operator.op.dtype for item in found[1].items if item.operator.name == "experts"} == {"mxfp4_wo"}
     assert "mxfp4_wo" not in {item.operator.op.dtype for item in found[1].items if isinstance(item.operator.op, GemmOp)}
@@ -100,7 +101,8 @@ def test_queries_keys_and_values_may_have_a_format_of_their_own():
     )
     assert whole.step == same.step and whole.footprint == same.footprint
     assert mixed.step.seconds > whole.step.seconds
-    # A layer's projections but the one behind attention: 7168 x 2112, 1536 x 24576 and 512 x 32768 (the report's table of sizes).
+    # A layer's projections but the one behind attention: 7168 x 2112, 1536 x 24576 and 512 x 32768 (the report's table
+    # of sizes).
     weights = network.layers * (7168 * 2112 + 1536 * 24576 + 512 * 32768)
     assert mixed.footprint.weight_bytes - whole.footprint.weight_bytes == pytest.approx(
         weights * (2.0 - WEIGHT_BYTES["nvfp4"]), rel=1e-9

@@ -1,4 +1,5 @@
-"""Projections on every described GPU: none above its peak or below its bytes, none slower for more bandwidth, and what DRAM bounds goes with its rate."""
+"""Projections on every described GPU: none above its peak or below its bytes, none slower for more bandwidth, and what
+DRAM bounds goes with its rate."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def test_no_operator_beats_the_peak_or_its_bytes(gpu):
         found = project(spec, _dtype(spec))
         assert found.low_seconds < found.seconds < found.high_seconds, name
         assert found.flops / found.seconds < peak, name
-        # The described rate is that of reads and writes; attention that only reads reached 0.95 of an H100's peak in measured rows, where 0.9 are described.
+        # The described rate is that of reads and writes; attention that only reads reached 0.95 of an H100's peak in
+        # measured rows, where 0.9 are described.
         assert found.dram_bytes / found.seconds < spec.dram.peak_bytes_per_ns * 1e9, name
 
 
@@ -74,7 +76,8 @@ def test_more_bandwidth_makes_no_operator_slower_and_more_sms_hardly(name):
         wider = replace(spec, dram=replace(spec.dram, peak_bytes_per_ns=1.3 * spec.dram.peak_bytes_per_ns))
         broader = replace(spec, sm_count=spec.sm_count * 9 // 8)
         own, of_wider, of_broader = (OPERATORS[name](each, _dtype(spec)).seconds for each in (spec, wider, broader))
-        # Of two tiles that take as long a product that the limit of power slows may get the one that moves a little more: it is chosen at the full clock.
+        # Of two tiles that take as long a product that the limit of power slows may get the one that moves a little
+        # more: it is chosen at the full clock.
         assert of_wider <= own * (1 + 2e-3), gpu
         # More SMs take more at rest of the same limit of power, and may leave a last wave that is emptier.
         assert of_broader < 1.1 * own, gpu

@@ -1,4 +1,5 @@
-"""Projected linear attention: never faster than the machine, no slower for less work, the same at any length of what came before; and networks that have it."""
+"""Projected linear attention: never faster than the machine, no slower for less work, the same at any length of what
+came before; and networks that have it."""
 
 from __future__ import annotations
 

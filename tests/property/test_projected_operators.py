@@ -1,4 +1,5 @@
-"""Operators beside plain products and attention, on every described GPU: none beats its peak or its bytes, more rows take no less, and a GPU with more of everything is not slower."""
+"""Operators beside plain products and attention, on every described GPU: none beats its peak or its bytes, more rows
+take no less, and a GPU with more of everything is not slower."""
 
 from __future__ import annotations
 
@@ -125,7 +126,8 @@ def test_narrower_operands_are_not_slower_in_large_products(gpu):
     whole = project_gemm_op(spec, GemmOp(8192, 8192, 8192, _half(spec))).seconds
     for name in NARROW:
         known = FORMATS[name]
-        # Weights alone: widening them costs up to a tenth (measured on an A100). A B300 and a GB300 have few integer products.
+        # Weights alone: widening them costs up to a tenth (measured on an A100). A B300 and a GB300 have few integer
+        # products.
         if has_products(spec, known.operands) and not (spec.capability == (10, 3) and name == "int8"):
             found = project_gemm_op(spec, GemmOp(8192, 8192, 8192, name)).seconds
             assert found <= (1.1 if known.weight_only else 1.0) * whole, name

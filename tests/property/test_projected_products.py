@@ -149,7 +149,8 @@ def test_a_generation_that_no_table_has_takes_what_its_description_says_and_says
 
 
 def test_what_feeds_tensor_cores_holds_slow_ones_back_less():
-    """An H100 of a seventh of the tensor cores' rate, as boards for some markets are: tiles of few rows reach the same operations a cycle, which is most of what these have."""
+    """An H100 of a seventh of the tensor cores' rate, as boards for some markets are: tiles of few rows reach the same
+    operations a cycle, which is most of what these have."""
     spec = load_gpu("h100")
     slow = replace(
         spec, tensor=replace(spec.tensor, warpgroup_f16_macs_per_cycle=spec.tensor.warpgroup_f16_macs_per_cycle / 7)

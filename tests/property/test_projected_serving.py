@@ -1,4 +1,5 @@
-"""Laws of a projected server: every request is answered once, budgets hold, what a scheduler does shows in its steps."""
+"""Laws of a projected server: every request is answered once, budgets hold, what a scheduler does shows in its
+steps."""
 
 from __future__ import annotations
 
@@ -312,7 +313,8 @@ def test_tensorrt_llms_benchmark_reckons_with_all_gpus_that_share_experts_out() 
     plan = Plan(
         "serve", batch=as_many_as_fit(8), sequence=1000, output=1000, data_parallel=8, expert_parallel=8, dtype="fp8_block", kv_dtype="fp8", framework="trtllm"
     )  # fmt: skip
-    # 671 GB of weights and 2 x 129,280 x 7,168 of 16 bits in eight times 141 GB; a sequence has 2,000 latents of 576 bytes in 61 layers: 6,000, cut to 4,096, whose steps have as many prompts' tokens.
+    # 671 GB of weights and 2 x 129,280 x 7,168 of 16 bits in eight times 141 GB; a sequence has 2,000 latents of 576
+    # bytes in 61 layers: 6,000, cut to 4,096, whose steps have as many prompts' tokens.
     assert tuned(network, plan, 141e9, 0.95) == (4096, 8192)
     # A half of the GPUs has little beside one copy.
     assert tuned(network, replace(plan, data_parallel=4, expert_parallel=4), 190e9, 0.95) < (4096, 8192)

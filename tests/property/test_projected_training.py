@@ -1,4 +1,5 @@
-"""What training's options do to a projected step: stages in pieces, sums beside products, scores in memory, gradients' sums."""
+"""What training's options do to a projected step: stages in pieces, sums beside products, scores in memory, gradients'
+sums."""
 
 from __future__ import annotations
 

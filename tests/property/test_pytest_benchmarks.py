@@ -1,4 +1,5 @@
-"""``gpusim_benchmark``: a test's launches are predicted, kept in a file and compared with it, in sessions run in this process."""
+"""``gpusim_benchmark``: a test's launches are predicted, kept in a file and compared with it, in sessions run in this
+process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Launches captured from a few blocks: are the others what they would have been, and is it refused where they are not?"""
+"""Launches captured from a few blocks: are the others what they would have been, and is it refused where they are
+not?"""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def test_every_key_says_which_way_it_is_better(key):
 
 def test_most_keys_can_be_made_better_alone():
     stuck = {key for key in known_keys() if better(key) and resources.improved(H200, key, 2.0) is None}
-    # All others are at their best already, or there is no such unit: an H200 has no tensor memory, so none of its keys can be set.
+    # All others are at their best already, or there is no such unit: an H200 has no tensor memory, so none of its keys
+    # can be set.
     assert all(value_of(H200, key) in (0, 1, False) or key.startswith("tensor_memory.") for key in stuck)
 
 

@@ -109,7 +109,8 @@ def test_lines_that_others_left_to_be_written_back_are_displaced_before_anything
     assert sampled.sampling.skipped_blocks
     assert abs(sampled.cycles - full.cycles) <= sampled.sampling.error_cycles
     written = "dram__bytes_write.sum"
-    # Left out where half of its own lines are in would be counted as if all of them displaced dirty ones: 3 times what L2 holds.
+    # Left out where half of its own lines are in would be counted as if all of them displaced dirty ones: 3 times what
+    # L2 holds.
     assert sampled.counters[written] < 2 * gpu.l2.total_bytes
 
 

@@ -1,4 +1,5 @@
-"""Intervals of requests and servers, by what published rows of a half say; and what a framework's kernels hand on converted."""
+"""Intervals of requests and servers, by what published rows of a half say; and what a framework's kernels hand on
+converted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Training whose weights are shared out over replicas (ZeRO 3): what gathering them costs, what it spares, and where it is refused."""
+"""Training whose weights are shared out over replicas (ZeRO 3): what gathering them costs, what it spares, and where it
+is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page of a sweep: what it says is what the rows say, whatever stands in them, and it stays one page without scripts."""
+"""The page of a sweep: what it says is what the rows say, whatever stands in them, and it stays one page without
+scripts."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def test_a_batch_that_comes_again_counts_once(tmp_path: Path) -> None:
 
 
 def test_weights_are_added_and_not_averaged() -> None:
-    """9 launches of 10 ns in one that is recorded, and one of 1000 ns: 1090 ns. The mean weight, 5, would make it 5050."""
+    """9 launches of 10 ns in one that is recorded, and one of 1000 ns: 1090 ns. The mean weight, 5, would make it
+    5050."""
     (what,) = {total.what for total in totals(1, 1, 7)}
     many, one = Total(what, 1, 1, 10, 10, 10, {115: 1}, 9.0, 90.0), Total(what, 1, 1, 1000, 1000, 1000, {346: 1})
     decoded = msgspec.msgpack.decode(msgspec.msgpack.encode(many), type=Total)

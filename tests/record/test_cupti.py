@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="the recorder is built 
 
 
 def run(what: str, wrong: str = "", settings=environment, **more: str) -> tuple[int, dict[tuple[str, str, int], Total]]:
-    """(exit code, totals by kernel, kind and blocks) of the program that does ``what`` where CUPTI has what is ``wrong``."""
+    """(exit code, totals by kernel, kind and blocks) of the program that does ``what`` where CUPTI has what is
+    ``wrong``."""
     folder = Path(tempfile.mkdtemp(prefix="r"))
     path = folder / "s"
     own = settings(path, GPUSIM_RECORD_CUPTI=str(fake_cupti()), FAKE_CUPTI=wrong, **more)
@@ -80,7 +81,8 @@ def test_a_program_that_profiles_itself_gets_its_records_in_its_own_buffers(what
 
 @pytest.mark.parametrize("what", ["profiles first", "profiles later"])
 def test_a_program_that_the_recorder_does_not_see_is_not_refused(what: str) -> None:
-    """Loaded by the driver alone, the recorder keeps no subscription. A buffer of its own may end with the program, which may free it."""
+    """Loaded by the driver alone, the recorder keeps no subscription. A buffer of its own may end with the program,
+    which may free it."""
     assert run(what, settings=injected)[0] in (0, 9)
 
 

@@ -1,7 +1,8 @@
 """The recorder's numbers of CUPTI and NVTX are those of NVIDIA's own headers.
 
-Headers of the environment are used (package nvidia-cuda-cupti), and those in folders that GPUSIM_CUPTI_HEADERS names, joined by ":".
-CUDA's own headers come from the environment for all of them. 11.8.87, 12.1.105, 12.9.79, 13.0.85 and 13.5.25 have been tried.
+Headers of the environment are used (package nvidia-cuda-cupti), and those in folders that GPUSIM_CUPTI_HEADERS names,
+joined by ":". CUDA's own headers come from the environment for all of them. 11.8.87, 12.1.105, 12.9.79, 13.0.85 and
+13.5.25 have been tried.
 """
 
 from __future__ import annotations

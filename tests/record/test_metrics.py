@@ -1,4 +1,5 @@
-"""Metrics: what is collected is what Prometheus' and OpenTelemetry's own readers see; nothing listens unless it is told to."""
+"""Metrics: what is collected is what Prometheus' and OpenTelemetry's own readers see; nothing listens unless it is told
+to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Traces of PyTorch's profiler: rows, phases, operators and timing are what the events say; what is damaged is refused in one line."""
+"""Traces of PyTorch's profiler: rows, phases, operators and timing are what the events say; what is damaged is refused
+in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Execution traces of operators (PARAM, Chakra) and measurements: rows are what their nodes say; what is damaged is refused."""
+"""Execution traces of operators (PARAM, Chakra) and measurements: rows are what their nodes say; what is damaged is
+refused."""
 
 from __future__ import annotations
 

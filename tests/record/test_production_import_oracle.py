@@ -1,4 +1,5 @@
-"""What streams compute of timing is what plain loops compute of a list of all events: on drawn traces, and on a cut of a recorded one."""
+"""What streams compute of timing is what plain loops compute of a list of all events: on drawn traces, and on a cut of
+a recorded one."""
 
 from __future__ import annotations
 

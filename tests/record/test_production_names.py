@@ -88,7 +88,8 @@ def test_a_name_says_what_it_says(name: str) -> None:
 
 
 def test_names_that_set_nothing_have_their_family() -> None:
-    """Written down from what libraries call their kernels before the parser had read them (189 of 203 were right at once, and 83 of the 87 of which none had been looked at)."""
+    """Written down from what libraries call their kernels before the parser had read them (189 of 203 were right at
+    once, and 83 of the 87 of which none had been looked at)."""
     lines = (Path(__file__).parent / "names_of_libraries.tsv").read_text().splitlines()
     families = {name: family.split("|") for family, name in (line.split("\t") for line in lines)}
     said = parse_names(families)

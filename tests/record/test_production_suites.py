@@ -1,4 +1,5 @@
-"""From production to tests: which case stands for a launch, what has none, and how much time a finding's region covers."""
+"""From production to tests: which case stands for a launch, what has none, and how much time a finding's region
+covers."""
 
 from __future__ import annotations
 

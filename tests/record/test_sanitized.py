@@ -1,4 +1,5 @@
-"""The recorder under the compilers' sanitizers: no bad address, no undefined behaviour, no data race, whatever a program does."""
+"""The recorder under the compilers' sanitizers: no bad address, no undefined behaviour, no data race, whatever a
+program does."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ OPTIONS = f"exitcode={REPORTED}:halt_on_error=1:abort_on_error=0:detect_leaks=0:
 
 @cache
 def program(kind: str) -> Path:
-    """The test's program with the recorder linked into it: a sanitizer's runtime must come first, so that nothing is preloaded."""
+    """The test's program with the recorder linked into it: a sanitizer's runtime must come first, so that nothing is
+    preloaded."""
     folder = Path(tempfile.mkdtemp(prefix="gpusim-sanitized-"))
     flags = [flag for flag in FLAGS if not flag.startswith(("-O2", "-fvisibility"))]
     # The sanitizers' own beginning calls dlsym, and so must find one that is not theirs yet.

@@ -99,8 +99,8 @@ def edge_operands(case: ArithmeticCase, turn: int) -> tuple[list[list[int]], lis
 
 
 def value(kind: str, random: Random) -> int:
-    """An edge or any bits. Drawn from one seed: a hundred values a run that Hypothesis draws one by one take as long as the
-    rest of the test, and the message names the lane's operands as it is."""
+    """An edge or any bits. Drawn from one seed: a hundred values a run that Hypothesis draws one by one take as long as
+    the rest of the test, and the message names the lane's operands as it is."""
     if random.random() < 0.5:
         return random.choice(EDGES[kind])
     bits = random.getrandbits(32 * WORDS[kind])

@@ -80,8 +80,8 @@ WIDTHS = {"f32": F32, "f64": F64}
 
 @cache
 def results(capability):
-    """Width -> (operands, one row of results an operation), of one kernel: the first threads have operands of the first width,
-    the others those of the second."""
+    """Width -> (operands, one row of results an operation), of one kernel: the first threads have operands of the first
+    width, the others those of the second."""
     values = {kind: np.stack([patterns(f, seed) for seed in (1, 2)]) for kind, f in WIDTHS.items()}
     every = {kind: [operation for operation, _, _ in operations(kind, f)] for kind, f in WIDTHS.items()}
     with pytest.MonkeyPatch.context() as patch:

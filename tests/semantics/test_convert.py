@@ -292,8 +292,8 @@ def test_packing_scales_rounds_to_a_power_of_two(limit, suffix, mode, a, b, c):
 @given(codes(F32), codes(F32), codes(F32))
 @quick
 def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b, c):
-    """PTX ISA, cvt: always to nearest and to finite; a NaN becomes the largest number, .relu makes negatives +0. A pair goes
-    below what was there: of four pairs of 4 bits, or two of 6, the compiler makes a word so."""
+    """PTX ISA, cvt: always to nearest and to finite; a NaN becomes the largest number, .relu makes negatives +0. A pair
+    goes below what was there: of four pairs of 4 bits, or two of 6, the compiler makes a word so."""
 
     def one(code):
         if F32.is_nan(code):
@@ -321,7 +321,8 @@ def test_floats_of_four_and_six_bits_pack_and_unpack(text, f, place, relu, a, b,
 
 
 def stochastic(f, code, random, bits, relu, finite):
-    """PTX ISA, cvt .rs: towards zero, or away from it where the random bits, added to the uppermost bits cut off, carry."""
+    """PTX ISA, cvt .rs: towards zero, or away from it where the random bits, added to the uppermost bits cut off,
+    carry."""
     if F32.is_nan(code):
         return f.nan if f.nan is not None else f.top
     if F32.is_negative(code) and relu:

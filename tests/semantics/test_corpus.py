@@ -2,7 +2,8 @@
 
 The corpus is the suite and what numba-cuda's own tests compile, see ``tools/corpus.py``, which prints the
 statement for all of it. Every day each test module is compiled for one of the seven architectures (the hash of its
-name decides) and of its methods some (again by hash) up to a few kernels each; ``-m nightly`` compiles everything for all seven.
+name decides) and of its methods some (again by hash) up to a few kernels each; ``-m nightly`` compiles everything for
+all seven.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which operations a report counts: what a kernel's author would, not how the compiler brings numbers into registers."""
+"""Which operations a report counts: what a kernel's author would, not how the compiler brings numbers into
+registers."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,5 @@
-"""An opcode is declared once: what lacks a fact is refused at import, and whatever derives from the declarations agrees.
+"""An opcode is declared once: what lacks a fact is refused at import, and whatever derives from the declarations
+agrees.
 
 The forms themselves are tested elsewhere; here the table of opcodes, the table of architectures and the reference page.
 """

@@ -1,4 +1,5 @@
-"""Fat binaries, as NVIDIA's own writer makes them, and the files that carry them, are read whole; damaged ones are refused in one line."""
+"""Fat binaries, as NVIDIA's own writer makes them, and the files that carry them, are read whole; damaged ones are
+refused in one line."""
 
 from __future__ import annotations
 

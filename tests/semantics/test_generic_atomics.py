@@ -55,8 +55,8 @@ OPERATIONS = {
 
 
 def statement(operation: str, at: int) -> str:
-    """PTX of one operation, whose arrays begin ``at`` bytes behind %out and %in: thread t's slot lies in global, shared or
-    local memory as t mod 3 says."""
+    """PTX of one operation, whose arrays begin ``at`` bytes behind %out and %in: thread t's slot lies in global, shared
+    or local memory as t mod 3 says."""
     bits = OPERATIONS[operation][0]
     operands = "%a, %b" if operation.startswith("cas") else "%a"
     if bits == 32:
@@ -129,8 +129,8 @@ def operands(operation: str) -> np.ndarray:
 
 @cache
 def left_by(capability: tuple[int, int], by_day: bool) -> dict[str, np.ndarray]:
-    """operation -> old values and what memory holds then, of one kernel of those that the architecture runs by day, or of the
-    others."""
+    """operation -> old values and what memory holds then, of one kernel of those that the architecture runs by day, or
+    of the others."""
     chosen = [operation for operation in OPERATIONS if (everyday(operation) == capability) == by_day]
     values = np.concatenate([operands(operation) for operation in chosen])
     with pytest.MonkeyPatch.context() as patch:

@@ -34,7 +34,8 @@ def gather(source, index, out):
         out[i] = source[index[i]]
 
 
-#: The same instructions move them on both architectures: each width by day on one, signed and unsigned on different ones.
+#: The same instructions move them on both architectures: each width by day on one, signed and unsigned on different
+#: ones.
 WIDTHS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.float32, np.float64)
 GPUS = ("sm_80", "sm_90")
 

@@ -10,7 +10,8 @@ SIZES = {"d": 8, "q": 8, "Q": 8, "i": 4, "I": 4}
 
 
 def printed(text: str, *arguments: tuple[str, float]) -> str:
-    """The output, with (struct's letter, value) as the compiler puts arguments into its buffer: each aligned to its size."""
+    """The output, with (struct's letter, value) as the compiler puts arguments into its buffer: each aligned to its
+    size."""
     buffer = b""
     for kind, value in arguments:
         buffer += bytes(-len(buffer) % SIZES[kind]) + struct.pack(f"<{kind}", value)

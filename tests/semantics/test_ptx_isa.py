@@ -1,4 +1,5 @@
-"""The PTX ISA statement by statement: the same bits on every architecture that has a statement, and matrices as NumPy has them.
+"""The PTX ISA statement by statement: the same bits on every architecture that has a statement, and matrices as NumPy
+has them.
 
 What one architecture does with one instruction another does with five, so agreement is an oracle for both. Products of
 matrices are checked with whole numbers, exact whatever a generation cuts.
@@ -135,7 +136,8 @@ def test_every_statement_gives_the_same_bits_on_every_generation_that_has_it(sec
     assert agree(lines_of(section), [row.capability for row in GENERATIONS]) > 20
 
 
-# ---- matrices -----------------------------------------------------------------------------------------------------------
+# ---- matrices
+# -----------------------------------------------------------------------------------------------------------
 
 FORMATS = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
@@ -154,7 +156,8 @@ def draw(rng, style, shape):
 
 
 def fragments(codes, bits, rows=8):
-    """uint64[registers, 32] of codes [rows x n, depth]: of PTX's row-major A, or of B by columns; ``bits`` an element."""
+    """uint64[registers, 32] of codes [rows x n, depth]: of PTX's row-major A, or of B by columns; ``bits`` an
+    element."""
     each = 32 // bits
     count, depth = codes.shape
     words = (codes.reshape(count, depth // each, each) << np.arange(each, dtype=np.uint64) * np.uint64(bits)).sum(
@@ -399,7 +402,8 @@ PRODUCTS = {
 }
 
 
-# ---- asynchronous units -------------------------------------------------------------------------------------------------
+# ---- asynchronous units
+# -------------------------------------------------------------------------------------------------
 
 
 _UNITS = [(name, section) for name in ("sm_90", "sm_100", "sm_103", "sm_120") for section in ("bulk", "cluster")]

@@ -1,4 +1,5 @@
-"""Products into tensor memory that look at operands askew: columns of zeros, columns and rows further on, rows of 96 elements."""
+"""Products into tensor memory that look at operands askew: columns of zeros, columns and rows further on, rows of 96
+elements."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ def pattern(first, start, counted, zeros, size):
 
 
 def column_mask(starts, firsts, counted, zeros, shift=0):
-    """A zero-column mask descriptor: "skip span" says how many columns are zeros, "use span" how many count, each less one."""
+    """A zero-column mask descriptor: "skip span" says how many columns are zeros, "use span" how many count, each less
+    one."""
     return (
         sum(start << 8 * i for i, start in enumerate(starts))
         | firsts << 32
@@ -119,7 +121,8 @@ def test_a_in_tensor_memory_is_shifted_by_a_row_but_the_last():
 
 
 def in_two_patterns(image, rows):
-    """A descriptor of rows of 48 bytes of which the first 32 end a pattern of 128 bytes and the others begin another one."""
+    """A descriptor of rows of 48 bytes of which the first 32 end a pattern of 128 bytes and the others begin another
+    one."""
     halves = np.zeros((2, len(rows), 128), np.uint8)
     halves[0, :, 96:], halves[1, :, :16] = rows[:, :32], rows[:, 32:]
     first, second = (image.add(swizzled(half.reshape(-1), 2)) for half in halves)

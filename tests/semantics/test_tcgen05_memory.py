@@ -36,8 +36,8 @@ SPLIT = 9
 
 
 def moves(packed):
-    """(PTX, what it must leave) of loads from columns 0 to 63 to columns 128 and on, a register a column, and of stores from
-    columns 64 to 127 to columns 256 and on."""
+    """(PTX, what it must leave) of loads from columns 0 to 63 to columns 128 and on, a register a column, and of stores
+    from columns 64 to 127 to columns 256 and on."""
     rng = np.random.default_rng(11)
     memory = rng.integers(-(2**31), 2**31, (128, 512), dtype=np.int64).astype(np.int32)
     want, text, place, to = memory.copy(), [], 128, 256
@@ -232,7 +232,8 @@ PAIR = """
 
 
 def test_two_blocks_allocate_together_in_code_of_an_older_assembler(tmp_path: Path) -> None:
-    """CUDA 12.9's keeps the mbarrier of such allocations elsewhere than later ones: the CuTe DSL and Triton bring it along."""
+    """CUDA 12.9's keeps the mbarrier of such allocations elsewhere than later ones: the CuTe DSL and Triton bring it
+    along."""
     nvidia = pytest.importorskip(
         "triton.backends.nvidia", reason="Triton is not installed: pip install 'gpusim[triton]'"
     )

@@ -150,7 +150,8 @@ def test_where_rows_and_columns_of_d_lie_and_what_else_an_instruction_can_ask():
 
 
 def metadata(rng, rows, depth, name):
-    """(which two of each four elements are there: int64[rows, depth // 4, 2], one of two for TF32), int32[128, columns]."""
+    """(which two of each four elements are there: int64[rows, depth // 4, 2], one of two for TF32), int32[128,
+    columns]."""
     fours = depth // 4 if name != "tf32" else depth // 2
     if name == "e2m1":
         fours = depth // 8
@@ -327,7 +328,8 @@ def test_infinities_and_what_is_no_number():
 
 
 def dealt(product, rows):
-    """D as it lies in the lanes of a block that has ``rows`` rows of it: with 64 the columns are dealt to two halves of the lanes."""
+    """D as it lies in the lanes of a block that has ``rows`` rows of it: with 64 the columns are dealt to two halves of
+    the lanes."""
     each = product.shape[1] * rows // 128
     return product.reshape(rows, -1, each).transpose(1, 0, 2).reshape(128, each)
 

@@ -32,7 +32,8 @@ def room(rows: int, row_bytes: int, swizzle: str) -> int:
 
 
 def numbered(shape, dtype) -> np.ndarray:
-    """A C-contiguous tensor of different values, each row's length a multiple of 16 bytes (the rest is not the tensor's)."""
+    """A C-contiguous tensor of different values, each row's length a multiple of 16 bytes (the rest is not the
+    tensor's)."""
     dtype = np.dtype(dtype)
     inner = -(-shape[-1] * dtype.itemsize // 16) * 16 // dtype.itemsize
     count = int(np.prod(shape[:-1])) * inner
@@ -144,7 +145,8 @@ def test_very_many_tiles_are_stored(case) -> None:
     check_store(*case)
 
 
-# ---- reductions ------------------------------------------------------------------------------------------------------------
+# ---- reductions
+# ------------------------------------------------------------------------------------------------------------
 def _wrapped_inc(old, new):
     return old.dtype.type(0) if old >= new else old.dtype.type(old + 1)
 
@@ -192,7 +194,8 @@ def test_bfloat16_sums_round_once_to_the_nearest_even() -> None:
     assert [hex(v) for v in tensor[0]] == [hex(v) for v in wanted]
 
 
-# ---- im2col ----------------------------------------------------------------------------------------------------------------
+# ---- im2col
+# ----------------------------------------------------------------------------------------------------------------
 @st.composite
 def columns(draw):
     """(tensor, lower, upper, channels, pixels, steps, coordinates, offsets, swizzle), sizes innermost first."""
@@ -286,7 +289,8 @@ def test_columns_are_stored_without_offsets(rank: int) -> None:
     assert tensor.tobytes() == wanted.tobytes()
 
 
-# ---- wide im2col -----------------------------------------------------------------------------------------------------------
+# ---- wide im2col
+# -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("rank", "kind", "lower", "upper", "step", "w", "halo", "offset", "swizzle"),
     [
@@ -331,7 +335,8 @@ def test_a_wide_map_and_others_have_instructions_of_their_own() -> None:
         gpusim.TensorMap(tensor, lower=[0], upper=[0], channels=16, pixels=1, wide="w")
 
 
-# ---- rows, types, blocks ---------------------------------------------------------------------------------------------------
+# ---- rows, types, blocks
+# ---------------------------------------------------------------------------------------------------
 def test_four_rows_are_gathered_and_scattered() -> None:
     tensor = numbered((30, 20), "<f4")
     map_ = gpusim.TensorMap(tensor, (1, 8), swizzle="32B")
@@ -364,7 +369,8 @@ def test_elements_are_converted_as_their_type_says() -> None:
 
 @pytest.mark.parametrize(("name", "packed"), [("packed_4_in_8", 16), ("packed_4_in_16", 8), ("packed_6_in_16", 12)])
 def test_packed_elements_are_spread_over_sixteen_bytes(name: str, packed: int) -> None:
-    """The mbarrier is told of the bytes that they take in global memory: with any other number the kernel would hang."""
+    """The mbarrier is told of the bytes that they take in global memory: with any other number the kernel would
+    hang."""
     bits = 6 if "6" in name.split("_")[1] else 4
     shape = (4, 256)
     tensor = np.random.default_rng(3).integers(0, 256, (4, 256 * bits // 8)).astype(np.uint8)

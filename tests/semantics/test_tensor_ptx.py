@@ -189,7 +189,8 @@ STORES
 
 @pytest.mark.parametrize("capability", [(10, 0), (12, 0)])
 def test_matrices_of_bytes_move_as_mma_wants_them(monkeypatch, capability):
-    """Fragments of ldmatrix.m16n16 as CUTLASS reads them (copy_sm100.hpp): four rows of one column a register; of stmatrix.m16n8, two rows of two."""
+    """Fragments of ldmatrix.m16n16 as CUTLASS reads them (copy_sm100.hpp): four rows of one column a register; of
+    stmatrix.m16n8, two rows of two."""
     names = [f"{letter}{i}" for letter, count in zip("defgh", (4, 4, 4, 2, 4), strict=True) for i in range(count)]
     stores = " ".join(f"st.global.b32 [%out+{256 * i}], %{name};" for i, name in enumerate(names))
     text = ptx_harness.grouped_text([], ptx_harness.architecture_of(capability), BYTE_MOVES.replace("STORES", stores))

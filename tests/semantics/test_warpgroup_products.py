@@ -233,7 +233,8 @@ def test_forms_are_known_or_refused(text):
 
 
 def random_codes(rng, name: str, shape: tuple[int, int], spread: str) -> np.ndarray:
-    """Codes of a format: any at all, or numbers whose exponents lie ``near`` each other, or ``low``, close to the least."""
+    """Codes of a format: any at all, or numbers whose exponents lie ``near`` each other, or ``low``, close to the
+    least."""
     form, bits = FORMATS[name]
     if spread == "any":
         codes = rng.integers(0, 1 << (19 if name == "tf32" else bits), shape)

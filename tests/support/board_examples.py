@@ -1,4 +1,5 @@
-"""A store with a history to show: plans, kernels on GPUs, changes, alerts, refusals, comparisons and coverage, made by hand."""
+"""A store with a history to show: plans, kernels on GPUs, changes, alerts, refusals, comparisons and coverage, made by
+hand."""
 
 from __future__ import annotations
 
@@ -169,7 +170,8 @@ def _documents(store: Store) -> None:
                            {"point": "bank conflicts", "bins": 6, "hit": 6, "percent": 100.0, "holes": ""}],
                 "holes": [{"point": "limiter", "bin": "tma", "try": "cpp_wgmma_gemm", "because": "falls into it", "fills": 3}],
             })  # fmt: skip
-    # A chart's places are the times of runs: those of the clock would differ between two stores that are made at different seconds.
+    # A chart's places are the times of runs: those of the clock would differ between two stores that are made at
+    # different seconds.
     with store.writing() as c:
         for number in c.execute(select(runs.c.id)).scalars().all():
             started = datetime.fromtimestamp(MONDAY + number * DAY, UTC).isoformat()

@@ -1,4 +1,5 @@
-"""CUDA C++ kernels of one bulk copy each, for tests: a block of 32 threads fills shared memory, copies, waits, and shows it."""
+"""CUDA C++ kernels of one bulk copy each, for tests: a block of 32 threads fills shared memory, copies, waits, and
+shows it."""
 
 from __future__ import annotations
 
@@ -142,8 +143,8 @@ _WIDE_FIELDS = ("global_address", "global_stride")
 
 
 def replace_kernel(name: str, space: str) -> str:
-    """``name(map, out, address, width, height, stride)``: makes a map of 2 dimensions of float32, tiles of 8 x 4, out of zeros in
-    ``space`` memory, and loads the tile at (1, 2)."""
+    """``name(map, out, address, width, height, stride)``: makes a map of 2 dimensions of float32, tiles of 8 x 4, out
+    of zeros in ``space`` memory, and loads the tile at (1, 2)."""
     steps = [
         ("global_address", "", "address"), ("rank", "", "1"), ("box_dim", "0, ", "8"), ("box_dim", "1, ", "4"),
         ("global_dim", "0, ", "width"), ("global_dim", "1, ", "height"), ("global_stride", "0, ", "stride"),

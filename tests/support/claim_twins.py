@@ -1,4 +1,5 @@
-"""Honest kernels and their cheating twins, as cases for `gpusim check-claim`: every one passes the check on the data that it is shown."""
+"""Honest kernels and their cheating twins, as cases for `gpusim check-claim`: every one passes the check on the data
+that it is shown."""
 
 from __future__ import annotations
 

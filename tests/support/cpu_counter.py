@@ -1,9 +1,9 @@
 """Note what processor time each test takes, its child processes' too, and how long it waits; switched on by
 ``GPUSIM_COUNT_CPU=FOLDER``.
 
-Mental model: under ``pytest -n`` each worker writes a file of its own, a line a test, as soon as the test has ended; what a
-worker did before its first test (imports, collection) is a line of its own. ``tools/cost_of_tests.py FOLDER`` adds them up. Wall
-time says as much of who else is at work on the machine, but on a quiet one also which tests wait.
+Mental model: under ``pytest -n`` each worker writes a file of its own, a line a test, as soon as the test has ended;
+what a worker did before its first test (imports, collection) is a line of its own. ``tools/cost_of_tests.py FOLDER``
+adds them up. Wall time says as much of who else is at work on the machine, but on a quiet one also which tests wait.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BEFORE = "imports and collection"
 
 
 def _seconds() -> tuple[float, float]:
-    """Processor time of this process, and of the children that it has waited for; those that another process forks for the
-    tests are known there."""
+    """Processor time of this process, and of the children that it has waited for; those that another process forks for
+    the tests are known there."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     own, children = (used.ru_utime + used.ru_stime for used in both)
     return own, children + forked_commands.spent_s

@@ -1,4 +1,5 @@
-"""Kernels of the CuTe DSL for tests, in a module of their own: the DSL reads their source. Import it where the DSL is installed."""
+"""Kernels of the CuTe DSL for tests, in a module of their own: the DSL reads their source. Import it where the DSL is
+installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Products of the CuTe DSL that use the tensor memory accelerator and tensor memory (sm_100), for tests. Import it where the DSL is installed."""
+"""Products of the CuTe DSL that use the tensor memory accelerator and tensor memory (sm_100), for tests. Import it
+where the DSL is installed."""
 
 import cutlass  # pyright: ignore[reportMissingImports]
 from cutlass import cute, pipeline, utils  # pyright: ignore[reportMissingImports]

@@ -1,8 +1,9 @@
 """Which cases of a parametrised test run by day, where one fault would show in several of them.
 
-Mental model: ``@pytest.mark.by_day(n)`` on a test, or as a module's ``pytestmark`` for each of its tests, lets ``n`` of the test's cases
-run by day and makes the others nightly. A hash of the case's name deals them, so that every worker and every day has the same. Of what a command
-line picks out (one case by its name, say) ``n`` run all the same. Cases that are nightly of their own stay so, and are not counted.
+Mental model: ``@pytest.mark.by_day(n)`` on a test, or as a module's ``pytestmark`` for each of its tests, lets ``n`` of
+the test's cases run by day and makes the others nightly. A hash of the case's name deals them, so that every worker and
+every day has the same. Of what a command line picks out (one case by its name, say) ``n`` run all the same. Cases that
+are nightly of their own stay so, and are not counted.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import pytest
 
 
 def nightly_by_day(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The cases among ``items`` that their tests' ``by_day`` leaves to the night. Raises pytest.UsageError for a mark without a
-    number above 0."""
+    """The cases among ``items`` that their tests' ``by_day`` leaves to the night. Raises pytest.UsageError for a mark
+    without a number above 0."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("by_day") and not item.get_closest_marker("nightly"):
@@ -30,8 +31,8 @@ def nightly_by_day(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def calls_by_day(metafunc: pytest.Metafunc) -> list:
-    """Of a test's calls those that run by day: without the nightly ones and those that ``by_day`` leaves to the night. One of a
-    test that has none: without any it would be a test without parameters."""
+    """Of a test's calls those that run by day: without the nightly ones and those that ``by_day`` leaves to the night.
+    One of a test that has none: without any it would be a test without parameters."""
     calls, definition = metafunc._calls, metafunc.definition
     if definition.get_closest_marker("nightly"):
         return calls[:1]

@@ -7,7 +7,8 @@ import ctypes
 from driver_api import Api
 
 SERIALIZATION = 6
-#: ``first`` writes 128 words and lets its dependents begin before; ``second`` adds 1 to them into another array; a test takes lines away.
+#: ``first`` writes 128 words and lets its dependents begin before; ``second`` adds 1 to them into another array; a test
+#: takes lines away.
 KERNELS = """
 .version 8.0
 .target sm_90

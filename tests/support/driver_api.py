@@ -1,7 +1,7 @@
 """The emulated driver called as C code calls it, in this process and without being installed in it.
 
-``Api`` has every driver function as an attribute: C types by ctypes, structures of cuda.bindings by their address. A call raises
-``CallError`` with the CUresult's name, ``api.code(...)`` returns that name instead.
+``Api`` has every driver function as an attribute: C types by ctypes, structures of cuda.bindings by their address. A
+call raises ``CallError`` with the CUresult's name, ``api.code(...)`` returns that name instead.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class CallError(Exception):
 
 
 class Api:
-    """Emulated GPUs, one unless ``devices`` says more, and their driver; ``visible``: what CUDA_VISIBLE_DEVICES is set to. ``launches``: the account
-    of what ran; ``folder``: their traces are kept there."""
+    """Emulated GPUs, one unless ``devices`` says more, and their driver; ``visible``: what CUDA_VISIBLE_DEVICES is set
+    to. ``launches``: the account of what ran; ``folder``: their traces are kept there."""
 
     def __init__(self, gpu: str = "h200", folder: Path | None = None, devices: int = 1, visible: str | None = None):
         self.ledger = Ledger(folder=folder)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def on_path(site: Path) -> Iterator[Path]:
-    """``site`` is the first folder that Python looks into for packages; what it imported from there is forgotten behind."""
+    """``site`` is the first folder that Python looks into for packages; what it imported from there is forgotten
+    behind."""
     before = set(sys.modules)
     sys.path.insert(0, str(site))
     importlib.invalidate_caches()

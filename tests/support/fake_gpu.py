@@ -1,8 +1,9 @@
 """A GPU for tests of `gpusim measure`: one stream whose work takes time of its own while the host goes on.
 
-It keeps two clocks, the host's (each call costs ``call_us``) and the stream's; work enqueued starts when the stream is free
-or, if it is idle, when it arrives. Events take the stream's time when reached. Memory is bytes; the suite's saxpy and the
-helper kernels do what they do on a GPU. It follows the CUDA driver API's documentation (streams, events), not a GPU.
+It keeps two clocks, the host's (each call costs ``call_us``) and the stream's; work enqueued starts when the stream is
+free or, if it is idle, when it arrives. Events take the stream's time when reached. Memory is bytes; the suite's saxpy
+and the helper kernels do what they do on a GPU. It follows the CUDA driver API's documentation (streams, events), not a
+GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from gpusim.measure.driver import DeviceFacts
 
 class FakeGpu:
     """``cold_us``, ``warm_us``: saxpy's time after a sweep and otherwise; ``launch_us``: what any launch takes besides;
-    ``noise``: relative spread of saxpy's time; ``clock_mhz(us)``: SM clock over time; ``wrong``: saxpy forgets one element."""
+    ``noise``: relative spread of saxpy's time; ``clock_mhz(us)``: SM clock over time; ``wrong``: saxpy forgets one
+    element."""
 
     def __init__(self, *, cold_us=5.0, warm_us=3.0, launch_us=2.0, call_us=4.0, noise=0.0, wrong=False, seed=1):
         self.cold_us, self.warm_us, self.launch_us, self.call_us = cold_us, warm_us, launch_us, call_us

@@ -1,4 +1,5 @@
-"""Fat binaries by nvFatbin, and host files around them, as nvcc leaves them: made in memory, since no binary is kept in the repository."""
+"""Fat binaries by nvFatbin, and host files around them, as nvcc leaves them: made in memory, since no binary is kept in
+the repository."""
 
 from __future__ import annotations
 
@@ -38,8 +39,9 @@ def cubin_of(target: str) -> bytes:
 
 @cache
 def fat_binary(mode: str = "none", relocatable: bool = False) -> bytes:
-    """Machine code for sm_80 and sm_90a and PTX for compute_90, compressed as ``--compress-mode`` says; ``relocatable``: as PTX
-    alone, for sm_80, which a device linker has still to see. Skips the test where nvFatbin is not installed."""
+    """Machine code for sm_80 and sm_90a and PTX for compute_90, compressed as ``--compress-mode`` says;
+    ``relocatable``: as PTX alone, for sm_80, which a device linker has still to see. Skips the test where nvFatbin is
+    not installed."""
     nvfatbin = pytest.importorskip("cuda.bindings.nvfatbin")
     try:
         nvfatbin.version()

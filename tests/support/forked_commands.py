@@ -1,10 +1,10 @@
 """``gpusim ...`` as a process of its own that need not import everything first.
 
-Mental model: one process, started with the first command, imports what commands import, has Numba set itself up, and then
-waits. Each command is a fork of it, in a session of its own, with arguments, folder, environment and standard streams of its
-own, so what a command does to its process (signals, threads, the driver that it installs, its exit code) it does to nothing
-else. Where the start of the process itself is the question (``python -m gpusim.cli``, settings that Numba reads as it is
-imported), a test starts a real one. One command runs at a time.
+Mental model: one process, started with the first command, imports what commands import, has Numba set itself up, and
+then waits. Each command is a fork of it, in a session of its own, with arguments, folder, environment and standard
+streams of its own, so what a command does to its process (signals, threads, the driver that it installs, its exit code)
+it does to nothing else. Where the start of the process itself is the question (``python -m gpusim.cli``, settings that
+Numba reads as it is imported), a test starts a real one. One command runs at a time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: What `gpusim run` of a Numba program has imported by its first launch, less what opens a device or starts threads; what Numba
-#: looks up for its first kernel, whichever it is; the machine code of emulator and engine. The garbage collector need not look at
-#: any of that again.
+#: What `gpusim run` of a Numba program has imported by its first launch, less what opens a device or starts threads;
+#: what Numba looks up for its first kernel, whichever it is; the machine code of emulator and engine. The garbage
+#: collector need not look at any of that again.
 _SERVER = """
 import gc, json, os, resource, signal, socket, sys
 import numba.cuda.compiler, numba.cuda.np.arraymath, numba.cuda.fp16
@@ -72,7 +72,8 @@ spent_s = 0.0
 
 
 class Command:
-    """A command that runs. Its streams are read without reading ahead. ``silent_seconds``: so soon it speaks of its progress."""
+    """A command that runs. Its streams are read without reading ahead. ``silent_seconds``: so soon it speaks of its
+    progress."""
 
     def __init__(self, arguments: Sequence[object], cwd: Path, silent_seconds: float | None = None):
         self.args = [str(argument) for argument in arguments]
@@ -115,8 +116,8 @@ class Command:
         return code
 
     def finish(self, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
-        """Its exit code, minus the signal's number if one ended it, and what it has said since. Raises TimeoutError after
-        ``timeout`` seconds in which it says nothing, and kills it."""
+        """Its exit code, minus the signal's number if one ended it, and what it has said since. Raises TimeoutError
+        after ``timeout`` seconds in which it says nothing, and kills it."""
         code, said = 0, {stream: b"" for stream in self._streams}
         reading: list = [*(stream for stream in self._streams if not stream.closed), self._line]
         while reading:

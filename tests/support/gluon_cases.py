@@ -1,7 +1,7 @@
 """Small launches of the Gluon kernels beside this file, each with what it has to leave in its arrays.
 
-Mental model: a case is a function that makes the launch anew: kernel, grid, arguments, and a check of the results. `CASES` names the architectures that have
-the instructions.
+Mental model: a case is a function that makes the launch anew: kernel, grid, arguments, and a check of the results.
+`CASES` names the architectures that have the instructions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def based(array: np.ndarray, name: str) -> SimpleNamespace:
 
 
 def described(array: np.ndarray, block: tuple[int, ...], kind: Any = None, **layout: Any) -> TensorDescriptor:
-    """A descriptor of boxes ``block`` of an array, whose elements are ``kind``; ``layout``: further facts of the layout in shared memory."""
+    """A descriptor of boxes ``block`` of an array, whose elements are ``kind``; ``layout``: further facts of the layout
+    in shared memory."""
     kind = kind or _TYPES[array.dtype.name]
     strides = [stride // array.itemsize for stride in array.strides]
     place = gl.NVMMASharedLayout.get_default_for(list(block), kind, **layout)

@@ -1,6 +1,8 @@
-"""Gluon kernels of layouts, asynchronous copies, tensor maps, mbarriers, clusters and products of registers and warp groups.
+"""Gluon kernels of layouts, asynchronous copies, tensor maps, mbarriers, clusters and products of registers and warp
+groups.
 
-Mental model: each does what one of Triton's Gluon tutorials teaches, in the project's own words; `gluon_cases.py` gives arguments and references.
+Mental model: each does what one of Triton's Gluon tutorials teaches, in the project's own words; `gluon_cases.py` gives
+arguments and references.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -99,7 +101,8 @@ def added(a, b, c, R: gl.constexpr, C: gl.constexpr, STEPS: gl.constexpr, L: gl.
 
 @gluon.jit
 def reduced(c, R: gl.constexpr, C: gl.constexpr, L: gl.constexpr):
-    """Block i's tile of numbers i + column is added to, or and-ed, or-ed, xor-ed, maximised, minimised into c by maps."""
+    """Block i's tile of numbers i + column is added to, or and-ed, or-ed, xor-ed, maximised, minimised into c by
+    maps."""
     tile = gl.allocate_shared_memory(c.dtype, [R, C], c.layout)
     value = (
         gl.program_id(0)

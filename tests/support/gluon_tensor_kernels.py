@@ -1,6 +1,7 @@
 """Gluon kernels of tensor memory, tcgen05, block scales, specialised warps, gathered rows and cluster launch control.
 
-Mental model: each does what one of Triton's Gluon tutorials teaches, in the project's own words; `gluon_cases.py` gives arguments and references.
+Mental model: each does what one of Triton's Gluon tutorials teaches, in the project's own words; `gluon_cases.py` gives
+arguments and references.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false

@@ -127,8 +127,8 @@ def build(
 
 
 def small_gpu(sm_count: int = 3, **changes: object) -> GpuSpec:
-    """An H200 with few SMs, no launch overhead, no TLB misses, and caches that never lack code or constants. ``changes`` are
-    sections' fields as ``l1__ways=2``, or a pipe's as ``fma__interval_cycles=2``."""
+    """An H200 with few SMs, no launch overhead, no TLB misses, and caches that never lack code or constants.
+    ``changes`` are sections' fields as ``l1__ways=2``, or a pipe's as ``fma__interval_cycles=2``."""
     spec = load_gpu("h200")
     sections: dict[str, dict] = {
         "launch": {"start_cycles": 200, "end_cycles": 0},

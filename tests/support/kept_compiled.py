@@ -1,9 +1,10 @@
 """Machine code of gpusim's own compiled functions, kept from one checkout for the next, as that of kernels is.
 
-Mental model: Numba keeps it beside the sources, so that every fresh clone and every worktree compiles all of it, a quarter of the processor
-time of the tests. What a function was compiled from is a digest in its index (:func:`gpusim.io.jit_cache.stamped`), which stands for contents alone: files
-of the same digest are put in place before the workers start, and what a run has compiled is kept when it ends. Per digest, processor
-and version of Numba there is a folder; whoever comes first fills a function's place in it, and the folders that were used last stay.
+Mental model: Numba keeps it beside the sources, so that every fresh clone and every worktree compiles all of it, a
+quarter of the processor time of the tests. What a function was compiled from is a digest in its index
+(:func:`gpusim.io.jit_cache.stamped`), which stands for contents alone: files of the same digest are put in place before
+the workers start, and what a run has compiled is kept when it ends. Per digest, processor and version of Numba there is
+a folder; whoever comes first fills a function's place in it, and the folders that were used last stay.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def versions() -> list[str]:
 
 
 def keep(root: Path, store: Path, known: Sequence[str]) -> int:
-    """Keep what ``root`` has compiled from sources of the ``known`` versions and ``store`` does not hold; how many functions."""
+    """Keep what ``root`` has compiled from sources of the ``known`` versions and ``store`` does not hold; how many
+    functions."""
     count = 0
     with _alone(store):
         for index in sorted((root / "gpusim").rglob("*.nbi")):
@@ -60,7 +62,8 @@ def keep(root: Path, store: Path, known: Sequence[str]) -> int:
 
 
 def restore(root: Path, store: Path, known: Sequence[str]) -> int:
-    """Put in place what ``store`` holds of the ``known`` versions and ``root`` has not compiled itself; how many functions."""
+    """Put in place what ``store`` holds of the ``known`` versions and ``root`` has not compiled itself; how many
+    functions."""
     count = 0
     with _alone(store):
         for version in known:

@@ -1,8 +1,8 @@
 """Values for all lanes of a warp, drawn at once.
 
 Mental model: Hypothesis draws one seed, and the lanes' values come of it: edges half of the time, else any value of the
-range. Drawn one by one, a hundred values take Hypothesis longer than the emulator takes to run what they are for. What is
-lost is shrinking a lane's value; an assertion that compares lanes names the one that differs.
+range. Drawn one by one, a hundred values take Hypothesis longer than the emulator takes to run what they are for. What
+is lost is shrinking a lane's value; an assertion that compares lanes names the one that differs.
 """
 
 from __future__ import annotations

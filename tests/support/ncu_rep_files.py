@@ -1,9 +1,9 @@
 """Report files of Nsight Compute, made by hand: what ``ncu -o`` writes, as far as a launch and its metrics go.
 
-The container is a magic word, a length and a FileHeader, then blocks: a length and a BlockHeader (counts, table of strings, bytes that
-follow), and each source and result behind its own length. Messages are protocol buffers; the numbers below are those of their
-fields (ProfilerReport.proto and ProfilerResultsCommon.proto, which come with Nsight Compute in extras/FileFormat). NVIDIA's
-own module ncu_report reads these files.
+The container is a magic word, a length and a FileHeader, then blocks: a length and a BlockHeader (counts, table of
+strings, bytes that follow), and each source and result behind its own length. Messages are protocol buffers; the
+numbers below are those of their fields (ProfilerReport.proto and ProfilerResultsCommon.proto, which come with Nsight
+Compute in extras/FileFormat). NVIDIA's own module ncu_report reads these files.
 """
 
 from __future__ import annotations

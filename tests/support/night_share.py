@@ -1,7 +1,7 @@
 """Which of the nightly tests one night runs: all of them are several nights' work.
 
-Mental model: a test's name deals it to one of N nights, and the date says which night it is, so that N nights in a row run each test
-once. What draws something new every night, the minutes of damaged files, runs in each.
+Mental model: a test's name deals it to one of N nights, and the date says which night it is, so that N nights in a row
+run each test once. What draws something new every night, the minutes of damaged files, runs in each.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     gpusim run tests/support/numba_cuda_suite.py OUTCOMES.json MODULE... [without TEST...]
 
-OUTCOMES.json: test id -> [outcome, reason], outcome one of passed, skipped, failed. Tests named behind ``without`` are not run.
+OUTCOMES.json: test id -> [outcome, reason], outcome one of passed, skipped, failed. Tests named behind ``without`` are
+not run.
 """
 
 from __future__ import annotations

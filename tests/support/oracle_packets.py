@@ -10,7 +10,8 @@ import simpy
 def arrivals_by_packets(
     capacity: list[float], messages: list[tuple[float, tuple[int, ...], float]], packet_bytes: float
 ) -> list[float]:
-    """Times of arrival. ``messages``: (when it begins, links in order, bytes). Each link has a queue a message and serves one packet of each in turn."""
+    """Times of arrival. ``messages``: (when it begins, links in order, bytes). Each link has a queue a message and
+    serves one packet of each in turn."""
     environment = simpy.Environment()
     queues: list[dict[int, deque]] = [{} for _ in capacity]
     awake = [environment.event() for _ in capacity]

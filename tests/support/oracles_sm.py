@@ -16,8 +16,9 @@ def lines_and_sectors(addresses: list[int], width: int) -> dict[int, int]:
 
 
 def bank_passes(addresses: list[int | None], width: int, merges: bool = False, banks: int = 32) -> int:
-    """Passes over the banks: per group of lanes that moves 128 bytes, the most distinct words of a bank; where ``merges``, a group is
-    twice as large if all lanes have their neighbour's address, or all that of the neighbour but one."""
+    """Passes over the banks: per group of lanes that moves 128 bytes, the most distinct words of a bank; where
+    ``merges``, a group is twice as large if all lanes have their neighbour's address, or all that of the neighbour but
+    one."""
     lanes_per_pass = 32 if width <= 4 else 128 // width
     pairs = [[(addresses[i], addresses[i ^ distance]) for i in range(32)] for distance in (1, 2)]
     if merges and width > 4 and any(all(None in pair or len(set(pair)) == 1 for pair in each) for each in pairs):

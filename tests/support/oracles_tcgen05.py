@@ -1,6 +1,8 @@
-"""What a product into tensor memory must give, in NumPy: matrices as bytes in shared memory, formats, and the rule of the sums.
+"""What a product into tensor memory must give, in NumPy: matrices as bytes in shared memory, formats, and the rule of
+the sums.
 
-Mental model: an oracle of gpusim's own code: floats are split by frexp, aligned and cut in FP64, where all that occurs is exact.
+Mental model: an oracle of gpusim's own code: floats are split by frexp, aligned and cut in FP64, where all that occurs
+is exact.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ def numbers(patterns, name):
 
 
 def packed_rows(patterns, name, alone=True):
-    """uint8[rows, bytes]: rows of elements as they stand in shared memory; ``alone``: 4-bit floats stand 16 in 16 bytes, as where
-    other formats may be multiplied with them, else 32."""
+    """uint8[rows, bytes]: rows of elements as they stand in shared memory; ``alone``: 4-bit floats stand 16 in 16
+    bytes, as where other formats may be multiplied with them, else 32."""
     bits = FORMATS[name][2]
     if bits >= 8:
         return np.ascontiguousarray(patterns).view(np.uint8).reshape(len(patterns), -1)
@@ -68,7 +70,8 @@ def k_major(rows, layout=0):
 
 
 def turned(columns, layout, size):
-    """The same of [k, rows] with the rows (or columns of B) side by side: ``size``: bytes of an element; uint8[k, rows * size]."""
+    """The same of [k, rows] with the rows (or columns of B) side by side: ``size``: bytes of an element; uint8[k, rows
+    * size]."""
     depth, width = columns.shape
     if layout == 0:
         image = columns.reshape(depth // 8, 8, width // 16, 16).transpose(0, 2, 1, 3).reshape(-1)
@@ -133,7 +136,8 @@ def cut_to_fp32(values):
 
 
 def aligned_sum(significands, exponents, fraction_bits):
-    """The sum along the last axis of numbers aligned to the largest exponent and cut to so many fraction bits, in FP64."""
+    """The sum along the last axis of numbers aligned to the largest exponent and cut to so many fraction bits, in
+    FP64."""
     exponents = np.where(significands == 0, -126, exponents)
     top = exponents.max(axis=-1, keepdims=True)
     units = np.trunc(np.ldexp(significands, exponents - top + fraction_bits))
@@ -141,8 +145,8 @@ def aligned_sum(significands, exponents, fraction_bits):
 
 
 def multiply(a, b, c, a_smallest, b_smallest, block, half=False, a_scale=None, b_scale=None, divide=0):
-    """float32[rows, columns] (float16 with ``half``): c + a x b.T, ``block`` products at a time; ``a_scale``, ``b_scale``: powers of
-    two of each row."""
+    """float32[rows, columns] (float16 with ``half``): c + a x b.T, ``block`` products at a time; ``a_scale``,
+    ``b_scale``: powers of two of each row."""
     sa, ea = split(a, a_smallest)
     sb, eb = split(b, b_smallest)
     if a_scale is not None:

@@ -55,9 +55,9 @@ Sent = dict[np.dtype, np.ndarray]
 
 @dataclass
 class Case:
-    """``part`` in the state in which it meets ``arrivals`` (batches of one row); ``answer`` gives the neighbours' messages
-    to a batch that the part has sent, each ``answer_ticks`` or more after the message that it answers; ``settle`` asserts
-    from all that was sent that nothing was lost; ``latencies``: least latency by kind of message."""
+    """``part`` in the state in which it meets ``arrivals`` (batches of one row); ``answer`` gives the neighbours'
+    messages to a batch that the part has sent, each ``answer_ticks`` or more after the message that it answers;
+    ``settle`` asserts from all that was sent that nothing was lost; ``latencies``: least latency by kind of message."""
 
     part: Part
     arrivals: list[np.ndarray]
@@ -116,7 +116,8 @@ def look(part: Part) -> Seen:
 
 def play(case: Case, seed: int | None = None) -> Log:
     """Run the part until it and its neighbours are quiet: in the longest steps, with messages delivered one by one in
-    order, or with a ``seed`` in random steps, with messages shuffled, in batches of any size, some long before their time."""
+    order, or with a ``seed`` in random steps, with messages shuffled, in batches of any size, some long before their
+    time."""
     draw = random.Random(seed)
     part, coming, now = case.part, list(case.arrivals), 0
     longest = (part.minimum_latency_ticks + case.answer_ticks) // CYCLE

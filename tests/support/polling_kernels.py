@@ -1,7 +1,7 @@
 """Kernels of CUDA C++ whose warps wait for each other by polling, with what their results must be.
 
-Mental model: one translation unit, compiled once; :func:`capture_polling` runs one of its kernels, checks what it left and
-returns its trace.
+Mental model: one translation unit, compiled once; :func:`capture_polling` runs one of its kernels, checks what it left
+and returns its trace.
 """
 
 from __future__ import annotations

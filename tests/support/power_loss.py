@@ -1,13 +1,13 @@
 """A store on a disk that loses power: what is left of the files at any moment of a writer's life.
 
 Mental model: a writer runs with ``power_loss.c`` loaded before it, which notes every write and every request to have a
-file on the disk, in order. What a crash after the k-th event leaves: all that a file had been written before it was last
-synced, and of what was written since, any sectors or none (a disk may write them in any order); a file that was removed is gone
-for certain once its folder was synced. Acknowledgements of committed
-transactions are writes to a file of their own, so the same order says what had been promised by then.
+file on the disk, in order. What a crash after the k-th event leaves: all that a file had been written before it was
+last synced, and of what was written since, any sectors or none (a disk may write them in any order); a file that was
+removed is gone for certain once its folder was synced. Acknowledgements of committed transactions are writes to a file
+of their own, so the same order says what had been promised by then.
 
-Run as a program, it is the writer: ``power_loss.py STORE ACKNOWLEDGEMENTS [PRAGMA=VALUE]``, where a pragma replaces what the
-store asks of SQLite, to see that a store that asks for less is caught.
+Run as a program, it is the writer: ``power_loss.py STORE ACKNOWLEDGEMENTS [PRAGMA=VALUE]``, where a pragma replaces
+what the store asks of SQLite, to see that a store that asks for less is caught.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def promised(events: Sequence[Event], crash: int) -> dict[int, int]:
 
 
 def after_crash(events: Sequence[Event], crash: int, survives: float, chance: random.Random, folder: Path) -> None:
-    """Write into ``folder`` what a crash before event ``crash`` leaves of the store; of what was not synced, each sector
-    survives with probability ``survives``."""
+    """Write into ``folder`` what a crash before event ``crash`` leaves of the store; of what was not synced, each
+    sector survives with probability ``survives``."""
     files: dict[str, bytearray] = {}
 
     def entries_synced(index: int) -> bool:

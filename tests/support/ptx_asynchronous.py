@@ -1,7 +1,8 @@
 """The asynchronous units of Hopper and Blackwell as PTX statements: bulk copies (TMA), wgmma, tcgen05, clusters.
 
-Mental model: as :mod:`ptx_isa` says, whose sections these are: assembled and put to the table, not executed (their operands are whatever
-a register holds). Left out is multimem, which needs memory of several GPUs (cuMulticastCreate). ``%t`` stands for a tensor map or a matrix descriptor, ``%own`` for shared memory, ``M`` for an mbarrier.
+Mental model: as :mod:`ptx_isa` says, whose sections these are: assembled and put to the table, not executed (their
+operands are whatever a register holds). Left out is multimem, which needs memory of several GPUs (cuMulticastCreate).
+``%t`` stands for a tensor map or a matrix descriptor, ``%own`` for shared memory, ``M`` for an mbarrier.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """PTX instruction by instruction; the asynchronous units of Hopper and Blackwell are in :mod:`ptx_asynchronous`.
 
-Mental model: a line is one PTX statement (or a few) whose registers are written ``<type name>``: results are called d or
-e, operands a, b or c, ``<4b32 d>`` is a braced list of four. ``G``, ``S`` and ``L`` in an address stand for 64 bytes of a
-thread's own in global, shared or local memory, ``T`` for 1 KiB of shared memory of the warp's. :func:`statement` turns a line into
-PTX that loads the operands and stores the results; which lines an architecture has is for its assembler to say. Sections
-follow the PTX ISA's chapter "Instruction Set".
+Mental model: a line is one PTX statement (or a few) whose registers are written ``<type name>``: results are called d
+or e, operands a, b or c, ``<4b32 d>`` is a braced list of four. ``G``, ``S`` and ``L`` in an address stand for 64 bytes
+of a thread's own in global, shared or local memory, ``T`` for 1 KiB of shared memory of the warp's. :func:`statement`
+turns a line into PTX that loads the operands and stores the results; which lines an architecture has is for its
+assembler to say. Sections follow the PTX ISA's chapter "Instruction Set".
 """
 
 from __future__ import annotations
@@ -363,7 +363,8 @@ def registers(line: str) -> dict[str, tuple[str, int]]:
 
 
 def statement(line: str, number: int, place: int) -> tuple[str, int]:
-    """(PTX of one line, 8-byte operand slots read); ``number`` makes labels its own, results go to the ``place``-th block."""
+    """(PTX of one line, 8-byte operand slots read); ``number`` makes labels its own, results go to the ``place``-th
+    block."""
     line = re.sub(r"WAIT\((\w+)\)", lambda m: _WAIT.format(m.group(1)), line)
     line = re.sub(r"\b(WAIT|GOTO)(\d)\b", rf"$\1_{number}_\2", line)
     line = re.sub(r"\b(targets|proto)\b", rf"\1_{number}", line)

@@ -105,7 +105,8 @@ def floats(count: int) -> np.ndarray:
 
 
 def launch(name: str, blocks: int = 80, iterations: int = 40) -> tuple:
-    """(kernel, grid, block, args) of a kernel above, with ``blocks`` blocks and ``iterations`` iterations of its loop."""
+    """(kernel, grid, block, args) of a kernel above, with ``blocks`` blocks and ``iterations`` iterations of its
+    loop."""
     i32, n = np.int32, 64 * blocks
     index, x, y = np.arange(n, dtype=i32)[::-1].copy(), floats(n), np.zeros(n, np.float32)
     kernel = gpusim.cuda_cpp(SOURCE, name)

@@ -1,4 +1,5 @@
-"""SASS programs for the rows of control flow and barriers, and for those that only time notices: see :mod:`row_cases_programs`."""
+"""SASS programs for the rows of control flow and barriers, and for those that only time notices: see
+:mod:`row_cases_programs`."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ Rows = list[list[int]]
 
 @dataclass(frozen=True)
 class Program:
-    """``covers``: mnemonics that are executed here for their own sake. ``oracle``: rows of inputs, lane by lane, to rows
-    of outputs. ``threads`` in one block."""
+    """``covers``: mnemonics that are executed here for their own sake. ``oracle``: rows of inputs, lane by lane, to
+    rows of outputs. ``threads`` in one block."""
 
     covers: tuple[str, ...]
     lines: tuple[str, ...]

@@ -1,5 +1,6 @@
-"""The rules of the published schema of SARIF 2.1.0 (OASIS, errata 01) for the objects that gpusim writes: their keys, which of them must be
-there, and their values. A key that an object may not have is refused, as the published schema does."""
+"""The rules of the published schema of SARIF 2.1.0 (OASIS, errata 01) for the objects that gpusim writes: their keys,
+which of them must be there, and their values. A key that an object may not have is refused, as the published schema
+does."""
 
 from __future__ import annotations
 

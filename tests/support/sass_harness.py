@@ -6,8 +6,9 @@ included. Words of the program's input arrive in R8, R9, ... and the words that 
 
 ``run(["IADD3 R20, R8, R9, RZ"], uint32[2, threads], ["R20"])`` gives uint32[1, threads].
 
-A line ``name:`` is a label and ``{name}`` its address; ``{parameters:16}`` is byte 16 of the kernel's parameters. R0 is the thread's number and R2:R3, R4:R5 point to its first
-word of output and of input; a program leaves these alone, and at most 64 registers.
+A line ``name:`` is a label and ``{name}`` its address; ``{parameters:16}`` is byte 16 of the kernel's parameters. R0 is
+the thread's number and R2:R3, R4:R5 point to its first word of output and of input; a program leaves these alone, and
+at most 64 registers.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def assemble(lines: Sequence[str], parameter_base: int = 0) -> tuple[Instruction
 def program(
     lines: Sequence[str], inputs: int, outputs: Sequence[str], threads: int, image: KernelImage, by_warp: bool = False
 ) -> list[str]:
-    """``lines`` with what brings the inputs and takes the outputs away; ``by_warp``: all lanes of a warp get one input."""
+    """``lines`` with what brings the inputs and takes the outputs away; ``by_warp``: all lanes of a warp get one
+    input."""
     out, values = (image.parameter_base + image.parameters[i].offset for i in (_OUT_ADDRESS, _IN_ADDRESS))
     start = [
         "S2R R0, SR_TID.X",
@@ -116,7 +118,8 @@ def run(
     local_bytes: int = 0,
     shared_bytes: int = 0,
 ) -> Ran:
-    """Run ``lines`` in one block of as many threads (warps, if ``by_warp``) as ``inputs`` uint32[n, count] has columns."""
+    """Run ``lines`` in one block of as many threads (warps, if ``by_warp``) as ``inputs`` uint32[n, count] has
+    columns."""
     threads = inputs.shape[1] * (32 if by_warp else 1)
     image = _image(capability)
     whole = tuple(program(lines, len(inputs), outputs, threads, image, by_warp))

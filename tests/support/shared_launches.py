@@ -1,9 +1,9 @@
 """One kernel and one launch for many checks that differ in a function or a type.
 
-Mental model: what a test costs is its kernel's compilation, not its numbers. So the functions of a table, or one function for
-each type, are statements of one kernel, statement k working on the k-th array of each argument; the first test that asks on
-an architecture launches it, and each test looks at its own arrays. Where that launch fails, each statement is launched alone,
-so that the tests fail whose own it is.
+Mental model: what a test costs is its kernel's compilation, not its numbers. So the functions of a table, or one
+function for each type, are statements of one kernel, statement k working on the k-th array of each argument; the first
+test that asks on an architecture launches it, and each test looks at its own arrays. Where that launch fails, each
+statement is launched alone, so that the tests fail whose own it is.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _together_or_alone(run: Callable[[Collection[Hashable]], dict], keys: Collec
 
 
 def apply_each(functions: Mapping[Hashable, Callable], operands: int = 1) -> Maker:
-    """Kernels of ``operands`` tuples of arrays and a tuple ``out``: ``out[k][i] = function(x[k][i], ...)``, of the k-th key."""
+    """Kernels of ``operands`` tuples of arrays and a tuple ``out``: ``out[k][i] = function(x[k][i], ...)``, of the k-th
+    key."""
     names = "xyz"[:operands]
 
     def make(keys: Collection):

@@ -1,8 +1,9 @@
 """One cache of compiled statements for all stores of a process of the tests.
 
-Mental model: SQLAlchemy keeps for each engine the SQL that it has made of a statement, and a store's engine lives as long as the store. A test
-opens a store of its own, whose every statement is then made anew, a third of the processor time of the test. What the SQL of a statement
-is depends on the dialect and the statement alone: the first engine's dialect and cache serve all others of SQLite.
+Mental model: SQLAlchemy keeps for each engine the SQL that it has made of a statement, and a store's engine lives as
+long as the store. A test opens a store of its own, whose every statement is then made anew, a third of the processor
+time of the test. What the SQL of a statement is depends on the dialect and the statement alone: the first engine's
+dialect and cache serve all others of SQLite.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Operands of products into tensor memory, for tests: descriptors of instructions, drawn matrices, scales where the hardware looks for them."""
+"""Operands of products into tensor memory, for tests: descriptors of instructions, drawn matrices, scales where the
+hardware looks for them."""
 
 import numpy as np
 from oracles_tcgen05 import FORMATS, codes
@@ -53,7 +54,8 @@ def accumulators(rng, rows, columns):
 
 
 def scale_columns(memory, column, scales):
-    """Put uint8[rows, count] scales where the hardware looks for them: byte i of column row / 32, lane row mod 32 of each warp's."""
+    """Put uint8[rows, count] scales where the hardware looks for them: byte i of column row / 32, lane row mod 32 of
+    each warp's."""
     rows, count = scales.shape
     words = np.zeros(rows, np.int64)
     for i in range(count):

@@ -1,7 +1,8 @@
-"""Kernels on tensor memory: an image of shared memory and one of tensor memory in, what tensor memory holds after some PTX out.
+"""Kernels on tensor memory: an image of shared memory and one of tensor memory in, what tensor memory holds after some
+PTX out.
 
-Mental model: 128 threads bring both images into place, thread 0 does what the test is about, commits it to an mbarrier at which all
-wait, and then each thread writes its lane. NumPy prepares the images and knows what must come out.
+Mental model: 128 threads bring both images into place, thread 0 does what the test is about, commits it to an mbarrier
+at which all wait, and then each thread writes its lane. NumPy prepares the images and knows what must come out.
 """
 
 from __future__ import annotations
@@ -94,10 +95,11 @@ _COMMIT = "tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::clust
 
 
 def run(body, image=None, memory=None, columns=64, gpu="b200", all_threads="", release=True, pair=False, **options):
-    """int32[128, columns]: tensor memory after thread 0 has executed ``body`` (PTX; ``s``: shared address of byte 0, the image at
-    s + 1024; ``t``: tensor memory), given uint8 ``image`` and int32[128, columns] ``memory``. ``all_threads``: PTX of every warp before.
-    ``pair``: two blocks of a cluster, of which the first executes ``body``; images and tensor memory have two of everything, then. With ``check`` among the
-    ``options`` of the capture: its findings."""
+    """int32[128, columns]: tensor memory after thread 0 has executed ``body`` (PTX; ``s``: shared address of byte 0,
+    the image at s + 1024; ``t``: tensor memory), given uint8 ``image`` and int32[128, columns] ``memory``.
+    ``all_threads``: PTX of every warp before.
+    ``pair``: two blocks of a cluster, of which the first executes ``body``; images and tensor memory have two of
+    everything, then. With ``check`` among the ``options`` of the capture: its findings."""
     blocks = 2 if pair else 1
     image = np.zeros(16 * blocks, np.uint8) if image is None else np.ascontiguousarray(image).view(np.uint8).reshape(-1)
     size = -(-len(image) // (16 * blocks)) * 16
@@ -146,8 +148,8 @@ def mma(
     pair=False,
     zeros=None,
 ):
-    """PTX of one tcgen05.mma: ``b`` a descriptor, ``a`` one or ("t", column); ``d``, ``meta``, ``scales``: columns (and lanes << 16)
-    of tensor memory; ``off``: words of lanes that are left alone; ``zeros``: a zero-column mask."""
+    """PTX of one tcgen05.mma: ``b`` a descriptor, ``a`` one or ("t", column); ``d``, ``meta``, ``scales``: columns (and
+    lanes << 16) of tensor memory; ``off``: words of lanes that are left alone; ``zeros``: a zero-column mask."""
     name = f"tcgen05.mma{'.ws' if stationary else ''}{'.sp' if meta is not None else ''}.cta_group::{1 + pair}.kind::{kind}{option}"
     lines = [f"mov.b32 id, {idesc}; add.u32 x, t, {d};"]
     for register, place in (("da", a), ("db", b)):

@@ -1,4 +1,5 @@
-"""What a tensor copy moves, by NumPy and loops over elements: the PTX ISA's description of tiled and im2col mode, word for word.
+"""What a tensor copy moves, by NumPy and loops over elements: the PTX ISA's description of tiled and im2col mode, word
+for word.
 
 Imports nothing from gpusim. Sizes and coordinates go as tensor maps have them, the innermost dimension first.
 """
@@ -11,7 +12,8 @@ import numpy as np
 
 
 def swizzled(place: int, mode: str) -> int:
-    """Where the byte at shared address ``place`` lies with a swizzle: parts of a row of 128 bytes change places by the row's number."""
+    """Where the byte at shared address ``place`` lies with a swizzle: parts of a row of 128 bytes change places by the
+    row's number."""
     row, at = place // 128, place % 128
     if mode == "128B":
         at = (at // 16 ^ row % 8) * 16 + at % 16
@@ -29,7 +31,8 @@ def swizzled(place: int, mode: str) -> int:
 
 
 def tile_elements(shape, box, steps, at):
-    """For each element of a tile, in the order of shared memory, its index in the tensor or None where it is out of bounds."""
+    """For each element of a tile, in the order of shared memory, its index in the tensor or None where it is out of
+    bounds."""
     counts = [box[0], *(-(-size // step) for size, step in zip(box[1:], steps[1:], strict=True))]
     steps = [1, *steps[1:]]
     for index in product(*(range(count) for count in reversed(counts))):
@@ -56,8 +59,9 @@ def column_elements(shape, lower, upper, channels, pixels, steps, at, offsets):
 
 
 def wide_elements(shape, lower, upper, channels, pixels, step, at, halo, offset, sets_of):
-    """The same of a wide im2col map: ``pixels`` along W, image by image, and ``halo`` more of them; with ``sets_of`` not those at the end but
-    those behind each so many pixels, which lie behind all pixels, one of each set, then the next of each."""
+    """The same of a wide im2col map: ``pixels`` along W, image by image, and ``halo`` more of them; with ``sets_of``
+    not those at the end but those behind each so many pixels, which lie behind all pixels, one of each set, then the
+    next of each."""
     walk, w, n = [], at[1], at[-1]
     for _ in range(pixels + halo):
         walk.append([*(at[2:-1]), n, w + offset])
@@ -84,7 +88,8 @@ def row_elements(shape, width, column, rows):
 
 
 def shared_places(count: int, row_bytes: int, size: int, swizzle: str, start: int):
-    """Shared address of each of ``count`` elements of ``size`` bytes, in rows of ``row_bytes``, the first at ``start``."""
+    """Shared address of each of ``count`` elements of ``size`` bytes, in rows of ``row_bytes``, the first at
+    ``start``."""
     span = {"none": 0, "32B": 32, "64B": 64}.get(swizzle, 128)
     pitch = max(row_bytes, span)
     for element in range(count):
@@ -101,8 +106,8 @@ def fill_bytes(dtype: np.dtype, nan: bool) -> bytes:
 def loaded(
     tensor: np.ndarray, elements, row_bytes: int, swizzle: str, start: int, size: int, nan: bool = False
 ) -> np.ndarray:
-    """uint8[size]: shared memory from address ``start`` on after a load, 0xEE where nothing is written; ``tensor`` has its
-    innermost dimension last."""
+    """uint8[size]: shared memory from address ``start`` on after a load, 0xEE where nothing is written; ``tensor`` has
+    its innermost dimension last."""
     elements = list(elements)
     shared = np.full(size, 0xEE, np.uint8)
     for index, place in zip(

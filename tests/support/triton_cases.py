@@ -1,7 +1,7 @@
 """Small launches of the Triton kernels of `tools/triton_kinds.py`, each with what it has to leave in its arrays.
 
-Mental model: a case is a function that makes the launch of a kind anew, with the kind's own constants and options, and a check against NumPy. Operands of
-products are whole numbers, whose sums are exact in any order.
+Mental model: a case is a function that makes the launch of a kind anew, with the kind's own constants and options, and
+a check against NumPy. Operands of products are whole numbers, whose sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def grouped() -> Launch:
 
 
 def attention(kind: str, element: Any = np.float16) -> Launch:
-    """Two heads. In eight bits, the exponentials are rounded before they are multiplied, relative to the greatest so far."""
+    """Two heads. In eight bits, the exponentials are rounded before they are multiplied, relative to the greatest so
+    far."""
     heads, length, depth = 2, 256, KINDS[kind].constants["D"]
     q, k, v = (_normal(heads * length, depth + i, kind=element)[:, :depth].copy() for i in range(3))
     out, lse = np.zeros_like(q), np.zeros(heads * length, np.float32)
@@ -156,7 +157,8 @@ def attention(kind: str, element: Any = np.float16) -> Launch:
     rounding = 0.25 if element is not np.float16 else 4e-3
 
     def check() -> None:
-        # The sum that the kernel keeps begins at one, times what the first tile of keys makes of it: nothing, behind no greatest.
+        # The sum that the kernel keeps begins at one, times what the first tile of keys makes of it: nothing, behind no
+        # greatest.
         near(lse, (most + np.log2(weight)).reshape(-1), 1e-2 if element is not np.float16 else 1e-4, 1e-3)
         near(out, (p @ of_v / weight).reshape(out.shape), rounding, rounding / 4)
 
@@ -193,7 +195,8 @@ def _operand(kind: str, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scales(k: int, group: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of 128 rows, one a group: their values, and as they lie in memory, in pieces of 512: 32 rows, four times 32 rows, four groups."""
+    """Of 128 rows, one a group: their values, and as they lie in memory, in pieces of 512: 32 rows, four times 32 rows,
+    four groups."""
     values = 2.0 ** np.random.default_rng(seed).integers(-2, 3, (128, k // group))
     held = values.astype(ml_dtypes.float8_e4m3fn) if group == 16 else (np.log2(values) + 127).astype(np.uint8)
     return values, held.reshape(4, 32, k // group // 4, 4).transpose(2, 1, 0, 3).copy().reshape(-1)

@@ -1,4 +1,5 @@
-"""What of the suite asks for more than Turing has: asynchronous copies, tensor cores of 16 x 8 x 16. Its compilation is refused."""
+"""What of the suite asks for more than Turing has: asynchronous copies, tensor cores of 16 x 8 x 16. Its compilation is
+refused."""
 
 from __future__ import annotations
 

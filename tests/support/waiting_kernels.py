@@ -1,6 +1,7 @@
 """Kernels of CUDA C++ whose warps wait with a growing back-off, for others of their block, or for a time.
 
-Mental model: the second half of the translation unit of :mod:`polling_kernels`, which runs them and knows their results.
+Mental model: the second half of the translation unit of :mod:`polling_kernels`, which runs them and knows their
+results.
 """
 
 from __future__ import annotations

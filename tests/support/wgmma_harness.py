@@ -1,8 +1,9 @@
 """Run warp groups' products (PTX ``wgmma``) on the emulator: matrices of codes in, D's codes out.
 
-Mental model: a kernel of 128 threads copies an image of shared memory from its input, multiplies, and stores its accumulators.
-Where elements lie in that image, and in which registers, follows here from CuTe's layouts as functions of coordinates (shapes and
-strides, exclusive or of address bits), not from the code under test. Imports nothing of gpusim but the way to run a kernel.
+Mental model: a kernel of 128 threads copies an image of shared memory from its input, multiplies, and stores its
+accumulators. Where elements lie in that image, and in which registers, follows here from CuTe's layouts as functions of
+coordinates (shapes and strides, exclusive or of address bits), not from the code under test. Imports nothing of gpusim
+but the way to run a kernel.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ SWIZZLES = {"none": (0, 0), "128B": (3, 1), "64B": (2, 2), "32B": (1, 3)}  # (bi
 
 @dataclass(frozen=True)
 class Matrix:
-    """``codes`` uint64[lines, depth] and how they lie in shared memory: ``turned`` (lines side by side), ``swizzle``; or
-    ``in_registers``."""
+    """``codes`` uint64[lines, depth] and how they lie in shared memory: ``turned`` (lines side by side), ``swizzle``;
+    or ``in_registers``."""
 
     codes: np.ndarray
     bits: int

@@ -34,7 +34,8 @@ def lanes_a_clock(gpu: str, classes: tuple[PipeClass, ...], warps: int = WARPS) 
     return 2 * TURNS * len(classes) * warps * LANES / (cycles[1] - cycles[0])
 
 
-#: GPU, classes in turn, lanes a clock and SM: Programming Guide (results, of packed ones two a lane) but where another source is named.
+#: GPU, classes in turn, lanes a clock and SM: Programming Guide (results, of packed ones two a lane) but where another
+#: source is named.
 DOCUMENTED = (
     ("v100", (HALF,), 64),
     ("a100_80gb", (HALF, MMA), 128),
@@ -63,6 +64,7 @@ def test_arithmetic_goes_at_the_documented_rate(gpu, classes, lanes):
 
 @pytest.mark.parametrize("gpu", ["h100", "b200", "rtx5090"])
 def test_a_packed_operation_takes_both_halves_of_the_fma_pipe(gpu):
-    """FP32 and packed halves in turn, by one warp: 2 cycles each, measured on an H100 and a B200; FP32 and integers 1 each."""
+    """FP32 and packed halves in turn, by one warp: 2 cycles each, measured on an H100 and a B200; FP32 and integers 1
+    each."""
     assert lanes_a_clock(gpu, (FMA, HALF), warps=SUB_CORES) == pytest.approx(64, rel=0.05)
     assert lanes_a_clock(gpu, (FMA, IMAD), warps=SUB_CORES) == pytest.approx(128, rel=0.05)

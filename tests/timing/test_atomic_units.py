@@ -1,4 +1,5 @@
-"""Do additions that meet in L2 go as fast as others measured, on one word, on one line, and on lines that share atomic units?"""
+"""Do additions that meet in L2 go as fast as others measured, on one word, on one line, and on lines that share atomic
+units?"""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from tools.atomic_units import MEASURED, simulated_gops
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 
-#: The units' rates are set from these figures by one number for a lane and one for a sector, so that no single one is met.
+#: The units' rates are set from these figures by one number for a lane and one for a sector, so that no single one is
+#: met.
 NEAR = 0.22
 
 

@@ -105,7 +105,8 @@ def test_how_far_two_sms_are_apart_goes_with_the_pair() -> None:
 def test_who_waits_for_another_blocks_arrival_waits_longer_where_it_is_farther() -> None:
     trace = captured("ring", 12, 64, 9)
     near, far = (simulate(trace, with_latencies(cluster_shared_latency_cycles=n)).cycles for n in (2_000, 10_000))
-    # Nine times a buffer is filled, of two: from the third time on it has to be emptied before, so there and back four times at least.
+    # Nine times a buffer is filled, of two: from the third time on it has to be emptied before, so there and back four
+    # times at least.
     assert far - near > 4 * 8_000 * 0.9
 
 

@@ -45,7 +45,8 @@ def cycles(path: Path, amount: str, step: int) -> int:
 def test_lanes_of_a_word_are_counted_in_a_pass(tmp_path: Path) -> None:
     counted, apart = (cycles(tmp_path / "count.cu", "1", step) for step in (0, 1))
     added, in_one_bank = cycles(tmp_path / "add.cu", "each", 0), cycles(tmp_path / "count.cu", "1", 32)
-    # 32 warps, 64 atomics each: a pass an atomic, or 32 of them where all lanes add to one word, or to words of one bank.
+    # 32 warps, 64 atomics each: a pass an atomic, or 32 of them where all lanes add to one word, or to words of one
+    # bank.
     assert counted == pytest.approx(apart, rel=0.05)
     assert added > counted + 64 * 32 * 30 and in_one_bank > counted + 64 * 32 * 30
 

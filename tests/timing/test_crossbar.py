@@ -78,8 +78,8 @@ def test_neighbours_share_their_partition_as_far_as_the_piece_reaches(piece_shif
 
 @pytest.mark.parametrize(("slices", "channels", "rounds"), [(80, 80, 4), (96, 192, 8), (80, 40, 2)])
 def test_scattered_rows_change_places_among_themselves_alone(slices, channels, rounds):
-    """Lines keep their half, slice and set, no two meet in one place, lines of a row stay together, and a few rows that neighbour one another
-    no longer load the channels alike."""
+    """Lines keep their half, slice and set, no two meet in one place, lines of a row stay together, and a few rows that
+    neighbour one another no longer load the channels alike."""
     plain, scattered = Layout(slices, 2, 5, rounds), Layout(slices, 2, 5, rounds, scatter_shift=6)
     lines = range(8 * slices * 64 * max(1, channels // slices))  # a whole number of groups in each half
     for i in lines[:20_000]:

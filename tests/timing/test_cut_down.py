@@ -1,4 +1,5 @@
-"""A GPU with fewer SMs: as much less of all that SMs share, and a load that waits for nobody takes as long as on the whole."""
+"""A GPU with fewer SMs: as much less of all that SMs share, and a load that waits for nobody takes as long as on the
+whole."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""When blocks of a grid begin that depends on the one before programmatically, and how long ``griddepcontrol.wait`` lasts."""
+"""When blocks of a grid begin that depends on the one before programmatically, and how long ``griddepcontrol.wait``
+lasts."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ BODY = STALL * STEPS
 
 
 def grid(go: int | None = None, wait: int | None = None, steps: int = STEPS, **options: Any) -> Trace:
-    """Warps of ``steps`` dependent instructions that let dependents go before number ``go`` of them and wait before number ``wait``."""
+    """Warps of ``steps`` dependent instructions that let dependents go before number ``go`` of them and wait before
+    number ``wait``."""
     asm = Asm()
     for step in range(steps):
         if step == go:

@@ -1,4 +1,5 @@
-"""Operators on GPUs whose generation has no rows of them: what is worked out from the description, and what a framework launches around."""
+"""Operators on GPUs whose generation has no rows of them: what is worked out from the description, and what a framework
+launches around."""
 
 from __future__ import annotations
 
@@ -130,7 +131,8 @@ def test_a_library_that_counts_waves_takes_the_fewest_and_its_steps_wait_in_one(
         found = fewest_waves(tiles, rows, columns, H100.sm_count)
         return found.rows, found.columns, found.step_cycles
 
-    # One wave of 132 blocks: 4 x 32 of 128 x 192 (256 x 96 has as many, and is narrower), 2 x 64 of 256 x 112, 1 x 64 of 64 x 16.
+    # One wave of 132 blocks: 4 x 32 of 128 x 192 (256 x 96 has as many, and is narrower), 2 x 64 of 256 x 112, 1 x 64
+    # of 64 x 16.
     assert taken(512, 6144) == (128, 192, 3500) and taken(192, 12288) == (128, 192, 0)
     assert taken(512, 7168)[:2] == (256, 112) and taken(16, 1024)[:2] == (64, 16)
     # The last row of tiles decides of 256 x 128; two waves do not wait.

@@ -1,4 +1,5 @@
-"""Several devices in simulated time: do their clocks run apart until one waits for another, and what does a launch say of a peer's memory?"""
+"""Several devices in simulated time: do their clocks run apart until one waits for another, and what does a launch say
+of a peer's memory?"""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def test_running_ahead_saves_turns_and_changes_no_cycle():
     for i in range(40):
         asm.load(lambda b, w, i=i: ((1 << 30) + (i << 20), 4), wait_mask=1)
     trace, gpu = build(asm.exit(wait_mask=1)), small_gpu()
-    # With two threads all parts run at once at first, and here nothing is worth sharing; a sample reads all parts at one time.
+    # With two threads all parts run at once at first, and here nothing is worth sharing; a sample reads all parts at
+    # one time.
     alone, held_back = simulate(trace, gpu, threads=2), simulate(trace, gpu, samples=True)
     assert alone.cycles == held_back.cycles
     assert {**alone.counters} == {**held_back.counters}

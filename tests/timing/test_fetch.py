@@ -97,7 +97,8 @@ def test_another_sub_core_finds_the_line_in_the_sms_cache():
     for _ in range(4):
         later.op(PipeClass.NONE)
     result = simulate(build(later, threads=64), gpu(instruction_cache__l1_interval_cycles=10))
-    # Both ask at once: the line that the first has asked for comes to both, for the second's turn at the port is over by then.
+    # Both ask at once: the line that the first has asked for comes to both, for the second's turn at the port is over
+    # by then.
     assert result.stalls["no_instruction"] == 2 * (L1_MISS + DECODE)
 
 
@@ -112,7 +113,8 @@ def test_lines_come_together_from_behind_the_l1(together):
 
 
 def test_the_stream_buffer_brings_what_the_l1_holds_and_what_is_new():
-    # Twice through code that the sub-core's cache does not hold and the SM's does: a stream runs ahead, and every line is there.
+    # Twice through code that the sub-core's cache does not hold and the SM's does: a stream runs ahead, and every line
+    # is there.
     small = {"instruction_cache__l0_bytes": 512, "instruction_cache__l0_ways": 1}
     lines = 12
     jump = {rounds: loop(lines, rounds, **small, instruction_cache__stream_entries=8) for rounds in (2, 3)}
@@ -143,7 +145,8 @@ def test_the_stream_buffer_does_not_bring_again_what_the_l1_lost():
 
 
 def test_what_the_l1_does_not_hold_comes_from_the_l15():
-    # A loop of 16 lines: the L1.5 holds them, the L1 of eight none by the time they are wanted again, three come at once.
+    # A loop of 16 lines: the L1.5 holds them, the L1 of eight none by the time they are wanted again, three come at
+    # once.
     small = {
         **{f"instruction_cache__{level}_bytes": 8 * LINE * 16 for level in ("l0", "l1")},
         **{f"instruction_cache__{level}_ways": 1 for level in ("l0", "l1")},
@@ -218,7 +221,8 @@ def test_programs_launched_in_turn_find_their_code_as_far_as_it_fits(l1_lines, k
 
 
 def test_a_miss_goes_before_what_streams_wait_for():
-    # Two sub-cores miss at once, in different lines: the second's turn comes behind the first's, not behind its stream's.
+    # Two sub-cores miss at once, in different lines: the second's turn comes behind the first's, not behind its
+    # stream's.
     program = straight(32 * LINE)
     trace = build(program, threads=64)
     chunk = trace.chunk_list[0]
@@ -247,8 +251,9 @@ def test_a_stream_that_is_aimed_elsewhere_gives_up_its_turns():
 
 @pytest.mark.parametrize("warps", [16, 32])
 def test_a_larger_instruction_cache_is_hardly_slower_when_warps_drift_apart(warps):
-    # Where the code is in the SM's cache, but not in the sub-cores', warps come to be at different lines: 28 % to three times
-    # slower while streams took the port from misses. What is left is that warps which no slow miss gathers share no lines.
+    # Where the code is in the SM's cache, but not in the sub-cores', warps come to be at different lines: 28 % to three
+    # times slower while streams took the port from misses. What is left is that warps which no slow miss gathers share
+    # no lines.
     times = []
     for l1_bytes in (8 << 10, 64 << 10):
         machine = gpu(

@@ -1,4 +1,5 @@
-"""What lines that come into the L1 take of its data banks, and lines of stores of the way out: cycle by cycle, from both sides."""
+"""What lines that come into the L1 take of its data banks, and lines of stores of the way out: cycle by cycle, from
+both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ BASE = 1 << 30
 
 
 def beside_shared_loads(asm: Asm, pass_bytes: int, width: int = 16, stride: int = 16) -> tuple[int, float]:
-    """Cycles, and passes that fills took, of ``asm`` before loads of shared memory that keep the data stage busy for some 4,000 cycles."""
+    """Cycles, and passes that fills took, of ``asm`` before loads of shared memory that keep the data stage busy for
+    some 4,000 cycles."""
     passes = data_wavefronts(stride * np.arange(32), FULL, width, 1, 32, *np.zeros((3, 160), np.int64))
     for _ in range(4000 // passes):
         asm.memory(MemoryKind.LOAD, Space.SHARED, width, lambda block, warp: (0, stride))
@@ -81,7 +83,8 @@ def test_what_is_no_part_of_a_line_is_refused(key):
 def port_cycles(
     width: int, slot_bytes: int, kind: MemoryKind = MemoryKind.STORE, count: int = 300
 ) -> tuple[float, float]:
-    """Cycles a line, and sectors of padding a line, of ``count`` stores of a warp, each into lines of its own of which the lanes cover 32 * width bytes."""
+    """Cycles a line, and sectors of padding a line, of ``count`` stores of a warp, each into lines of its own of which
+    the lanes cover 32 * width bytes."""
 
     def run(stores: int) -> tuple[int, float]:
         asm = Asm()

@@ -318,7 +318,8 @@ def test_atomics_on_one_word_are_served_one_after_the_other():
 def test_an_atomic_unit_takes_a_pass_a_sector_and_one_for_each_lane_that_meets_another_on_a_word(
     sectors, operations, want_ns
 ):
-    """3 ns a sector of several, 2 ns a lane more, and a lane of one sector; the fourth case is what comes with no count of passes."""
+    """3 ns a sector of several, 2 ns a lane more, and a lane of one sector; the fourth case is what comes with no count
+    of passes."""
     parts = fresh()
     answer_ns(parts, request(0, NEAR))
     rows = [request(5000, NEAR, kind=REDUCTION, sectors=sectors, operations=operations, tag=i) for i in range(3)]
@@ -365,7 +366,8 @@ def test_a_set_whose_lines_all_wait_makes_the_next_line_wait():
 
 @pytest.mark.parametrize("dirty_share", [1.0, 0.5])
 def test_a_slice_waits_with_evictions_until_drams_queue_has_room(dirty_share):
-    """More dirty lines than a channel takes: the writes behind them are acknowledged at DRAM's rate, whether they are evicted or written back before."""
+    """More dirty lines than a channel takes: the writes behind them are acknowledged at DRAM's rate, whether they are
+    evicted or written back before."""
     rows = [request(0, x, kind=WRITE, tag=i) for i, x in enumerate(lines_of(0, 80))]
     free, tight = (fresh(dram__write_queue_entries=entries, l2__dirty_share=dirty_share) for entries in (1000, 4))
     unhindered, held = (max(answer_ns(parts, *rows)) for parts in (free, tight))

@@ -53,7 +53,8 @@ def test_other_groups_and_other_sectors_are_not_merged():
     )
 )
 def test_every_request_is_answered_once(accesses):
-    """Lines that are evicted while they are under way, writes in between, all sectors: nothing is lost or answered twice."""
+    """Lines that are evicted while they are under way, writes in between, all sectors: nothing is lost or answered
+    twice."""
     time, rows = 0, []
     for tag, (line, sm, sectors, writes, gap) in enumerate(accesses):
         time += gap

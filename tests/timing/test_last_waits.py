@@ -1,4 +1,5 @@
-"""A wait that is the last thing a warp does, so that it ends in a conditional EXIT and no branch: as long as what is waited for."""
+"""A wait that is the last thing a warp does, so that it ends in a conditional EXIT and no branch: as long as what is
+waited for."""
 
 from __future__ import annotations
 

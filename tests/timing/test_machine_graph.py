@@ -1,4 +1,5 @@
-"""The machine as a graph: a second GPU and a link are additions, and no GPU notices another that it does not speak to."""
+"""The machine as a graph: a second GPU and a link are additions, and no GPU notices another that it does not speak
+to."""
 
 from __future__ import annotations
 

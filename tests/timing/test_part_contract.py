@@ -1,4 +1,5 @@
-"""What every part of the machine promises: nothing early, nothing lost, windows and order not seen, quiet means quiet."""
+"""What every part of the machine promises: nothing early, nothing lost, windows and order not seen, quiet means
+quiet."""
 
 from __future__ import annotations
 

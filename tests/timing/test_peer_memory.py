@@ -1,4 +1,5 @@
-"""A kernel that loads from and stores to a peer's memory: over the link, at its rate and with its latency, and what is not a peer's as ever."""
+"""A kernel that loads from and stores to a peer's memory: over the link, at its rate and with its latency, and what is
+not a peer's as ever."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def cycles_of(ns: float) -> float:
 
 def test_each_dependent_load_takes_the_links_latency_both_ways_more():
     own, theirs = (run(chain(base))[0].cycles for base in (OWN, THEIRS))
-    # Port, link, its packets, and the owner's crossbar to its L2 and back, before the requester's crossbar has the answer.
+    # Port, link, its packets, and the owner's crossbar to its L2 and back, before the requester's crossbar has the
+    # answer.
     packets_ns = (OVERHEAD + OVERHEAD + 32) / LINK.bytes_per_ns
     crossbar_ns = GPU.crossbar.request_latency_ns + GPU.crossbar.response_latency_ns
     more = cycles_of(2 * (PORT_NS + LINK.latency_ns) + packets_ns + crossbar_ns)
@@ -117,7 +119,8 @@ def test_stores_reach_what_packets_leave_of_a_described_nodes_links(name: str):
     with Machine(graph) as machine:
         cycles = machine.launch(stream(THEIRS, True)).cycles
     reached = data / (cycles / GPU.clock_hz) * 16
-    # S. Jeaugey of NVIDIA (nccl-tests, issue 149): links of 25 GB/s carry about 20 of what SMs send, 240 of 300 GB/s on A100.
+    # S. Jeaugey of NVIDIA (nccl-tests, issue 149): links of 25 GB/s carry about 20 of what SMs send, 240 of 300 GB/s on
+    # A100.
     assert reached == pytest.approx(0.8e9 * node.link_bytes_per_ns, rel=0.15)
     assert reached < 0.8e9 * node.link_bytes_per_ns
     with pytest.raises(SpecError, match="GPUs in a node of 8"):

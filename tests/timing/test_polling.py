@@ -40,7 +40,8 @@ def test_whoever_waits_waits_for_the_work_of_the_other(name: str) -> None:
 
 
 def test_nobody_waits_for_what_has_been_written() -> None:
-    """The only difference is the work of the block that is waited for: without any, the flag is there in time or nearly."""
+    """The only difference is the work of the block that is waited for: without any, the flag is there in time or
+    nearly."""
     result = simulate(capture_polling("late", blocks=2, work=0), "h200")
     assert polling(result)[0] < 2 * ROUND_CYCLES
 

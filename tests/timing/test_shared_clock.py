@@ -17,7 +17,8 @@ STATIC_WATTS = FIGURES.constant_watts + FIGURES.leakage_watts
 
 
 def launch(seconds: float, watts: float, of_dram: float = 0.0) -> Work:
-    """Bound by SMs, with so much dynamic power beyond that of busy SMs at the described clock; ``of_dram``: by DRAM instead, with so much."""
+    """Bound by SMs, with so much dynamic power beyond that of busy SMs at the described clock; ``of_dram``: by DRAM
+    instead, with so much."""
     return Work(lambda share: seconds if of_dram else seconds / share, watts * seconds, of_dram * seconds)
 
 

@@ -10,8 +10,9 @@ from workloads.external.grid_families import filters
 
 
 def test_blocks_whose_warps_want_one_fp64_pipe_stay_apart() -> None:
-    """Each block has a warp a sub-core, which loads and then takes the SM's FP64 pipe four times. Were one sub-core always first, all blocks would end together,
-    behind the last one's warps, and the pipe would stand still while the next ones load: it was busy 65 % of the time, an RTX 3060's is nearly always."""
+    """Each block has a warp a sub-core, which loads and then takes the SM's FP64 pipe four times. Were one sub-core
+    always first, all blocks would end together, behind the last one's warps, and the pipe would stand still while the
+    next ones load: it was busy 65 % of the time, an RTX 3060's is nearly always."""
     spec = cut_down(load_gpu("rtx3070"), 2)
     made = filters({"kernel": "row_tiled", "size": 1 << 16, "mask": 5, "block": 128, "channels": 1}, None)
     trace = gpusim.capture(

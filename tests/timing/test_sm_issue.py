@@ -114,7 +114,8 @@ def test_behind_a_wide_multiply_add_other_arithmetic_waits_at_the_entrance(pipe,
 
 
 def test_few_fp64_units_also_convert_types_of_64_bits_and_many_do_not():
-    """Conversions and FP64 operations in turn: one after another on units that the SM shares, side by side elsewhere."""
+    """Conversions and FP64 operations in turn: one after another on units that the SM shares, side by side
+    elsewhere."""
     both, doubles = Asm(), Asm()
     for _ in range(10):
         both.op(PipeClass.FP64, 1).op(PipeClass.CONVERT_WIDE, 1)

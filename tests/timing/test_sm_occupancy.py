@@ -109,8 +109,8 @@ def test_a_block_keeps_its_place_until_its_stores_have_left_the_queue():
 
 @pytest.mark.parametrize("rate", [32, 64])
 def test_a_blocks_place_is_free_when_its_last_store_has_left_the_sm(rate):
-    """One warp writes 8 lines, more slowly than it issues them: a line more holds the place as long as the port takes for it,
-    whether or not L2 has answered."""
+    """One warp writes 8 lines, more slowly than it issues them: a line more holds the place as long as the port takes
+    for it, whether or not L2 has answered."""
     gaps = []
     for lines in (8, 9):
         asm = Asm()

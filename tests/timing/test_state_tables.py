@@ -1,4 +1,5 @@
-"""Are the model's tables declared once: is every column named, is every array as wide as declared, is the page written?"""
+"""Are the model's tables declared once: is every column named, is every array as wide as declared, is the page
+written?"""
 
 from __future__ import annotations
 

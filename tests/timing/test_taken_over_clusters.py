@@ -1,4 +1,5 @@
-"""The time of clusters that running ones take over (clusterlaunchcontrol.try_cancel), beside the same ones dispatched one after another."""
+"""The time of clusters that running ones take over (clusterlaunchcontrol.try_cancel), beside the same ones dispatched
+one after another."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ GRID, CLUSTER, BLOCKS, ROUNDS = (40, 6, 1), (2, 2), 240, 8
 
 @cache
 def captured(taken_over: bool) -> Trace:
-    """Captured for a GPU that holds a few clusters, which take over all others, or for one that holds all of them, so that none is left to be."""
+    """Captured for a GPU that holds a few clusters, which take over all others, or for one that holds all of them, so
+    that none is left to be."""
     out = np.zeros(GRID[::-1], np.uint32)
     gpu = B200 if taken_over else WHOLE
     return gpusim.capture(cluster_kernel("persistent", "sm_100"), GRID, 256, (out,), gpu=gpu, cluster=CLUSTER)
@@ -59,8 +61,8 @@ def test_taking_over_saves_the_turnaround_of_each_wave_but_the_first() -> None:
         for taken_over in (True, False)
         for turnaround in (200, 2200)
     }
-    # Start and end are there once each either way; the grid pays a turnaround for each wave behind the first, less what its clusters, which do
-    # not all end at once, wait for each other anyhow.
+    # Start and end are there once each either way; the grid pays a turnaround for each wave behind the first, less what
+    # its clusters, which do not all end at once, wait for each other anyhow.
     assert abs(cycles[True, 2200] - cycles[True, 200]) < 2000
     assert cycles[False, 2200] - cycles[False, 200] == pytest.approx(2000 * (ROUNDS - 1), rel=0.1)
     assert cycles[True, 200] < cycles[False, 200]

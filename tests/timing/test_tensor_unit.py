@@ -1,4 +1,5 @@
-"""Products into tensor memory: how often one can begin, what operands in shared memory add, and when a commit tells of it."""
+"""Products into tensor memory: how often one can begin, what operands in shared memory add, and when a commit tells of
+it."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def interval(rows: int, columns: int, **how) -> float:
     return (many - few) / 100
 
 
-#: Rows (of both blocks), columns, A in shared memory, a pair of blocks, cycles: lookup1980/microbench-blackwell, B200, BF16.
+#: Rows (of both blocks), columns, A in shared memory, a pair of blocks, cycles: lookup1980/microbench-blackwell, B200,
+#: BF16.
 MEASURED = [
     (128, 64, True, False, 48.0),
     (128, 96, True, False, 56.0),
@@ -86,7 +88,8 @@ PROBE = Path(__file__).parents[2] / "tools" / "asynchronous" / "tensor_products.
 
 @cache
 def round_cycles(columns: int, *, in_memory: bool = False, pair: bool = False) -> float:
-    """Cycles of a round of one product, its commit and the wait of the warp that asked for both, of 128 or a pair's 256 rows."""
+    """Cycles of a round of one product, its commit and the wait of the warp that asked for both, of 128 or a pair's 256
+    rows."""
     rows, group = (256, 2) if pair else (128, 1)
     idesc = 1 << 4 | 1 << 7 | 1 << 10 | columns >> 3 << 17 | rows >> 4 << 24
     options = [
@@ -106,7 +109,8 @@ def round_cycles(columns: int, *, in_memory: bool = False, pair: bool = False) -
     return (cycles[1] - cycles[0]) / 4
 
 
-#: Columns, A in tensor memory, a pair of blocks, cycles: the same source, the latency and what a round of its loop takes beyond it.
+#: Columns, A in tensor memory, a pair of blocks, cycles: the same source, the latency and what a round of its loop
+#: takes beyond it.
 ROUNDS = [(64, False, False, 180), (256, False, False, 276), (128, True, False, 180), (256, False, True, 310)]
 
 

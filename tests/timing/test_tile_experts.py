@@ -1,4 +1,5 @@
-"""Experts of every format and framework on GPUs that no row was measured on: bounds of physics, and what carries over from one GPU to another."""
+"""Experts of every format and framework on GPUs that no row was measured on: bounds of physics, and what carries over
+from one GPU to another."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ def test_tokens_that_come_to_a_gpu_are_those_that_chose_one_of_its_experts():
     assert dispatched_tokens(1024, 8, 4, "balanced", own) == 1024
     assert dispatched_tokens(1024, 8, 32, "balanced", own) == 256
     assert dispatched_tokens(100, 8, 32, "power_law_1.2", (50, 50)) == 75
-    # As many choices as tokens that come, of experts elsewhere too, are this GPU's first expert's in rows that were measured so.
+    # As many choices as tokens that come, of experts elsewhere too, are this GPU's first expert's in rows that were
+    # measured so.
     op = MoeOp(1024, **LAYER | {"ep": 8}, dtype="int4_wo")
     known = moe_library_of("ampere", "int4_wo")
     dispatched, clamped = (project_moe(A100, op, replace(known, choices=name)) for name in ("dispatched", "clamped"))
@@ -154,7 +156,8 @@ def test_steps_of_half_a_line_take_less_of_drams_rate_and_others_all_of_it():
     known = moe_library_of("ampere", "bf16", "sglang")
     assert known.half_line_share < 1.0
     whole = replace(known, half_line_share=1.0)
-    # More tokens than experts have Triton's tile of 64 x 64 x 32, whose step takes 64 bytes of a row; fewer that of 16 x 32 x 64.
+    # More tokens than experts have Triton's tile of 64 x 64 x 32, whose step takes 64 bytes of a row; fewer that of 16
+    # x 32 x 64.
     for tokens, slower in ((96, 1.0 / known.half_line_share), (32, 1.0)):
         op = MoeOp(tokens, 6144, 2048, 64, 2, distribution="balanced", framework="sglang")
         found, other = (project_moe(A100, op, library).seconds for library in (known, whole))

@@ -55,7 +55,8 @@ def test_a_gpu_with_less_of_drams_rate_for_each_sm_reaches_more_of_it_with_16_bi
         weight_bytes = 5120 * 8192 * (2 if dtype == "bf16" else 1)
         return weight_bytes / (seconds[1] - seconds[0]) / (1e9 * spec.dram.read_bytes_per_ns)
 
-    # Set on an A100, whose own share it leaves; up to what DRAM alone bounds where an SM has less than 0.77 of an A100's, and between them in between.
+    # Set on an A100, whose own share it leaves; up to what DRAM alone bounds where an SM has less than 0.77 of an
+    # A100's, and between them in between.
     assert share(A100, "bf16") == pytest.approx(0.73, rel=0.03)
     assert share("rtx4090", "bf16") == pytest.approx(0.95, rel=0.02)
     slower = replace(A100, dram=replace(A100.dram, peak_bytes_per_ns=0.9 * A100.dram.peak_bytes_per_ns))
@@ -256,7 +257,8 @@ def test_a_rule_names_the_tile_of_experts_and_a_search_comes_first():
 
 
 def test_blocks_an_sm_holds_follow_from_shared_memory_and_registers():
-    # 4 x (64 + 256) x 64 x 2 bytes fill an A100's 164 KiB; two such blocks fit into no GPU, four of a quarter of the stages do not for their registers.
+    # 4 x (64 + 256) x 64 x 2 bytes fill an A100's 164 KiB; two such blocks fit into no GPU, four of a quarter of the
+    # stages do not for their registers.
     assert blocks_per_sm(A100, 64, 256, 64, 8, 4) == 1
     assert blocks_per_sm(H100, 64, 256, 64, 8, 1) == 2
     assert blocks_per_sm(A100, 16, 32, 64, 4, 3) == 8
@@ -275,7 +277,8 @@ def test_widths_that_lanes_load_one_by_one_and_experts_elsewhere_cost():
         return project_moe_op(H100, MoeOp(**shape | changed)).seconds
 
     assert seconds(intermediate=116) > 1.5 * seconds() > 1.2 * seconds(intermediate=96)
-    # Eight GPUs share the experts: this one's eighth of the work takes more than an eighth of the time, for blocks that only write zeros.
+    # Eight GPUs share the experts: this one's eighth of the work takes more than an eighth of the time, for blocks that
+    # only write zeros.
     whole = seconds(tokens=8192, intermediate=1024)
     assert whole / 8 < seconds(tokens=8192, intermediate=1024, ep=8) < whole / 2
 
@@ -302,7 +305,8 @@ def test_what_is_read_displaces_dirty_lines_until_those_that_were_there_are_gone
         return dirty - clean
 
     assert written_back(1e6) == pytest.approx(2e6)
-    # Of large ones what is written comes to DRAM anyway, and half of the places of what L2 keeps are taken by what is read.
+    # Of large ones what is written comes to DRAM anyway, and half of the places of what L2 keeps are taken by what is
+    # read.
     assert written_back(4e9) == pytest.approx(written_back(8e9), rel=1e-6)
     assert 0 < written_back(4e9) < A100.l2.total_bytes / 2
 

@@ -27,8 +27,8 @@ def box(
 
 
 def loads(boxes: list[list[tuple]], waits: int = 1, blocks: int = 1, flags: int = 0) -> Trace:
-    """One warp a block that issues a bulk load for each list of boxes, then polls the mbarrier until ``waits`` of them are there, by
-    instructions with ``flags``."""
+    """One warp a block that issues a bulk load for each list of boxes, then polls the mbarrier until ``waits`` of them
+    are there, by instructions with ``flags``."""
     asm = Asm()
     for _ in boxes:
         asm.op(
@@ -113,7 +113,8 @@ def test_a_warp_waits_for_as_many_copies_as_it_asks_for() -> None:
 
 
 def test_a_wait_for_a_phase_looks_once_and_is_answered_by_the_write() -> None:
-    """As long as the copies take, to a cycle, whatever a round of polling takes; a look that is not one to wait goes round."""
+    """As long as the copies take, to a cycle, whatever a round of polling takes; a look that is not one to wait goes
+    round."""
     far = [[box(BASE + (i << 20), 16384)] for i in range(4)]
     suspended = loads(far, waits=4, flags=int(Flag.PHASE_LOOK | Flag.PHASE_WAIT))
     looks, rounds = simulate(suspended, GPU).counters, simulate(loads(far, waits=4), GPU).counters
@@ -197,7 +198,8 @@ def test_neither_windows_nor_the_order_of_sms_show(window: int) -> None:
 
 
 def test_every_wait_of_a_loop_waits_for_its_copy() -> None:
-    """Where the compiler puts the loop of a wait behind the kernel's end, the first look stands alone before a branch."""
+    """Where the compiler puts the loop of a wait behind the kernel's end, the first look stands alone before a
+    branch."""
     kernel = gpusim.cuda_cpp(Path(__file__).parents[2] / "tools" / "asynchronous" / "bulk_copies.cu", "stream")
     times = []
     for loads in (2, 6):

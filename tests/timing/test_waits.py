@@ -1,4 +1,5 @@
-"""Waits that others of the block end, that back off, or that end by themselves when it is time: as long as they should be, on each GPU."""
+"""Waits that others of the block end, that back off, or that end by themselves when it is time: as long as they should
+be, on each GPU."""
 
 from __future__ import annotations
 

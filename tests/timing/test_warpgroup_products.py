@@ -76,7 +76,8 @@ def test_the_warp_goes_on_and_waits_for_groups_at_the_end():
     wait(asm, 0)
     result = simulate(build(asm.exit(), threads=128), GPU)
     alone = simulate(build(chain(4, columns=256), threads=128), GPU)
-    # Other work fits behind the first product: it costs nothing, and one wait is for one product, the other for the rest.
+    # Other work fits behind the first product: it costs nothing, and one wait is for one product, the other for the
+    # rest.
     assert run_cycles(result) <= run_cycles(alone) + 4
     assert 4 * 300 < result.stalls["gmma"] < 4 * 4 * 128 + 4 * 40
 
@@ -98,7 +99,8 @@ def test_a_warp_issues_as_many_products_as_the_core_keeps_and_then_one_for_each_
 
 
 def test_a_group_that_comes_later_does_not_wait_for_all_that_another_has_in_hand():
-    """Products are taken in the order in which they come, and one group has no more than seven there: from then on seven of each follow in turn."""
+    """Products are taken in the order in which they come, and one group has no more than seven there: from then on
+    seven of each follow in turn."""
     asm = Asm()
     asm.load(lambda _, warp: (0, 4)).op(PipeClass.ALU, 1, wait_mask=1)
     asm.load(lambda _, warp: (1 << 20 if warp >= 4 else 0, 4))  # a miss for the second group
@@ -108,8 +110,8 @@ def test_a_group_that_comes_later_does_not_wait_for_all_that_another_has_in_hand
     wait(asm)
     trace = build(asm.exit(), threads=256)
     in_turns, one_by_one = (simulate(trace, with_queue(entries)).stalls["gmma"] for entries in (7, 16))
-    # The first group has a dozen products in before the second one comes, then seven of each follow in turn: its last one is the 25th, where
-    # it is the 18th if the core keeps 16 of a warp.
+    # The first group has a dozen products in before the second one comes, then seven of each follow in turn: its last
+    # one is the 25th, where it is the 18th if the core keeps 16 of a warp.
     assert in_turns - one_by_one == pytest.approx((25 - 18) * 128 * 4, abs=256)
 
 

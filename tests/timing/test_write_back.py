@@ -78,7 +78,8 @@ def test_the_others_do_not_wait():
 
 @pytest.mark.parametrize(("stalls", "measured_cycles"), [((2, 3), 32 + 15.7), ((2, 1, 2, 1, 2), 32 + 30.7)])
 def test_products_beside_writes_take_what_they_were_measured_at(stalls, measured_cycles):
-    """NSD, register_bandwidth.md, 64 columns on an H800: beside a constant's write each 2.51 cycles, and an FFMA each 1.6."""
+    """NSD, register_bandwidth.md, 64 columns on an H800: beside a constant's write each 2.51 cycles, and an FFMA each
+    1.6."""
     asm, count = products_first(64), 20 * len(stalls)
     for i in range(count):
         storm(asm, 1, stalls[i % len(stalls)])

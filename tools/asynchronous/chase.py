@@ -1,9 +1,12 @@
-"""Chases of one thread by loads, and by bulk copies of 16 bytes, through buffers that L1, L2 or DRAM hold: cycles a hop on A100, H800 and RTX 4090.
+"""Chases of one thread by loads, and by bulk copies of 16 bytes, through buffers that L1, L2 or DRAM hold: cycles a hop
+on A100, H800 and RTX 4090.
 
-Mental model: a random cycle over 128-byte lines. A buffer that L2 holds is walked once, and what further hops take is measured; of one that
-nothing holds as many lines are walked as there are hops, from cold caches. So beyond L2 the pages that a TLB has lost in a long walk are not here.
+Mental model: a random cycle over 128-byte lines. A buffer that L2 holds is walked once, and what further hops take is
+measured; of one that nothing holds as many lines are walked as there are hops, from cold caches. So beyond L2 the pages
+that a TLB has lost in a long walk are not here.
 
-Measured: HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (random cycle, best of 7 after a warm-up), 20 of its 771 footprints: each level.
+Measured: HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57 (random cycle, best of 7 after a warm-up), 20 of its 771
+footprints: each level.
 """
 
 from __future__ import annotations

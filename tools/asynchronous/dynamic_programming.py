@@ -1,11 +1,12 @@
-"""Functions of CUDA's DPX on H800, A100 and RTX 4090: cycles a call of a chain of one thread, calls a cycle and SM of 1,024 threads.
+"""Functions of CUDA's DPX on H800, A100 and RTX 4090: cycles a call of a chain of one thread, calls a cycle and SM of
+1,024 threads.
 
-Mental model: what these functions take is what the compiler makes of them. That of CUDA 12.0 (the measurements are of 2023) makes an IMAD.IADD and a VIMNMX
-of `__viaddmax_s32` on sm_90, today's one VIADDMNMX: 10 cycles or 4. So the table is compiled by it where its package is installed. On sm_80 and sm_89
-functions are emulated by several instructions.
+Mental model: what these functions take is what the compiler makes of them. That of CUDA 12.0 (the measurements are of
+2023) makes an IMAD.IADD and a VIMNMX of `__viaddmax_s32` on sm_90, today's one VIADDMNMX: 10 cycles or 4. So the table
+is compiled by it where its package is installed. On sm_80 and sm_89 functions are emulated by several instructions.
 
-Measured: HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57. Its rates of a whole GPU are not here: they are of a clock that was not read. Where its compiler
-removed work (`suspect` there) a function is left out.
+Measured: HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57. Its rates of a whole GPU are not here: they are of a clock that
+was not read. Where its compiler removed work (`suspect` there) a function is left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a round of a kernel takes, and what a row of a table is.
 
-Mental model: launches of two numbers of rounds; what the longer one takes more, over its further rounds, is a round without its start and end.
+Mental model: launches of two numbers of rounds; what the longer one takes more, over its further rounds, is a round
+without its start and end.
 """
 
 from __future__ import annotations

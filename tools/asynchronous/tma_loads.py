@@ -1,11 +1,14 @@
-"""Loads by the tensor memory accelerator of an H800 by what they move: plain bulk copies and boxes of tensors of one to three dimensions.
+"""Loads by the tensor memory accelerator of an H800 by what they move: plain bulk copies and boxes of tensors of one to
+three dimensions.
 
-Mental model: each block keeps one load in flight; a load takes what a longer launch takes more, over its loads. As on silicon the boxes of a tensor of 32768 x 32768 or
-1024 x 1024 x 1024 floats are loaded in order, here only as many of them as the launches take.
+Mental model: each block keeps one load in flight; a load takes what a longer launch takes more, over its loads. As on
+silicon the boxes of a tensor of 32768 x 32768 or 1024 x 1024 x 1024 floats are loaded in order, here only as many of
+them as the launches take.
 
-Measured: HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57, an H800 PCIe (114 SMs, 1,755 MHz, HBM2e), which is ``h100_pcie`` here; 4 GiB in one launch. Its loads of 768
-bytes and of more than 1 KiB through a map of one dimension are left out: their times do not belong to these sizes (768 bytes would take 685 cycles, 512 and 1,024 took
-877 and 918), and CUDA encodes no box of more than 256 elements.
+Measured: HPMLL/NVIDIA-Hopper-Benchmark, commit ded6f57, an H800 PCIe (114 SMs, 1,755 MHz, HBM2e), which is
+``h100_pcie`` here; 4 GiB in one launch. Its loads of 768 bytes and of more than 1 KiB through a map of one dimension
+are left out: their times do not belong to these sizes (768 bytes would take 685 cycles, 512 and 1,024 took 877 and
+918), and CUDA encodes no box of more than 256 elements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mutations that know nothing of a format: bits, bytes, spans, and the whole numbers in a text.
 
-Mental model: a mutation takes bytes and a seeded ``Random`` and gives other bytes; the same seed gives the same bytes. Those that know a
-format stand in files of their own and fall back on these.
+Mental model: a mutation takes bytes and a seeded ``Random`` and gives other bytes; the same seed gives the same bytes.
+Those that know a format stand in files of their own and fall back on these.
 """
 
 from __future__ import annotations

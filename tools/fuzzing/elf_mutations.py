@@ -1,7 +1,8 @@
-"""Mutations of a cubin: fields of its headers, sections, symbols, relocations and attributes, wherever its tables say that they lie.
+"""Mutations of a cubin: fields of its headers, sections, symbols, relocations and attributes, wherever its tables say
+that they lie.
 
-Mental model: most random bytes of an ELF file hit machine code, which no reader looks at; here the tables are found as a reader would
-find them, and one of their fields becomes another number. What no longer has tables is mutated as bytes.
+Mental model: most random bytes of an ELF file hit machine code, which no reader looks at; here the tables are found as
+a reader would find them, and one of their fields becomes another number. What no longer has tables is mutated as bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from random import Random
 
 from fuzzing.byte_mutations import MOST_BYTES, WHOLE, mutate_bytes
 
-#: (offset, width) of the fields of the ELF header, of a section header, and of the entries of the tables that sections hold.
+#: (offset, width) of the fields of the ELF header, of a section header, and of the entries of the tables that sections
+#: hold.
 _HEADER = (
     (16, 2),
     (18, 2),

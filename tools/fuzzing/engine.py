@@ -1,8 +1,8 @@
 """Making inputs and having them judged: from seeds and what has turned out to be new, in one process.
 
-Mental model: an input is kept as a parent of others when its outcome is one that was not seen before (another message, from another place),
-so that search goes on where a reader's checks ended. Coverage of code leads further, where atheris is installed
-(:mod:`fuzzing.guided`); this engine needs nothing, and the same seed gives the same inputs everywhere.
+Mental model: an input is kept as a parent of others when its outcome is one that was not seen before (another message,
+from another place), so that search goes on where a reader's checks ended. Coverage of code leads further, where atheris
+is installed (:mod:`fuzzing.guided`); this engine needs nothing, and the same seed gives the same inputs everywhere.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Report:
 
 @contextmanager
 def reader(target: Target, alarm: bool = False) -> Iterator[Callable[..., Outcome]]:
-    """A function (data, check_time=True) that has an input judged, in a folder of its own. ``alarm``: a hang ends the process."""
+    """A function (data, check_time=True) that has an input judged, in a folder of its own. ``alarm``: a hang ends the
+    process."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None, prefix="gpusim-fuzz-") as folder:
         inner = Path(folder) / "inner"
         inner.mkdir()

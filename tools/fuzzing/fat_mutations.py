@@ -1,7 +1,8 @@
-"""Mutations of fat binaries and of the files that carry them: fields of the headers of containers, images and archive members.
+"""Mutations of fat binaries and of the files that carry them: fields of the headers of containers, images and archive
+members.
 
-Mental model: as for cubins (:mod:`fuzzing.elf_mutations`), whose mutations stand in for those of host files: headers are found by their
-magic numbers and one field of one becomes another number.
+Mental model: as for cubins (:mod:`fuzzing.elf_mutations`), whose mutations stand in for those of host files: headers
+are found by their magic numbers and one field of one becomes another number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The same search led by the code that inputs reach: libFuzzer through atheris (Google's, for CPython), where it is installed.
+"""The same search led by the code that inputs reach: libFuzzer through atheris (Google's, for CPython), where it is
+installed.
 
-Mental model: atheris writes counters into the bytecode of the readers' functions, libFuzzer keeps an input that moves a counter as no
-other has, and the mutations are this package's own (a tenth of the time libFuzzer's). What Numba compiles carries no counters.
+Mental model: atheris writes counters into the bytecode of the readers' functions, libFuzzer keeps an input that moves a
+counter as no other has, and the mutations are this package's own (a tenth of the time libFuzzer's). What Numba compiles
+carries no counters.
 
 Ends its process when done, as libFuzzer does.
 """

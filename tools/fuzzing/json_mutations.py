@@ -30,7 +30,8 @@ def one_of(rng: Random, *values: Any) -> Any:
 
 
 def _buried(rng: Random) -> Any:
-    """A value that Python's JSON can just write: a reader that shows it, or writes it again, has less of the stack left."""
+    """A value that Python's JSON can just write: a reader that shows it, or writes it again, has less of the stack
+    left."""
     value: Any = 0
     for _ in range(rng.choice((100, 400, 800, 900))):
         value = [value] if rng.random() < 0.9 else {"k": value}

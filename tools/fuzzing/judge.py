@@ -1,8 +1,8 @@
 """What one input did to a reader: taken, refused as it should be, or a fault.
 
-Mental model: a reader may take an input or raise a :class:`GpusimError` of one line, which names the file and has an exit code of its
-own; it has a second of processor time and some memory beyond what the process had. Everything else is a fault, named so that the
-same fault has the same name whatever the input.
+Mental model: a reader may take an input or raise a :class:`GpusimError` of one line, which names the file and has an
+exit code of its own; it has a second of processor time and some memory beyond what the process had. Everything else is
+a fault, named so that the same fault has the same name whatever the input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
 
 @dataclass(frozen=True)
 class Outcome:
-    """``what``: the same for inputs that fared alike; ``fault``: empty where all is well; ``seconds`` of processor time."""
+    """``what``: the same for inputs that fared alike; ``fault``: empty where all is well; ``seconds`` of processor
+    time."""
 
     what: str
     fault: str

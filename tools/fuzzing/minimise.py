@@ -1,4 +1,5 @@
-"""Making an input small that shows a fault: spans go as long as the fault keeps its name (delta debugging, Zeller 2002).
+"""Making an input small that shows a fault: spans go as long as the fault keeps its name (delta debugging, Zeller
+2002).
 
 Spans of lines first, where the input has lines, then of bytes; what an archive or a database holds is left as it is.
 """

@@ -1,4 +1,5 @@
-"""Readers of kernels that are no Python: PTX, CUDA C++, files of machine code, and how a command line names their launches."""
+"""Readers of kernels that are no Python: PTX, CUDA C++, files of machine code, and how a command line names their
+launches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Small sound files of every format, written by gpusim's own writers where it has them: what mutation begins with.
 
-Mental model: a seed exercises each kind of field once and is as small as that allows, since mutations of a small file hit more of it.
-What a writer of gpusim does not write (another tool's table, a cubin) lies in ``tests/faults/seeds``.
+Mental model: a seed exercises each kind of field once and is as small as that allows, since mutations of a small file
+hit more of it. What a writer of gpusim does not write (another tool's table, a cubin) lies in ``tests/faults/seeds``.
 """
 
 from __future__ import annotations

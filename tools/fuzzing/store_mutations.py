@@ -1,4 +1,5 @@
-"""Mutations of a store: a cell, a column or a pragma of the SQLite file changes, and SQLite writes it; else its bytes do."""
+"""Mutations of a store: a cell, a column or a pragma of the SQLite file changes, and SQLite writes it; else its bytes
+do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Everything that gpusim reads from disk, each with its seeds, its mutation and the reader under test.
 
-Mental model: a target's ``read`` does with a file what a command does, up to what would take long for a sound one: it opens, checks, and
-puts into text what the command would print. So a value that only breaks the printing is found too.
+Mental model: a target's ``read`` does with a file what a command does, up to what would take long for a sound one: it
+opens, checks, and puts into text what the command would print. So a value that only breaks the printing is found too.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Target:
-    """``about``: what is read. ``seeds``: sound files. ``file``: the name that an input gets. ``most_bytes``: by how much the process may
-    grow for one input, whatever it claims to hold. ``slow``: it starts a program, or simulates: some tens of inputs a second.
+    """``about``: what is read. ``seeds``: sound files. ``file``: the name that an input gets. ``most_bytes``: by how
+    much the process may grow for one input, whatever it claims to hold. ``slow``: it starts a program, or simulates:
+    some tens of inputs a second.
     """
 
     name: str
@@ -168,7 +169,8 @@ _IMPORTERS = formats.importers()
 
 
 def _rows(path: Path) -> None:
-    # Which packages are installed does not change; and NVIDIA's reader, a process of its own, is asked for its own files alone.
+    # Which packages are installed does not change; and NVIDIA's reader, a process of its own, is asked for its own
+    # files alone.
     find, formats.importers = formats.importers, lambda: _IMPORTERS
     module = ncu_report.interface
     if path.suffix != ".ncu-rep":

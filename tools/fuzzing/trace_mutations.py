@@ -1,8 +1,8 @@
 """Mutations of a trace file below its hashes: what its members say changes, and their sizes and SHA-256 are mended.
 
-Mental model: a damaged trace is stopped by its hashes, so that byte mutations of the file test little but the zip reader. Here the
-archive is opened, a field of the header, a field of an instruction, a count or a number of a coded chunk, or a field of a
-decoded chunk becomes another, and the archive is closed again as :mod:`gpusim.trace.file` would.
+Mental model: a damaged trace is stopped by its hashes, so that byte mutations of the file test little but the zip
+reader. Here the archive is opened, a field of the header, a field of an instruction, a count or a number of a coded
+chunk, or a field of a decoded chunk becomes another, and the archive is closed again as :mod:`gpusim.trace.file` would.
 """
 
 from __future__ import annotations

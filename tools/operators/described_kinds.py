@@ -1,4 +1,5 @@
-"""What a measured GPU would be projected with if its generation had no rows of a kind of operator: its description, and what other generations' rows say of software."""
+"""What a measured GPU would be projected with if its generation had no rows of a kind of operator: its description, and
+what other generations' rows say of software."""
 
 from __future__ import annotations
 

@@ -50,17 +50,22 @@ _MLA = (
 )  # fmt: skip
 _CONTEXT = ("launch_ns", "start_cycles", "rate", "score_cycles", "tail", "kv_passes", "head_passes")
 _MEMORY = ("launch_ns", "start_cycles", "block_bytes_per_cycle", "dram_share", "l2_rate_share", "l2_share")
-#: Versions whose rows were collected by the earlier rule (routing.py): a token or two on any number of GPUs take as long as on one.
+#: Versions whose rows were collected by the earlier rule (routing.py): a token or two on any number of GPUs take as
+#: long as on one.
 _TOGETHER = ("0.14.0", "1.3.0rc10")
-#: Versions whose rows were collected by the first rule, by which what rounding misses goes to the experts with the most (version 1.0.0's of an A100: 22.9 to 5.9 % at 5 to 8 tokens on one GPU, learning rows; no other version's rows are nearer by it).
+#: Versions whose rows were collected by the first rule, by which what rounding misses goes to the experts with the most
+#: (version 1.0.0's of an A100: 22.9 to 5.9 % at 5 to 8 tokens on one GPU, learning rows; no other version's rows are
+#: nearer by it).
 _HEAPED = ("1.0.0",)
-#: Hidden, inner, top_k and experts of models whose experts have no gate: all that TensorRT-LLM ran so (moe_torch_flow_nongated).
+#: Hidden, inner, top_k and experts of models whose experts have no gate: all that TensorRT-LLM ran so
+#: (moe_torch_flow_nongated).
 _WITHOUT_GATE = ((2048, 5120, 22, 512), (2688, 1856, 6, 128), (4096, 2688, 22, 512), (8192, 5120, 22, 512))
 #: Beside absorbed latent attention: a head's own products of (columns, depth).
 _BMM = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
 
 
-#: ``copied_on``: generations whose figures were set with what L2 kept of the copies that the runs went over; those of the others as if it kept none.
+#: ``copied_on``: generations whose figures were set with what L2 kept of the copies that the runs went over; those of
+#: the others as if it kept none.
 def _gemm(
     dtype: str, block_scaled: bool, converted: bool = False, framework: str = "", copied_on: tuple[str, ...] = ()
 ) -> Callable[[GpuSpec, Any, Any], float]:
@@ -108,7 +113,8 @@ def _network(row: Any) -> tuple[int, int, int, int]:
 
 
 def _gated(row: Any) -> bool:
-    """Whether a gate stands beside the first product: of models that TensorRT-LLM's rows call nongated, vLLM's take none from 0.24 on."""
+    """Whether a gate stands beside the first product: of models that TensorRT-LLM's rows call nongated, vLLM's take
+    none from 0.24 on."""
     return not (row.version == "0.24.0" and _network(row) in _WITHOUT_GATE)
 
 
@@ -118,23 +124,32 @@ def _clamped(row: Any) -> bool:
     return row.version in _CLAMPED or (row.version == version and _network(row) in networks)
 
 
-#: Versions whose rows of several GPUs were measured with choices of other GPUs' experts counted as one of this GPU's (SGLang's of the collector until then): read off rows of balanced choices, where a token
-#: on four GPUs takes what two experts take, and 12,288 tokens of eight choices 19.5 to 20 ms on one to eight GPUs alike (A100, int4_wo), 9.6, 4.8, 2.4, 1.2 and 0.6 ms on 16 to 256.
+#: Versions whose rows of several GPUs were measured with choices of other GPUs' experts counted as one of this GPU's
+#: (SGLang's of the collector until then): read off rows of balanced choices, where a token on four GPUs takes what two
+#: experts take, and 12,288 tokens of eight choices 19.5 to 20 ms on one to eight GPUs alike (A100, int4_wo), 9.6, 4.8,
+#: 2.4, 1.2 and 0.6 ms on 16 to 256.
 _CLAMPED = ("0.5.6.post2", "0.5.9", "0.5.10")
-#: Of the version after these, networks (hidden, inner, top_k and experts) whose rows were measured so still: 3,072 balanced tokens on one of 64 x 4 GPUs take 73 us with 128 experts of 2,816 x 704, which is what 3,072 rows take and not 24,576; 6,144 tokens of eight experts of 6,144 x
-#: 16,384 32 ms, as 12,288 rows (learning rows on an H100, bf16 and block scales: 32.0 to 10.7 %, 23.0 to 15.8 and 13.5 to 9.5, 27.4 to 10.7 and 23.8 to 13.5; all other networks' rows are farther off so).
+#: Of the version after these, networks (hidden, inner, top_k and experts) whose rows were measured so still: 3,072
+#: balanced tokens on one of 64 x 4 GPUs take 73 us with 128 experts of 2,816 x 704, which is what 3,072 rows take and
+#: not 24,576; 6,144 tokens of eight experts of 6,144 x 16,384 32 ms, as 12,288 rows (learning rows on an H100, bf16 and
+#: block scales: 32.0 to 10.7 %, 23.0 to 15.8 and 13.5 to 9.5, 27.4 to 10.7 and 23.8 to 13.5; all other networks' rows
+#: are farther off so).
 _CLAMPED_STILL = ("0.5.14", ((2816, 704, 8, 128), (4096, 14336, 2, 8), (6144, 16384, 2, 8)))
-#: Versions of TensorRT-LLM whose kernels of MXFP4 go over other GPUs' experts' rows too: 16,384 tokens on one of 128 GPUs take 1.17 ms; 32,768 by version 1.2.0rc5 0.84.
+#: Versions of TensorRT-LLM whose kernels of MXFP4 go over other GPUs' experts' rows too: 16,384 tokens on one of 128
+#: GPUs take 1.17 ms; 32,768 by version 1.2.0rc5 0.84.
 _ALL_CHOICES = ("1.3.0rc20",)
-#: Versions of TensorRT-LLM whose CUTLASS experts take so much longer at any load, as with kernels of their own for the choice of experts: 130 learning rows of fp8 with up to 256 tokens, of three networks, on 1 to 256 GPUs (middle half 10.4 to 15.7 us).
-#: Those of MXFP4 by triton_kernels, with one token or 20,480, on one GPU or 128: 30 us (497 learning rows, beside blocks without work as vLLM's launches of the same kernels have them).
+#: Versions of TensorRT-LLM whose CUTLASS experts take so much longer at any load, as with kernels of their own for the
+#: choice of experts: 130 learning rows of fp8 with up to 256 tokens, of three networks, on 1 to 256 GPUs (middle half
+#: 10.4 to 15.7 us). Those of MXFP4 by triton_kernels, with one token or 20,480, on one GPU or 128: 30 us (497 learning
+#: rows, beside blocks without work as vLLM's launches of the same kernels have them).
 _ROUTED_APART_NS = {
     ("fp8", "1.3.0rc10"): (14000.0, 12.0),
     ("bf16", "1.3.0rc10"): (14000.0, 12.0),
     ("mxfp4_wo", "1.3.0rc20"): (30000.0, 0.0),
 }
-#: Rows that wait for the host however little there is to do, as launches outside of a graph do: SGLang's of int4 on an A100, none of whose 121 learning rows that are projected at 30 to 45 us takes under 40 and
-#: half of them 50 to 58 (an H100's take 21 and more). Nothing that the GPU takes is projected so.
+#: Rows that wait for the host however little there is to do, as launches outside of a graph do: SGLang's of int4 on an
+#: A100, none of whose 121 learning rows that are projected at 30 to 45 us takes under 40 and half of them 50 to 58 (an
+#: H100's take 21 and more). Nothing that the GPU takes is projected so.
 _HOST_SECONDS = {("int4_wo", "ampere"): 52e-6}
 
 
@@ -194,8 +209,8 @@ def _rows(table: pd.DataFrame) -> Any:
 
 
 def _experts(dtype: str, of_rows: str, sources: dict[str, str], framework: str = "", shared: bool = False) -> Kind:
-    """Experts of a format (``of_rows``: what the rows call it) by a framework's kernels ("": those that are followed); ``shared``: whose
-    figures there are without either generation's rows, too."""
+    """Experts of a format (``of_rows``: what the rows call it) by a framework's kernels ("": those that are followed);
+    ``shared``: whose figures there are without either generation's rows, too."""
     return Kind(
         _MOE_SHAPE, {"moe_dtype": (of_rows,)}, sources, _rows, _moe(dtype, framework),
         lambda generation: moe_library_of(generation, dtype, framework), _MOE,

@@ -23,7 +23,8 @@ def read_rows(path: Path) -> pd.DataFrame:
 
 
 def gemm_file(folder: Path, gpu: str) -> Path:
-    """The measured products of ``gpu`` in ``folder``, which has gemm.csv.gz and, within or beside it, power/ with those of a B200."""
+    """The measured products of ``gpu`` in ``folder``, which has gemm.csv.gz and, within or beside it, power/ with those
+    of a B200."""
     return find_file(folder, "gemm.csv.gz", gpu)
 
 
@@ -40,14 +41,17 @@ def find_file(folder: Path, name: str, gpu: str) -> Path:
 
 
 def half_step_us(gpu: str) -> float:
-    """What a row of ``gpu`` is longer than its kernels on average: a B200's graphs of one call took multiples of 2.048 us (nine of ten rows of 4 to 16 us lie within 0.12 us of one, where one of nine would), so
-    that times come rounded up, by half a step in the mean."""
+    """What a row of ``gpu`` is longer than its kernels on average: a B200's graphs of one call took multiples of 2.048
+    us (nine of ten rows of 4 to 16 us lie within 0.12 us of one, where one of nine would), so that times come rounded
+    up, by half a step in the mean."""
     return _STEP_US / 2 if gpu == FITTED_GPUS["blackwell"] else 0.0
 
 
 def as_read(gpu: str, us: float, launches: int) -> float:
-    """What a row of ``gpu`` shows of launches that take ``us`` each with what such rows are longer on average, so many of them in a graph: a B200's graphs took multiples of 2.048 us. Of rows of 16-bit
-    products below 5 us 80 to 99 % lie within 0.06 of a multiple of 2.048 / 6 us (vLLM's graphs of six) or 2.048 / 5 (TensorRT-LLM's of five), of those of 0.1 ms and more 12 %, as by chance."""
+    """What a row of ``gpu`` shows of launches that take ``us`` each with what such rows are longer on average, so many
+    of them in a graph: a B200's graphs took multiples of 2.048 us. Of rows of 16-bit products below 5 us 80 to 99 % lie
+    within 0.06 of a multiple of 2.048 / 6 us (vLLM's graphs of six) or 2.048 / 5 (TensorRT-LLM's of five), of those of
+    0.1 ms and more 12 %, as by chance."""
     if gpu != FITTED_GPUS["blackwell"]:
         return us
     step_us = _STEP_US / launches

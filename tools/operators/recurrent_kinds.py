@@ -1,7 +1,9 @@
 """Linear attention among the measured rows: the convolution before it and the gated delta rule, by framework.
 
-The rows say heads; how many channels the convolution had follows from them in rows of the newer collector. In those of TensorRT-LLM and of SGLang 0.5.10 times do not depend on the values' heads and
-come to no more than DRAM's rate with 2,048 channels, which is the keys' alone, so TensorRT-LLM's convolution is taken from the rows of Mamba2, whose times go with their channels.
+The rows say heads; how many channels the convolution had follows from them in rows of the newer collector. In those of
+TensorRT-LLM and of SGLang 0.5.10 times do not depend on the values' heads and come to no more than DRAM's rate with
+2,048 channels, which is the keys' alone, so TensorRT-LLM's convolution is taken from the rows of Mamba2, whose times go
+with their channels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,14 @@
 """Which measured runs of TensorRT-LLM's experts may have had tiles that were tuned for another run, or none.
 
-Mental model: a run is one network shared out in one way, with one distribution of its tokens, at all numbers of tokens. The collector of 1.3's rows tunes once and keeps what it found in a file that is named by format,
-hidden size, inner width and experts of one GPU; a run reads any file whose name *begins* with its own ("..._1" finds "..._16" and "..._128") and then tunes nothing (ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py).
-The tuner looks tiles up by choices a token and by how many GPUs share the network out, too: what it reads from another network's file it does not find, and it takes whatever comes first. So a run's tiles are surely its own
-where no run of other choices or shares has a name that begins with its name. Of the others, which of two tiles a run had is told by its rows of the learning half (:func:`with_first_tile`); which are the others no measured time is asked (tools/experts_runs.py asks them: of 1,110 such runs of fp8 none took longer than more work did, of 468 others 153).
+Mental model: a run is one network shared out in one way, with one distribution of its tokens, at all numbers of tokens.
+The collector of 1.3's rows tunes once and keeps what it found in a file that is named by format, hidden size, inner
+width and experts of one GPU; a run reads any file whose name *begins* with its own ("..._1" finds "..._16" and
+"..._128") and then tunes nothing (ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py). The tuner looks tiles up
+by choices a token and by how many GPUs share the network out, too: what it reads from another network's file it does
+not find, and it takes whatever comes first. So a run's tiles are surely its own where no run of other choices or shares
+has a name that begins with its name. Of the others, which of two tiles a run had is told by its rows of the learning
+half (:func:`with_first_tile`); which are the others no measured time is asked (tools/experts_runs.py asks them: of
+1,110 such runs of fp8 none took longer than more work did, of 468 others 153).
 """
 
 from __future__ import annotations
@@ -22,12 +27,14 @@ _NETWORK = ["hidden_size", "inter_size", "topk", "num_experts"]
 _SHARED_OUT = ["moe_tp_size", "moe_ep_size"]
 RUN = [*_NETWORK, *_SHARED_OUT, "distribution"]
 _WORK = (*_SHARED_OUT, "num_tokens")
-#: Versions whose collector keeps files, and formats whose kernels' tiles are tuned (1.0's forgets before every run; those of scales for blocks are chosen by a rule, those of MXFP4 by triton_kernels).
+#: Versions whose collector keeps files, and formats whose kernels' tiles are tuned (1.0's forgets before every run;
+#: those of scales for blocks are chosen by a rule, those of MXFP4 by triton_kernels).
 _KEPT_VERSIONS, _TUNED_FORMATS = "1.3", ("bfloat16", "fp8")
 
 
 def over_more_work(shapes: pd.DataFrame) -> np.ndarray:
-    """Of each row: its time over the least that no less work of the same network and distribution took, by the same version; NaN where no such row is."""
+    """Of each row: its time over the least that no less work of the same network and distribution took, by the same
+    version; NaN where no such row is."""
     found = np.full(len(shapes), np.nan)
     same = [*_NETWORK, "distribution", "version"]
     for places in shapes.reset_index(drop=True).groupby(same).indices.values():
@@ -41,7 +48,8 @@ def over_more_work(shapes: pd.DataFrame) -> np.ndarray:
 
 
 def untuned(shapes: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
-    """Whether the tiles of each of ``shapes`` may be another run's; ``table``: all rows of their format on their GPU, whatever the half and the network."""
+    """Whether the tiles of each of ``shapes`` may be another run's; ``table``: all rows of their format on their GPU,
+    whatever the half and the network."""
     kept = cast(
         "pd.DataFrame",
         table[
@@ -62,7 +70,8 @@ def untuned(shapes: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
 def with_first_tile(
     shapes: pd.DataFrame, learning: pd.DataFrame, errors: Callable[[pd.DataFrame], np.ndarray]
 ) -> pd.DataFrame:
-    """``shapes`` with a column ``first_tile``: whether the run's tuner chose nothing, so that its kernels have the first tile of their list. Told by up to :data:`TELLING` rows of ``learning`` of the same run, whose ``errors`` are
+    """``shapes`` with a column ``first_tile``: whether the run's tuner chose nothing, so that its kernels have the
+    first tile of their list. Told by up to :data:`TELLING` rows of ``learning`` of the same run, whose ``errors`` are
     less with that tile; of runs whose tiles are surely their own no row is asked."""
     found = shapes.assign(first_tile=False)
     asked = found.loc[found.untuned, RUN].drop_duplicates()
@@ -76,7 +85,8 @@ def with_first_tile(
 
 
 def with_own_tiles(shapes: pd.DataFrame) -> pd.DataFrame:
-    """Those of ``shapes`` (column ``untuned``, which :func:`untuned` says) whose tiles are surely their own; of other kinds than experts all."""
+    """Those of ``shapes`` (column ``untuned``, which :func:`untuned` says) whose tiles are surely their own; of other
+    kinds than experts all."""
     own = shapes[~shapes["untuned"].to_numpy(bool)]
     return cast("pd.DataFrame", own).reset_index(drop=True)
 

@@ -1,8 +1,10 @@
 """How often intervals hold for what they were not made from, and how wide they are.
 
-Mental model: each part of the calibration rows (a set, a GPU, a set on a GPU with both left out) is judged by the table that all other parts make, as a user's kernel is: where a class has too few
-sets left it is told the widest factor. Beside the share inside stands what it is paid with: the median half-width, and the interval score (Gneiting and Raftery 2007, eq. 43) of the
-logarithms, which adds to an interval's width what a row outside lies beyond it, 2 / (1 - level) times: of two rules the lower score is the better.
+Mental model: each part of the calibration rows (a set, a GPU, a set on a GPU with both left out) is judged by the table
+that all other parts make, as a user's kernel is: where a class has too few sets left it is told the widest factor.
+Beside the share inside stands what it is paid with: the median half-width, and the interval score (Gneiting and Raftery
+2007, eq. 43) of the logarithms, which adds to an interval's width what a row outside lies beyond it, 2 / (1 - level)
+times: of two rules the lower score is the better.
 """
 
 from __future__ import annotations
@@ -49,8 +51,9 @@ class Judged:
 
 @dataclass(frozen=True)
 class Held:
-    """How often intervals held for rows of a class; percents over ``points``, and with each of ``parts`` (sets, GPUs, cells of both) as one; ``half_width_percent``: the median over
-    points of what the interval allows upwards; ``score``: the interval score, each part as one, in percent of the time."""
+    """How often intervals held for rows of a class; percents over ``points``, and with each of ``parts`` (sets, GPUs,
+    cells of both) as one; ``half_width_percent``: the median over points of what the interval allows upwards;
+    ``score``: the interval score, each part as one, in percent of the time."""
 
     kind: str
     limiter: str
@@ -76,7 +79,8 @@ def cell_of(row: Residual) -> str:
 
 
 def left_out(known: Sequence[Residual], *parts: Part, rule: Rule | None = None) -> list[Judged]:
-    """Each calibration row, by the interval that would be said with all rows but those of its part; of several ``parts``, without all rows that share any one with it."""
+    """Each calibration row, by the interval that would be said with all rows but those of its part; of several
+    ``parts``, without all rows that share any one with it."""
     rule = rule or rows_at
     cells: dict[tuple[str, ...], list[Residual]] = defaultdict(list)
     for row in known:
@@ -101,8 +105,9 @@ def share_percent(judged: Iterable[Judged], part: Part) -> float:
 
 
 def chance_percent(parts: int) -> float:
-    """The share inside that so many sets reach in CHANCE of the cases where intervals hold at the level: ten sets of which each is inside or not scatter about it by 13 %. Intervals that
-    were called validated only above the level itself would be so, of ten classes for which they hold, in five."""
+    """The share inside that so many sets reach in CHANCE of the cases where intervals hold at the level: ten sets of
+    which each is inside or not scatter about it by 13 %. Intervals that were called validated only above the level
+    itself would be so, of ten classes for which they hold, in five."""
     return 100 * (LEVEL - float(stats.norm.ppf(CHANCE)) * math.sqrt(LEVEL * (1 - LEVEL) / parts))
 
 
@@ -112,7 +117,8 @@ def too_seldom(judged: Sequence[Judged], part: Part) -> bool:
 
 
 def unsure(known: Sequence[Residual], missed: Collection[str], capability_of: Mapping[str, str]) -> set[str]:
-    """Classes whose rows, each set as one, lie within the intervals that the other sets' rows make :func:`too_seldom`; without the capabilities ``missed``, of which none is promised."""
+    """Classes whose rows, each set as one, lie within the intervals that the other sets' rows make :func:`too_seldom`;
+    without the capabilities ``missed``, of which none is promised."""
     judged = [each for each in left_out(known, set_of) if capability_of[each.row.gpu] not in missed]
     of_each = {name: [each for each in judged if class_of(each.row) == name] for name in CLASSES}
     return {name for name, own in of_each.items() if own and too_seldom(own, set_of)}
@@ -140,7 +146,8 @@ LEFT_OUT: dict[str, tuple[tuple[Part, ...], Part]] = {
 
 @dataclass(frozen=True)
 class HeldPart:
-    """One part (a set, a GPU) and how its rows lie within the intervals that the others make: percent of ``points``; ``error_percent``: the median error;
+    """One part (a set, a GPU) and how its rows lie within the intervals that the others make: percent of ``points``;
+    ``error_percent``: the median error;
     ``holds_percent``: within which the level's share of its rows lie."""
 
     part: str

@@ -1,9 +1,10 @@
 """Figures over a set's predictions: errors, order, and what taking the best predicted configuration costs.
 
-Mental model: a row's error is predicted over measured time less one. Spearman's coefficient is the correlation of the ranks, mean ranks for
-equal values (as scipy.stats.spearmanr; a core dependency on scipy for one line would not earn its place). Regret is what the configuration
-of the least predicted time takes on silicon above the least measured one, in per cent; regret of five, what is left of it when the five of the
-least predicted times are measured and the fastest of them is taken.
+Mental model: a row's error is predicted over measured time less one. Spearman's coefficient is the correlation of the
+ranks, mean ranks for equal values (as scipy.stats.spearmanr; a core dependency on scipy for one line would not earn its
+place). Regret is what the configuration of the least predicted time takes on silicon above the least measured one, in
+per cent; regret of five, what is left of it when the five of the least predicted times are measured and the fastest of
+them is taken.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ MEASURED = 5
 
 @dataclass(frozen=True)
 class Figures:
-    """In per cent, but for ``rows`` and ``rank`` (-1 to 1). ``regret_percent`` None where rows are no variants of one problem, or fewer than three;
-    ``regret_of_five_percent`` None of fewer than twenty; ``noise_percent``: the median over the rows, None where the source says none."""
+    """In per cent, but for ``rows`` and ``rank`` (-1 to 1). ``regret_percent`` None where rows are no variants of one
+    problem, or fewer than three; ``regret_of_five_percent`` None of fewer than twenty; ``noise_percent``: the median
+    over the rows, None where the source says none."""
 
     rows: int
     mape_percent: float
@@ -36,7 +38,8 @@ class Figures:
     noise_percent: float | None
 
 
-#: The figures of a half of which no row could be predicted: the same columns, so that such a half stands in a table beside others.
+#: The figures of a half of which no row could be predicted: the same columns, so that such a half stands in a table
+#: beside others.
 NO_FIGURES: dict[str, Any] = {field.name: None for field in fields(Figures)} | {"rows": 0}
 
 

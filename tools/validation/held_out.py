@@ -1,8 +1,9 @@
 """A GPU as its datasheet alone would have described it: nothing that its own published curves set.
 
-Mental model: ``gpusim gpus make`` describes the GPU on top of a related one, which the first line of its datasheet names. Where that one has
-values that were fitted on the held-out GPU's curves (the L40 inherits from the A40), they go back to what the held-out GPU's own parent says;
-where a rule of :mod:`gpusim.gpus.make` came from the held-out GPU, another's takes its place.
+Mental model: ``gpusim gpus make`` describes the GPU on top of a related one, which the first line of its datasheet
+names. Where that one has values that were fitted on the held-out GPU's curves (the L40 inherits from the A40), they go
+back to what the held-out GPU's own parent says; where a rule of :mod:`gpusim.gpus.make` came from the held-out GPU,
+another's takes its place.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ HELD_OUT = ("a100_40gb", "a40", "l40", "h100_pcie", "gh200", "h200")
 _LIKE = re.compile(r"--like (\S+)")
 #: The reachable share of a kind's pin rate is set from these themselves: without them it would be that of HBM2e.
 _RULES_OF_THEIR_OWN = {"a100_40gb": "HBM2e", "gh200": "HBM2e", "h200": "HBM2e"}
-#: What is the DRAM's own of its latency, from the other GPUs alone (make.DRAM_OWN_NS is from all): H200 and GH200 are one chip.
+#: What is the DRAM's own of its latency, from the other GPUs alone (make.DRAM_OWN_NS is from all): H200 and GH200 are
+#: one chip.
 _DRAM_OWN_NS_WITHOUT = {"a40": 68.5, "l40": 50.5, "h100_pcie": 68.8, "gh200": 72.5, "h200": 72.5}
 
 

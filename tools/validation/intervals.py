@@ -1,12 +1,16 @@
 """Factors of prediction intervals from validation errors.
 
-Mental model: who asks for a time asks it of a kernel that validation has not seen, from other hands than those whose kernels it has seen. So what counts as one
-is the *set*: rows that one program or one author measured, however many kernels, GPUs and points it has, whose common error is a random effect. In a class (a kind of
-description; a limiter, or tensor cores) the next set's errors are taken to lie like those of its sets, one weight each, and of all launches of the kind, with the weight of POOL_SETS
-more: a class known from many sets speaks for itself, one known from two leans on the rest. What is read off them is the size that the level's share of their weight does not exceed, not their mean square: a few rows
-that are far off make most of a mean square, and a normal distribution of that width holds more than its level of all others. A quantile known from so few sets is not sure itself: it is taken wider by as much as Student's t,
-with as many degrees of freedom as sets, is wider than a normal distribution. A class with fewer than LEAST_SETS sets, or whose sets lie outside of what the others say too often (``unsure``, :mod:`validation.coverage`), is not called validated: it is told the
-widest factor, and no less than its own rows need.
+Mental model: who asks for a time asks it of a kernel that validation has not seen, from other hands than those whose
+kernels it has seen. So what counts as one is the *set*: rows that one program or one author measured, however many
+kernels, GPUs and points it has, whose common error is a random effect. In a class (a kind of description; a limiter, or
+tensor cores) the next set's errors are taken to lie like those of its sets, one weight each, and of all launches of the
+kind, with the weight of POOL_SETS more: a class known from many sets speaks for itself, one known from two leans on the
+rest. What is read off them is the size that the level's share of their weight does not exceed, not their mean square: a
+few rows that are far off make most of a mean square, and a normal distribution of that width holds more than its level
+of all others. A quantile known from so few sets is not sure itself: it is taken wider by as much as Student's t, with
+as many degrees of freedom as sets, is wider than a normal distribution. A class with fewer than LEAST_SETS sets, or
+whose sets lie outside of what the others say too often (``unsure``, :mod:`validation.coverage`), is not called
+validated: it is told the widest factor, and no less than its own rows need.
 """
 
 from __future__ import annotations
@@ -26,10 +30,11 @@ from .sets import FINAL
 LEVEL = 0.80
 #: Weight, in sets, from which a class counts as validated.
 LEAST_SETS = 2
-#: Rows from which a set has the whole weight of one in a class: a single row of it that lies apart is no set that lies apart.
+#: Rows from which a set has the whole weight of one in a class: a single row of it that lies apart is no set that lies
+#: apart.
 WHOLE_SET_ROWS = 3
-#: Weight, in sets, of what all launches of the kind say of a class, no more than those have: with 1 the widths are those of single sets, with 8 all limiters are nearly alike
-#: (``tools/write_intervals.py --rules``).
+#: Weight, in sets, of what all launches of the kind say of a class, no more than those have: with 1 the widths are
+#: those of single sets, with 8 all limiters are nearly alike (``tools/write_intervals.py --rules``).
 POOL_SETS = 4.0
 #: Series that one program measured under several names.
 _PROGRAMS = ("stream", "stencil")
@@ -93,7 +98,8 @@ def is_validated(own: Sequence[Residual]) -> bool:
 
 
 def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS, unsure: Collection[str] = ()) -> list[Row]:
-    """The table's rows, of calibration rows; classes of ``unsure`` are not validated. A GPU known from its datasheet is nowhere surer than a fitted one."""
+    """The table's rows, of calibration rows; classes of ``unsure`` are not validated. A GPU known from its datasheet is
+    nowhere surer than a fitted one."""
     if not known:
         return []
     found = {
@@ -111,7 +117,8 @@ def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS, unsure: Col
 
 
 def _validated_row(kind: str, name: str, known: Sequence[Residual], pool_sets: float) -> Row | None:
-    """The row of a class from its own sets, where these are too few from all GPUs'; None where those are too few as well."""
+    """The row of a class from its own sets, where these are too few from all GPUs'; None where those are too few as
+    well."""
     of_kind = [row for row in known if row.kind == kind]
     own, whose = [row for row in of_kind if class_of(row) == name], kind
     if not is_validated(own):

@@ -1,8 +1,8 @@
 """Predictions that were made before, by the hash of all that they depend on.
 
-Mental model: a prediction depends on gpusim's own source, the kernel's source and options, the machine's description, the row's identity and
-how the launch was made smaller. Their hash names a file; a run that was broken off finds what it had made, and a change of the model makes
-all anew.
+Mental model: a prediction depends on gpusim's own source, the kernel's source and options, the machine's description,
+the row's identity and how the launch was made smaller. Their hash names a file; a run that was broken off finds what it
+had made, and a change of the model makes all anew.
 """
 
 from __future__ import annotations

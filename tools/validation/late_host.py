@@ -1,10 +1,12 @@
 """Rows of which a late host makes a part that counts, told from the measurements alone.
 
-Mental model: a launch that is timed by two events takes as long as the GPU needs, or as the host needs to send it, where the first event is over before the launch
-has come. The GPU never needs longer for a part of a launch's work than for all of it, so by as much as a launch took longer than a larger one of the same kernel, on the same host, the host was
-late at least once. How late it comes elsewhere in that table is not known, only that it can be so much: rows of which that is more than SHARE are left out. Where the table says how
-its repeats scatter, a row that scatters to either side by half of SHARE is left out too: repeats of a launch that the host feeds in time are alike to a few percent.
-No prediction takes part in it.
+Mental model: a launch that is timed by two events takes as long as the GPU needs, or as the host needs to send it,
+where the first event is over before the launch has come. The GPU never needs longer for a part of a launch's work than
+for all of it, so by as much as a launch took longer than a larger one of the same kernel, on the same host, the host
+was late at least once. How late it comes elsewhere in that table is not known, only that it can be so much: rows of
+which that is more than SHARE are left out. Where the table says how its repeats scatter, a row that scatters to either
+side by half of SHARE is left out too: repeats of a launch that the host feeds in time are alike to a few percent. No
+prediction takes part in it.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ Values = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Ladder:
-    """How a table's rows are laid beside one another: rows with the same ``host`` come from one program on one host, and so have one lateness; of these, rows that are the same in ``alike``
-    differ in size alone, which is the product of the columns ``size``. ``column`` says of a row whether it counts: ``late`` is what it says of those that do not."""
+    """How a table's rows are laid beside one another: rows with the same ``host`` come from one program on one host,
+    and so have one lateness; of these, rows that are the same in ``alike`` differ in size alone, which is the product
+    of the columns ``size``. ``column`` says of a row whether it counts: ``late`` is what it says of those that do
+    not."""
 
     host: tuple[str, ...]
     alike: tuple[str, ...]

@@ -1,9 +1,10 @@
 """A set's kernels by the compiler that they were measured with, rather than the installed one.
 
-Mental model: what a kernel takes is the compiler's doing too. NVRTC 13 gives the 4 x 4 tile of the tuned convolution 213 registers a thread, that of
-CUDA 11.8 to 12.3 gives it 61 for the same instructions: 8 or 24 warps an SM. So a set may name a package of NVRTC (``nvrtc`` in the
-manifest), whose library lies in site-packages beside the installed one and is called through ctypes, which needs no bindings of its version.
-Only one version of a package can be installed; others lie in a folder each, under ``compilers`` in the cache folder.
+Mental model: what a kernel takes is the compiler's doing too. NVRTC 13 gives the 4 x 4 tile of the tuned convolution
+213 registers a thread, that of CUDA 11.8 to 12.3 gives it 61 for the same instructions: 8 or 24 warps an SM. So a set
+may name a package of NVRTC (``nvrtc`` in the manifest), whose library lies in site-packages beside the installed one
+and is called through ctypes, which needs no bindings of its version. Only one version of a package can be installed;
+others lie in a folder each, under ``compilers`` in the cache folder.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _LIBRARIES = {
 
 
 def by_own_compiler(timed: Timed, package: str, spec: GpuSpec) -> Timed:
-    """The same launch of the kernel as ``package`` compiles it; as it is where no package is named or the kernel is not CUDA C++.
-    Raises as :func:`cubin_of`."""
+    """The same launch of the kernel as ``package`` compiles it; as it is where no package is named or the kernel is not
+    CUDA C++. Raises as :func:`cubin_of`."""
     kernel = timed.kernel
     if not package or not isinstance(kernel, CudaKernel):
         return timed
@@ -40,8 +41,9 @@ def by_own_compiler(timed: Timed, package: str, spec: GpuSpec) -> Timed:
 
 
 def cubin_of(package: str, source: Path, entry: str, options: tuple[str, ...], target: str) -> tuple[bytes, str]:
-    """Machine code of ``source`` for ``target`` ("sm_80") by the NVRTC of ``package`` ("nvidia-cuda-nvrtc-cu12==12.3.107"), and the symbol of
-    ``entry``, a name expression. Raises ToolchainError, with what to install, and CompileError."""
+    """Machine code of ``source`` for ``target`` ("sm_80") by the NVRTC of ``package``
+    ("nvidia-cuda-nvrtc-cu12==12.3.107"), and the symbol of ``entry``, a name expression. Raises ToolchainError, with
+    what to install, and CompileError."""
     library = _library(package)
     program = ctypes.c_void_p()
     _checked(

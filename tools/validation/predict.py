@@ -3,20 +3,25 @@
 Mental model: six ways, of which the manifest says one for each set.
 
 - ``none``: the whole launch is captured; the engine samples its waves.
-- ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs ``s / SMs`` of the
-  grid, in as many waves. Where the grid cannot be cut exactly, the time is scaled by what is missing (some per cent at most).
-- ``depth``: a product sums over a long common dimension: two waves of blocks run twice, to different depths, on the GPU or, where that costs
-  too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves the last one, which is not full, is run by itself; of
-  less than two all blocks run, or on fewer SMs one full wave.
+- ``sms``: blocks are alike and SMs share little: a GPU of ``s`` SMs, with as much less of L2 and of bandwidths, runs
+  ``s / SMs`` of the grid, in as many waves. Where the grid cannot be cut exactly, the time is scaled by what is missing
+  (some per cent at most).
+- ``depth``: a product sums over a long common dimension: two waves of blocks run twice, to different depths, on the GPU
+  or, where that costs too much, on fewer SMs as above; the time is linear in the depth and in the waves. Of few waves
+  the last one, which is not full, is run by itself; of less than two all blocks run, or on fewer SMs one full wave.
 
-- ``blocks``: a launch whose path does not depend on data is made of a few blocks that are run, its waves are sampled. A large one runs at two sizes,
-  fewer blocks along an axis, and the time is linear in them; so does one that depends on data (a histogram), with fewer elements.
+- ``blocks``: a launch whose path does not depend on data is made of a few blocks that are run, its waves are sampled. A
+  large one runs at two sizes, fewer blocks along an axis, and the time is linear in them; so does one that depends on
+  data (a histogram), with fewer elements.
 - ``kind``: a product by ``depth``, any other launch by ``blocks``.
-- ``rounds``: blocks that stay and go from tile to tile run two numbers of tiles each, and the time is linear in them; any other launch runs whole.
+- ``rounds``: blocks that stay and go from tile to tile run two numbers of tiles each, and the time is linear in them;
+  any other launch runs whole.
 
-All begin with the launch's machine code in the instruction caches (but for Nsight Compute's, which empties them) and no data of theirs in any cache; where the set's cache state is ``flushed``,
-L2 is full of another buffer's lines that are yet to be written back; where it is ``overwritten``, a share of the launch's own are left (as many bytes as L2
-holds were written). Where the set's method of measuring is named (:mod:`gpusim.silicon.methods`), the time is what that reports. ``budget`` bounds the warp instructions.
+All begin with the launch's machine code in the instruction caches (but for Nsight Compute's, which empties them) and no
+data of theirs in any cache; where the set's cache state is ``flushed``, L2 is full of another buffer's lines that are
+yet to be written back; where it is ``overwritten``, a share of the launch's own are left (as many bytes as L2 holds
+were written). Where the set's method of measuring is named (:mod:`gpusim.silicon.methods`), the time is what that
+reports. ``budget`` bounds the warp instructions.
 """
 
 from __future__ import annotations
@@ -48,7 +53,8 @@ from .suite_launch import run_suite_launch
 
 #: Least SMs of a GPU that is cut down: fewer would leave nothing to share.
 LEAST_SMS = 2
-#: And of one that runs a stream: with two, one channel of DRAM is left, and reads and writes are sent in larger batches than on the GPU (a step of a lattice on an A10 1.3 % faster).
+#: And of one that runs a stream: with two, one channel of DRAM is left, and reads and writes are sent in larger batches
+#: than on the GPU (a step of a lattice on an A10 1.3 % faster).
 LEAST_SMS_OF_A_STREAM = 8
 #: Waves that are run of a product, and waves up to which its last one counts for itself.
 WAVES, FEW_WAVES = 2, 8
@@ -57,16 +63,20 @@ FLUSH_SHARE, FLUSH_BLOCKS, FLUSH_THREADS = 1.5, 4, 512
 FLUSHED, WARM = "flushed", "warm"
 #: What a set says of its clock where the board's power decides it.
 BOARD = "board"
-#: The depth of one block, whose instructions are counted first; the two depths that a product is run to: less is not steady yet (with 32 and 64
-#: the vectorised product came out 15 % shorter). A product may cost so many budgets, and needs so many SMs to share what they load.
+#: The depth of one block, whose instructions are counted first; the two depths that a product is run to: less is not
+#: steady yet (with 32 and 64 the vectorised product came out 15 % shorter). A product may cost so many budgets, and
+#: needs so many SMs to share what they load.
 LEAST_DEPTH, DEPTHS = 32, (128, 384)
 DEPTH_BUDGET, LEAST_SMS_OF_A_PRODUCT = 5, 8
-#: The smaller of two sizes, of the larger one, which may cost so many budgets; a launch that costs up to so many runs whole.
+#: The smaller of two sizes, of the larger one, which may cost so many budgets; a launch that costs up to so many runs
+#: whole.
 SMALLER_SIZE, SIZE_BUDGETS, WHOLE_BUDGETS = 1 / 3, 1, 2.5
-#: The two sizes of a stream, in what L2 holds: from there on as many lines leave L2 as come. Behind a flush each line that comes sends one back, and the longer launch has found
-#: nearly all of what was there before: 1.1 and 1.9 times alike would count a half of it once more (a copy by an H200 16 % too slow).
+#: The two sizes of a stream, in what L2 holds: from there on as many lines leave L2 as come. Behind a flush each line
+#: that comes sends one back, and the longer launch has found nearly all of what was there before: 1.1 and 1.9 times
+#: alike would count a half of it once more (a copy by an H200 16 % too slow).
 STREAM_SIZES = (1.1, 1.9)
-#: Tiles that blocks which stay take at two sizes, the second says what power the launch takes. Of four tiles 2 and 4 instead of 1 and 2 change two rungs on an H100 by 0.3 and 0.0 %.
+#: Tiles that blocks which stay take at two sizes, the second says what power the launch takes. Of four tiles 2 and 4
+#: instead of 1 and 2 change two rungs on an H100 by 0.3 and 0.0 %.
 ROUNDS = (1, 2)
 #: And at least so many waves of blocks: within the first, in which all begin at once, time does not go with the blocks.
 LEAST_WAVES = (3, 7)
@@ -74,8 +84,9 @@ LEAST_WAVES = (3, 7)
 
 @dataclass(frozen=True)
 class Prediction:
-    """``time_us`` of the whole launch; ``error_us`` that sampling claims, None where nothing was left out by it; ``scaled``: what stands for
-    what, in words; ``tensor``: formats that it multiplies on tensor cores, joined by ``+``; the rest is what the model says of the part that ran."""
+    """``time_us`` of the whole launch; ``error_us`` that sampling claims, None where nothing was left out by it;
+    ``scaled``: what stands for what, in words; ``tensor``: formats that it multiplies on tensor cores, joined by ``+``;
+    the rest is what the model says of the part that ran."""
 
     time_us: float
     error_us: float | None
@@ -103,8 +114,9 @@ def predict(
     family: str, values: dict[str, str], spec: GpuSpec, reduce: str, budget: float, checkout: Path | None, cache: str,
     nvrtc: str = "", power: str = "", method: str = "",
 ) -> Prediction:  # fmt: skip
-    """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, "" the installed one; ``power``: "board" for the clock
-    that the board's limit leaves a loop of the launch, "" for the described one; ``method``: what measured it, "" where the launch itself is meant."""
+    """The time of the launch that a row of ``family`` timed, on ``spec``; ``nvrtc``: the package that compiles it, ""
+    the installed one; ``power``: "board" for the clock that the board's limit leaves a loop of the launch, "" for the
+    described one; ``method``: what measured it, "" where the launch itself is meant."""
     made = _of_the_launch(family, values, spec, reduce, budget, checkout, cache, nvrtc, power, method)
     return replace(made, time_us=made.time_us + method_named(method).besides_us(spec.clock_hz)) if method else made
 
@@ -182,7 +194,8 @@ class _Runner:
     def run(
         self, grid: tuple[int, ...], depth: int | None = None, spec: GpuSpec | None = None, sample: bool = False
     ) -> Result:
-        """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself); behind itself where the launch is measured warm."""
+        """The part that ``grid`` and ``depth`` say, on ``spec`` (the GPU itself); behind itself where the launch is
+        measured warm."""
         trace = self.capture(grid, depth)
         if self.warm:
             return _last_alone(gpusim.simulate([trace, trace], gpu=spec or self.spec, code=self.code, sample=sample))
@@ -193,7 +206,8 @@ class _Runner:
         return self.run_behind(self.capture(self.timed.grid), cache)
 
     def run_behind(self, trace: Trace, cache: str) -> tuple[Result, LaunchResult]:
-        """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, with L2 overwritten, or by itself."""
+        """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, with L2 overwritten, or
+        by itself."""
         if self.warm:
             both = gpusim.simulate([trace, trace], gpu=self.spec, code=self.code, sample=True)
             return _last_alone(both), both.launches[-1]
@@ -230,7 +244,8 @@ class _Runner:
         return self.capture((min(timed.grid[0], WAVES * wave), *timed.grid[1:]), sample=True)
 
     def fits_in_l2(self) -> bool:
-        """Whether what a launch reads and writes can stay there for the next one; of a product its factors, since each wave reads them again."""
+        """Whether what a launch reads and writes can stay there for the next one; of a product its factors, since each
+        wave reads them again."""
         arrays = [each for each in self.arguments[None] if isinstance(each, np.ndarray)]
         arrays = arrays[:-1] if self.timed.product else arrays
         return sum(each.nbytes for each in arrays) <= self.spec.l2.total_bytes
@@ -294,8 +309,8 @@ def _cut(size: int, sm_count: int, share: float, fewest: int = LEAST_SMS) -> tup
 
 
 def _by_blocks(runner: _Runner, budget: float, cache: str, follows: bool = False) -> Prediction:
-    """Whole where that costs no more than some budgets, behind itself if it ``follows`` itself; else a line through two sizes, with the end that each has taken off by their
-    difference."""
+    """Whole where that costs no more than some budgets, behind itself if it ``follows`` itself; else a line through two
+    sizes, with the end that each has taken off by their difference."""
     timed = runner.timed
     # What a thread does in its first turn of a loop, which is the longer the more there is to do for the same grid.
     turns = timed.depth / timed.depth_step if timed.depth and timed.grid_of is None else 1.0
@@ -307,7 +322,8 @@ def _by_blocks(runner: _Runner, budget: float, cache: str, follows: bool = False
         runner.warm = runner.warm or follows
         result, last = runner.run_behind(runner.capture(timed.grid, sample=not timed.depends_on_data), cache)
         return _prediction(runner, result, last.time_us, "the whole launch", _claimed_us(result, last))
-    # What lay in L2 before is sent back little by little, where victims are drawn also behind as much as L2 holds: a stream goes at its own rate from an empty L2.
+    # What lay in L2 before is sent back little by little, where victims are drawn also behind as much as L2 holds: a
+    # stream goes at its own rate from an empty L2.
     swept = bool(held) and cache in (FLUSHED, OVERWRITTEN)
     (small, _, at_small), (large, result, at_large) = (
         (size, *runner.run_behind(runner.capture(grid, depth, not timed.depends_on_data), ALONE if swept else cache))
@@ -318,7 +334,8 @@ def _by_blocks(runner: _Runner, budget: float, cache: str, follows: bool = False
         _, grid, depth = parts[1]
         result, at_large = runner.run_behind(runner.capture(grid, depth, not timed.depends_on_data), cache)
     if held and follows and not runner.warm:
-        # Behind itself a stream longer than L2 finds it full of lines that it wrote before, which it sends back as it goes.
+        # Behind itself a stream longer than L2 finds it full of lines that it wrote before, which it sends back as it
+        # goes.
         runner.warm = True
         _, grid, depth = parts[1]
         result, at_large = runner.run_behind(runner.capture(grid, depth, not timed.depends_on_data), cache)
@@ -342,8 +359,10 @@ def _by_rounds(runner: _Runner, cache: str) -> Prediction:
 def _two_sizes(
     timed: Timed, share: float, held: float = 0.0, resident: int = 0
 ) -> tuple[list[tuple[int, tuple[int, ...], int | None]], int, str]:
-    """Size, grid and depth of two launches of up to ``share`` of the work, none where there are no two; the whole size, and of what.
-    ``held``: share of a stream that L2 holds; the smaller launch is then as much larger that L2 is as it stays, half of it yet to be written back.
+    """Size, grid and depth of two launches of up to ``share`` of the work, none where there are no two; the whole size,
+    and of what.
+    ``held``: share of a stream that L2 holds; the smaller launch is then as much larger that L2 is as it stays, half of
+    it yet to be written back.
     ``resident``: blocks of a wave; a launch that is cut in blocks has LEAST_WAVES of them at least."""
     if timed.depends_on_data and timed.depth is not None:
         step, of, what = timed.depth_step, timed.depth, "elements"

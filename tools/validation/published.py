@@ -1,7 +1,8 @@
 """The published curves as two more sets: those that the descriptions were set from, and those held out.
 
-Mental model: ``gpusim compare --against published`` replays points of curves; here all GPUs' points are summed up as the other sets' rows are, by
-what the curve was to the description. A curve is no choice among variants, so there is no regret; the rank is the mean over the series.
+Mental model: ``gpusim compare --against published`` replays points of curves; here all GPUs' points are summed up as
+the other sets' rows are, by what the curve was to the description. A curve is no choice among variants, so there is no
+regret; the rank is the mean over the series.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What validation has recorded, with the model that made it: so that who changed the model sees which figures may be old, and what new ones cost.
+"""What validation has recorded, with the model that made it: so that who changed the model sees which figures may be
+old, and what new ones cost.
 
-Mental model: a recording is the rows of one source on one description (the published curves on one GPU, a half of an external set), as
-tools/record_residuals.py writes them. Its digest is that of all source and of the description that decide a prediction: where it is not today's,
-the figures *may* differ. Whether they do, a probe says: the cheapest rows, predicted anew and laid beside the recorded ones. Digests stand in
-traces/residuals/recorded.json.
+Mental model: a recording is the rows of one source on one description (the published curves on one GPU, a half of an
+external set), as tools/record_residuals.py writes them. Its digest is that of all source and of the description that
+decide a prediction: where it is not today's, the figures *may* differ. Whether they do, a probe says: the cheapest
+rows, predicted anew and laid beside the recorded ones. Digests stand in traces/residuals/recorded.json.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Recording:
-    """``rows`` of a ``source`` on a ``gpu`` described as ``kind`` says, of a ``half`` of a set; ``cpu_s``: processor seconds they took; ``unknown``:
-    rows of which that was not recorded; ``expected_s``: what all take then, of the unknown ones as much as a row of the source (of all sources, where none is known). ``state``: whether the source that decides a prediction is the one that they were made with."""
+    """``rows`` of a ``source`` on a ``gpu`` described as ``kind`` says, of a ``half`` of a set; ``cpu_s``: processor
+    seconds they took; ``unknown``: rows of which that was not recorded; ``expected_s``: what all take then, of the
+    unknown ones as much as a row of the source (of all sources, where none is known). ``state``: whether the source
+    that decides a prediction is the one that they were made with."""
 
     source: str
     kind: str
@@ -100,7 +103,8 @@ def remember(keys: Iterable[Key], path: Path = DIGESTS) -> None:
 
 
 def recordings(rows: Sequence[Residual], known: dict[str, str]) -> list[Recording]:
-    """Every recording, the cheapest first, and at the end the halves of external sets that could be predicted and never were."""
+    """Every recording, the cheapest first, and at the end the halves of external sets that could be predicted and never
+    were."""
     found = []
     of_sets = {
         one.name: Counter((gpu_of(one.entry, row), row.half) for row in one.rows if one.is_predicted)
@@ -126,7 +130,8 @@ def recordings(rows: Sequence[Residual], known: dict[str, str]) -> list[Recordin
 
 
 def _row_s(rows: Sequence[Residual], source: str) -> float:
-    """Processor seconds of a row of the source, the mean of the rows of which they are known; where none is, of all sources."""
+    """Processor seconds of a row of the source, the mean of the rows of which they are known; where none is, of all
+    sources."""
     for chosen in ([row for row in rows if row.source == source], rows):
         known = [row.cpu_s for row in chosen if row.cpu_s > 0]
         if known:

@@ -1,8 +1,9 @@
-"""Published points replayed on a description, each with what limited it, kept so that a run that was broken off goes on.
+"""Published points replayed on a description, each with what limited it, kept so that a run that was broken off goes
+on.
 
-Mental model: as ``gpusim compare --against published``, but the machine that replays remembers its last run, whose limiter (of what
-``gpusim simulate`` prints as *bound by*) is kept beside the value. A point is kept by the hash of gpusim's source, the replay's, the
-description and the point.
+Mental model: as ``gpusim compare --against published``, but the machine that replays remembers its last run, whose
+limiter (of what ``gpusim simulate`` prints as *bound by*) is kept beside the value. A point is kept by the hash of
+gpusim's source, the replay's, the description and the point.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ _REPLAYS = sorted((Path(__file__).parents[2] / "gpusim" / "compare").glob("repla
 
 @dataclass(frozen=True)
 class Replayed:
-    """``simulated`` in the point's unit; ``limiter``: what bound the run that it came from (:class:`gpusim.uncertainty.limiters.Limiter`);
-    ``cpu_s``: processor seconds that it took when it was simulated; ``tensor``: formats of its products on tensor cores, joined by ``+``."""
+    """``simulated`` in the point's unit; ``limiter``: what bound the run that it came from
+    (:class:`gpusim.uncertainty.limiters.Limiter`);
+    ``cpu_s``: processor seconds that it took when it was simulated; ``tensor``: formats of its products on tensor
+    cores, joined by ``+``."""
 
     point: PublishedPoint
     simulated: float

@@ -1,9 +1,10 @@
 """The stored table of validation errors: one row a measurement that a description predicted, with what limited it.
 
-Mental model: prediction intervals come from this table, and from nothing else. ``kind`` says how the GPU was described: ``fitted`` (its file was
-set from curves of that very GPU), ``datasheet`` (from a datasheet on a related GPU; ``validation/held_out.py`` for GPUs whose own file is fitted).
-``held_out`` is 1 where the row's own series set nothing of the description; ``half`` is that of an external set, empty for curves. ``series`` is a kernel; a series of one kernel on one GPU is the
-unit that counts as one, since its points err alike.
+Mental model: prediction intervals come from this table, and from nothing else. ``kind`` says how the GPU was described:
+``fitted`` (its file was set from curves of that very GPU), ``datasheet`` (from a datasheet on a related GPU;
+``validation/held_out.py`` for GPUs whose own file is fitted). ``held_out`` is 1 where the row's own series set nothing
+of the description; ``half`` is that of an external set, empty for curves. ``series`` is a kernel; a series of one
+kernel on one GPU is the unit that counts as one, since its points err alike.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ FILE = Path(__file__).parents[2] / "traces" / "residuals" / "residuals.csv"
 
 @dataclass(frozen=True)
 class Residual:
-    """``time_ratio``: predicted over measured time; ``source``: ``published`` or an external set; ``cpu_s``: processor seconds that the
-    prediction took, 0 where that was not recorded; ``tensor``: formats that it multiplied on tensor cores, joined by ``+``, empty where it did not use them."""
+    """``time_ratio``: predicted over measured time; ``source``: ``published`` or an external set; ``cpu_s``: processor
+    seconds that the prediction took, 0 where that was not recorded; ``tensor``: formats that it multiplied on tensor
+    cores, joined by ``+``, empty where it did not use them."""
 
     source: str
     kind: str

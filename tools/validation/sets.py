@@ -1,9 +1,10 @@
 """Sets of measurements that others published, and which half of each may be looked at.
 
-Mental model: ``traces/external/manifest.json`` says of each set where it comes from and how it was measured; its CSV has one timed
-launch a row. A row's *identity* is the columns that say what ran. Its half is the first byte of the SHA-256 of set and identity: below 128
-it is for learning, else it is looked at only when a change is finished. Columns named ``twins`` stay out of the hash, so that rows
-which hardly differ fall on one side. The same hash orders the rows, so that a sample of N is the same whoever takes it.
+Mental model: ``traces/external/manifest.json`` says of each set where it comes from and how it was measured; its CSV
+has one timed launch a row. A row's *identity* is the columns that say what ran. Its half is the first byte of the
+SHA-256 of set and identity: below 128 it is for learning, else it is looked at only when a change is finished. Columns
+named ``twins`` stay out of the hash, so that rows which hardly differ fall on one side. The same hash orders the rows,
+so that a sample of N is the same whoever takes it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Source(TypedDict):
 
 
 class SetEntry(TypedDict):
-    """What the manifest says of a set; texts are for the page. ``gpu``: the description of all rows, "" where each row names its own in the column ``gpu``. ``power``: "board" where rows are predicted at the clock that the board's power leaves a loop of the launch;
+    """What the manifest says of a set; texts are for the page. ``gpu``: the description of all rows, "" where each row
+    names its own in the column ``gpu``. ``power``: "board" where rows are predicted at the clock that the board's power
+    leaves a loop of the launch;
     ``measured_by``: a name of :mod:`gpusim.silicon.methods` where what that reports is predicted."""
 
     title: str
@@ -74,8 +77,8 @@ class _Manifest(TypedDict):
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """``values``: the columns as text; ``identity`` as text; ``half`` LEARN or FINAL; times in microseconds, ``noise_percent`` of a
-    repeat about the median, None where the source does not say it."""
+    """``values``: the columns as text; ``identity`` as text; ``half`` LEARN or FINAL; times in microseconds,
+    ``noise_percent`` of a repeat about the median, None where the source does not say it."""
 
     identity: str
     values: dict[str, str]
@@ -106,7 +109,8 @@ def gpu_of(entry: SetEntry, row: MeasuredRow) -> str:
 
 
 def settings_of(entry: SetEntry, row: MeasuredRow) -> tuple[str, ...]:
-    """What is changed of that description: for all rows, and in the state of the row's own board (column ``settings``, if the table has it)."""
+    """What is changed of that description: for all rows, and in the state of the row's own board (column ``settings``,
+    if the table has it)."""
     return (*entry["settings"], *row.values.get("settings", "").split())
 
 
@@ -175,7 +179,8 @@ def _one(rows: list[MeasuredRow]) -> MeasuredRow:
 
 
 def sample(rows: Sequence[MeasuredRow], count: int | None, strata: Sequence[str]) -> list[MeasuredRow]:
-    """``count`` of the rows (None: all), each stratum as often as the others, by hash within it: a larger sample holds a smaller one."""
+    """``count`` of the rows (None: all), each stratum as often as the others, by hash within it: a larger sample holds
+    a smaller one."""
     by_stratum: dict[tuple[str, ...], list[MeasuredRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.order):
         by_stratum[tuple(row.values[column] for column in strata)].append(row)

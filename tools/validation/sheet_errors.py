@@ -1,7 +1,8 @@
 """Errors of GPUs that are described from their datasheets alone, from the stored residuals.
 
-Mental model: a residual is a ratio of times; here it is the error of the published value, as `gpusim compare` takes it, a rate's or a time's. A
-line a series of each GPU, and one for all of its points; beside it the same points on the description that ships.
+Mental model: a residual is a ratio of times; here it is the error of the published value, as `gpusim compare` takes it,
+a rate's or a time's. A line a series of each GPU, and one for all of its points; beside it the same points on the
+description that ships.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ TARGET_PERCENT = 12.0
 
 @dataclass(frozen=True)
 class SheetError:
-    """Mean absolute errors in percent, as `gpusim compare` takes them, over the points of one series, or of all (``all``)."""
+    """Mean absolute errors in percent, as `gpusim compare` takes them, over the points of one series, or of all
+    (``all``)."""
 
     gpu: str
     like: str

@@ -1,7 +1,8 @@
 """A launch of the suite as it was measured: whole, behind what ran before it, at the clock that its loop leaves.
 
-Mental model: captured without data where its kernel's path does not depend on any, as ``simulate --sample`` does. What runs in turn with it is not simulated but projected, and only for its power.
-Two lesser depths of a product do not stand for the whole: 4096 x 4096 x 7168 comes out at 179 us from 1,024 and 2,048 along k, where it takes 158.
+Mental model: captured without data where its kernel's path does not depend on any, as ``simulate --sample`` does. What
+runs in turn with it is not simulated but projected, and only for its power. Two lesser depths of a product do not stand
+for the whole: 4096 x 4096 x 7168 comes out at 179 us from 1,024 and 2,048 along k, where it takes 158.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def captured_before(timed: Timed, spec: GpuSpec, memory: DeviceMemory) -> Trace:
 
 
 def work_around(spec: GpuSpec, operators: Sequence[Product | Elementwise]) -> list[Work]:
-    """Kernels of libraries that share a launch's clock: projected (:mod:`gpusim.tile`), not simulated, at a given clock, since the limit acts on the whole loop."""
+    """Kernels of libraries that share a launch's clock: projected (:mod:`gpusim.tile`), not simulated, at a given
+    clock, since the limit acts on the whole loop."""
     return [_work(spec, operator) for operator in operators]
 
 

@@ -1,6 +1,7 @@
 """What a row of a set of measurements timed, as a launch.
 
-Mental model: a family takes a row's columns and gives a :class:`Timed` (:mod:`workloads.external.launches`), or a launch of the suite.
+Mental model: a family takes a row's columns and gives a :class:`Timed` (:mod:`workloads.external.launches`), or a
+launch of the suite.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ from .wgmma_families import WGMMA_FAMILIES
 
 @dataclass(frozen=True)
 class SuiteLaunch:
-    """A row that a kernel of the suite stands for: entry ``name`` with ``shape(SMs of the GPU)``, one launch. It is run whole, its waves sampled. ``before(case)``: a launch
-    that leaves its data in the caches; ``around``: what the measured program runs in turn with it, with which it shares the clock that the board's power leaves."""
+    """A row that a kernel of the suite stands for: entry ``name`` with ``shape(SMs of the GPU)``, one launch. It is run
+    whole, its waves sampled. ``before(case)``: a launch that leaves its data in the caches; ``around``: what the
+    measured program runs in turn with it, with which it shares the clock that the board's power leaves."""
 
     name: str
     shape: Callable[[int], dict[str, int]]
@@ -54,7 +56,8 @@ _IMAGE, _FILTER = 4096, 15
 
 
 def convolution(row: Row, checkout: Path | None = None) -> Timed:
-    """The tuned convolution; from a checkout its own file, with every parameter as a macro, as the autotuner passes it."""
+    """The tuned convolution; from a checkout its own file, with every parameter as a macro, as the autotuner passes
+    it."""
     bx, by, tx, ty, read_only, padding = (int(row[name]) for name in _CONVOLUTION)
     side = _IMAGE + _FILTER // 2 * 2
 
@@ -123,7 +126,8 @@ def mma_ladder(row: Row, checkout: Path | None = None) -> Timed:
     return Timed(kernel, grid, (16, 16), arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=32)
 
 
-#: Step of the ablation of tensor-core products -> rows and columns of a warp's tile, slabs in shared memory, vectors of 16 bytes, exchanged pieces.
+#: Step of the ablation of tensor-core products -> rows and columns of a warp's tile, slabs in shared memory, vectors of
+#: 16 bytes, exchanged pieces.
 _STEPS = {
     "base": (32, 32, 1, False, False),
     "swizzle": (32, 32, 1, False, True),
@@ -150,7 +154,8 @@ def mma_steps(row: Row, checkout: Path | None = None) -> Timed:
     return Timed(kernel, grid, (threads,), arguments, (kernel.source,), cut_axis=1, depth=size, depth_step=_STEP_SLAB)
 
 
-#: Rung of the ladder of attention -> queries of a block, keys of a step, exchanged pieces, how keys and values are loaded, four fragments a load, keys' and values' buffers.
+#: Rung of the ladder of attention -> queries of a block, keys of a step, exchanged pieces, how keys and values are
+#: loaded, four fragments a load, keys' and values' buffers.
 _ATTENTION_RUNGS = {
     "v1": (128, 64, False, 0, False, 2),
     "v2": (64, 64, True, 0, False, 2),
@@ -162,8 +167,8 @@ _ATTENTION_WIDE, _ATTENTION_THREADS = 128, 128
 
 
 def attention_ladder(row: Row, checkout: Path | None = None) -> Timed:
-    """A rung of attention over ``heads`` (of all sequences), ``queries`` and ``keys`` a head, without a mask; what it sums over are the keys. Arrays hold the bits of
-    bfloat16, which NumPy lacks."""
+    """A rung of attention over ``heads`` (of all sequences), ``queries`` and ``keys`` a head, without a mask; what it
+    sums over are the keys. Arrays hold the bits of bfloat16, which NumPy lacks."""
     high, step, exchanged, loads, four, buffers = _ATTENTION_RUNGS[str(row["rung"])]
     heads, queries, keys = (int(row[name]) for name in ("heads", "queries", "keys"))
 
@@ -233,7 +238,8 @@ def triton_rows(row: Row, checkout: Path | None = None) -> Timed:
 
 
 def scaled_products(row: Row, checkout: Path | None = None) -> SuiteLaunch:
-    """A product of E4M3 with block scales, by the suite's own kernel, with the tile that the measured library's rules choose."""
+    """A product of E4M3 with block scales, by the suite's own kernel, with the tile that the measured library's rules
+    choose."""
     m, n, k = (int(row[name]) for name in "mnk")
     folder = HERE.parents[1] / "kernels" / "cuda_cpp"
 
@@ -248,7 +254,8 @@ def scaled_products(row: Row, checkout: Path | None = None) -> SuiteLaunch:
 
 
 def cast_of_b(case: Case) -> Timed:
-    """The last large launch in front of a product of :func:`scaled_products`: B cast from single precision, as the measured program does for each repetition."""
+    """The last large launch in front of a product of :func:`scaled_products`: B cast from single precision, as the
+    measured program does for each repetition."""
     b = case.launches[0].args[1].data
     args = (np.zeros(b.size, np.float32), b.reshape(-1).view(np.uint32), b.size // 4)
     blocks = -(-b.size // (_CAST_THREADS * _CAST_EACH))

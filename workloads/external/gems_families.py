@@ -1,6 +1,8 @@
-"""Triton kernels that others timed, as launches: operators of a library on an H20, and a tutorial's sum of vectors on several GPUs.
+"""Triton kernels that others timed, as launches: operators of a library on an H20, and a tutorial's sum of vectors on
+several GPUs.
 
-Mental model: sizes, tiles and warps are what the library's own rules make of a shape. Triton is imported when a launch is asked for: it is an extra, and large.
+Mental model: sizes, tiles and warps are what the library's own rules make of a shape. Triton is imported when a launch
+is asked for: it is an extra, and large.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import numpy as np
 from .launches import HERE, Row, Timed
 
 _SOURCES = (HERE / "gems_triton.py", Path(__file__))
-#: Elements of a program of the tutorial's sum; of a tile of an element-wise operator; and the programs such a launch has at most.
+#: Elements of a program of the tutorial's sum; of a tile of an element-wise operator; and the programs such a launch
+#: has at most.
 _SUM_BLOCK, _TILE, _MOST_PROGRAMS = 1024, 512, 65536
 #: Warps of a program where the library asks for none, and of a scan of rows longer than 2,048.
 _WARPS, _WIDE_WARPS, _WIDE = 4, 8, 2048

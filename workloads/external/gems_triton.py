@@ -1,6 +1,7 @@
 """Kernels of a library of PyTorch's operators in Triton, and a tutorial's sum of vectors, after their descriptions.
 
-Mental model: a program a row, which holds all of it in registers, or tiles of 512 elements: one a program, or as many as a grid of 65,536 programs leaves.
+Mental model: a program a row, which holds all of it in registers, or tiles of 512 elements: one a program, or as many
+as a grid of 65,536 programs leaves.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def _add_relu_tile(x_ptr, y_ptr, n, tile, TILE: tl.constexpr):
 
 @triton.jit
 def add_relu(x_ptr, y_ptr, n, tiles, TILE: tl.constexpr, ONE: tl.constexpr):
-    """x + y in the place of x, zero where that is negative; ``tiles`` of each program, as far apart as there are programs."""
+    """x + y in the place of x, zero where that is negative; ``tiles`` of each program, as far apart as there are
+    programs."""
     program = tl.program_id(0)
     if ONE:
         _add_relu_tile(x_ptr, y_ptr, n, program, TILE)

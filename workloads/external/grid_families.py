@@ -1,6 +1,8 @@
-"""Kernels over regular grids that others timed, as launches: a step of a lattice Boltzmann method on many GPUs, and a textbook's convolutions.
+"""Kernels over regular grids that others timed, as launches: a step of a lattice Boltzmann method on many GPUs, and a
+textbook's convolutions.
 
-Mental model: sizes, blocks and grids are those of the program that was measured. All blocks are alike but those at an edge.
+Mental model: sizes, blocks and grids are those of the program that was measured. All blocks are alike but those at an
+edge.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import numpy as np
 
 from .launches import HERE, CudaKernel, Row, Timed
 
-#: OpenCL divides to 2.5 units in the last place, which CUDA calls imprecise; its other options change nothing of this kernel.
+#: OpenCL divides to 2.5 units in the last place, which CUDA calls imprecise; its other options change nothing of this
+#: kernel.
 _LIKE_OPENCL = ("--prec-div=false",)
 _FILTERS, _FLOAT_BYTES = HERE / "filters.cu", 4
 _VELOCITIES, _LATTICE_THREADS = 19, 64
@@ -34,7 +37,8 @@ def lattice(row: Row, checkout: Path | None = None) -> Timed:
 
 
 def filters(row: Row, checkout: Path | None = None) -> Timed:
-    """A filter with a mask of ``mask`` (squared for images), over ``size`` elements or an image of that side and ``channels``, by blocks of ``block`` threads (squared for images)."""
+    """A filter with a mask of ``mask`` (squared for images), over ``size`` elements or an image of that side and
+    ``channels``, by blocks of ``block`` threads (squared for images)."""
     kernel, size, mask, block, channels = (
         row["kernel"],
         *(int(row[name]) for name in ("size", "mask", "block", "channels")),

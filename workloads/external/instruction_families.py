@@ -1,7 +1,9 @@
-"""Kernels that others timed and that an SM's own pipes bound, as launches: shared memory read in patterns, and random numbers by 64-bit multiplication.
+"""Kernels that others timed and that an SM's own pipes bound, as launches: shared memory read in patterns, and random
+numbers by 64-bit multiplication.
 
-Mental model: memory hardly counts. A round of the reads is as long as the next one, so that few of them say what all take (``depth``); a number further on in a sequence takes more
-turns of a loop to reach, so that a part of the launch is blocks from all over it.
+Mental model: memory hardly counts. A round of the reads is as long as the next one, so that few of them say what all
+take (``depth``); a number further on in a sequence takes more turns of a loop to reach, so that a part of the launch is
+blocks from all over it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import numpy as np
 
 from .launches import HERE, CudaKernel, Row, Timed
 
-#: Of the reads: threads of a block, blocks (of 128 x 80 x 16 threads in all), rounds of a launch, and parts that a round counts as, of which a run to some depth has its number.
+#: Of the reads: threads of a block, blocks (of 128 x 80 x 16 threads in all), rounds of a launch, and parts that a
+#: round counts as, of which a run to some depth has its number.
 _READERS, _READER_BLOCKS, _ROUNDS, _PARTS = 128, 1280, 1000, 32
 #: Rounds that a run has at least: four, as the compiler may join so many.
 _LEAST_ROUNDS = 4
@@ -23,7 +26,8 @@ _PATTERNS = {
     **{f"together_{lanes}": (lanes, 1) for lanes in (2, 4, 8, 16, 32)},
     **{f"conflict_{ways}": (1, ways) for ways in (2, 4, 8, 16)},
 }
-#: Of the numbers: threads of a block, and what a place is multiplied by so that a part of the blocks lies all over the launch (2^32 by the golden ratio, odd).
+#: Of the numbers: threads of a block, and what a place is multiplied by so that a part of the blocks lies all over the
+#: launch (2^32 by the golden ratio, odd).
 _DRAWERS, _ALL_OVER = 256, 0x9E3779B1
 #: Where the sequence begins and what it adds, whatever they are; the numbers' least one and their range.
 _SEED, _ADDEND, _FROM, _WIDTH = 3141592654, 1442695040888963407, 10, 90

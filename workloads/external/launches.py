@@ -1,8 +1,9 @@
 """What a family of measured kernels makes of a row: a launch.
 
-Mental model: a :class:`Timed` is kernel, whole grid, block, and arguments made when asked for. Arrays hold zeros, which the system gives out page by page,
-where a kernel's path does not depend on them; what they must hold for a right result is the tests' business. ``depth`` says how much of the work is run, for
-a kernel that can do less of it: of a loop over a common dimension, or of the elements, with as much less of the grid (``grid_of``).
+Mental model: a :class:`Timed` is kernel, whole grid, block, and arguments made when asked for. Arrays hold zeros, which
+the system gives out page by page, where a kernel's path does not depend on them; what they must hold for a right result
+is the tests' business. ``depth`` says how much of the work is run, for a kernel that can do less of it: of a loop over
+a common dimension, or of the elements, with as much less of the grid (``grid_of``).
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-#: What CUDA takes at a time for small allocations: a program's first one begins it. Which bins share an atomic unit depends on that.
+#: What CUDA takes at a time for small allocations: a program's first one begins it. Which bins share an atomic unit
+#: depends on that.
 _SLAB_BYTES = 2 << 20
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Timed:
-    """``arguments(depth)`` makes the arguments, of a launch that runs ``depth`` of the common dimension or of the elements (None: all of it, ``depth`` of
-    this). ``cut_axis``: the axis of the grid along which the blocks are alike, so that a part of them stands for all; None where none is.
-    ``grid_of(depth)``: the grid of a launch to that depth; None where it is the whole one's. ``depends_on_data``: whether values decide paths or addresses. ``streams``:
-    whether it goes once over arrays larger than L2, and writes as much as L2 holds. ``shared_bytes``: dynamic shared memory of a block. ``product``: whether
-    ``depth`` is what a product sums over; the last array is then what it writes. ``cluster``: blocks of a cluster, along the first axis of the grid. ``rounds``: tiles that each block takes, of blocks that stay, whose grid is one
-    wave (``arguments(depth)`` then runs so many of them); None of others. ``sms_alike``: whether an SM takes nothing from another, so that few of them say what all do."""
+    """``arguments(depth)`` makes the arguments, of a launch that runs ``depth`` of the common dimension or of the
+    elements (None: all of it, ``depth`` of this). ``cut_axis``: the axis of the grid along which the blocks are alike,
+    so that a part of them stands for all; None where none is. ``grid_of(depth)``: the grid of a launch to that depth;
+    None where it is the whole one's. ``depends_on_data``: whether values decide paths or addresses. ``streams``:
+    whether it goes once over arrays larger than L2, and writes as much as L2 holds. ``shared_bytes``: dynamic shared
+    memory of a block. ``product``: whether ``depth`` is what a product sums over; the last array is then what it
+    writes. ``cluster``: blocks of a cluster, along the first axis of the grid. ``rounds``: tiles that each block takes,
+    of blocks that stay, whose grid is one wave (``arguments(depth)`` then runs so many of them); None of others.
+    ``sms_alike``: whether an SM takes nothing from another, so that few of them say what all do."""
 
     kernel: Any
     grid: tuple[int, ...]
@@ -65,7 +70,8 @@ class CudaKernel:
 
 
 def slab_of_counters() -> np.ndarray:
-    """Counters (uint32) at the beginning of a slab, as of a program that allocates nothing else that is small; kernels know how many they use."""
+    """Counters (uint32) at the beginning of a slab, as of a program that allocates nothing else that is small; kernels
+    know how many they use."""
     return np.zeros(_SLAB_BYTES // 4, np.uint32)
 
 

@@ -1,7 +1,7 @@
 """Steps of a language model's layers that others timed, as launches: norms of rows, gates, residuals, sums of columns.
 
-Mental model: a row names a kernel and its block; sizes are those of the program that was measured. Nothing depends on data. Sums of columns say how many rows they go
-down, so that fewer can be run.
+Mental model: a row names a kernel and its block; sizes are those of the program that was measured. Nothing depends on
+data. Sums of columns say how many rows they go down, so that fewer can be run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Reductions, transposes, histograms and element-wise kernels that others timed, as launches.
 
-Mental model: kernels whose path does not depend on data (all but the histograms) are cheap at any size, since a few of their blocks stand for all; a histogram's
-time is linear in its values once its bins are hot, so that it says how a launch of fewer values looks (``depth``).
+Mental model: kernels whose path does not depend on data (all but the histograms) are cheap at any size, since a few of
+their blocks stand for all; a histogram's time is linear in its values once its bins are hot, so that it says how a
+launch of fewer values looks (``depth``).
 """
 
 from __future__ import annotations
@@ -108,13 +109,14 @@ def memory_ladders(row: Row, checkout: Path | None = None) -> Timed:
     )
 
 
-#: Blocks an SM of the byte histograms, and how many it holds, their threads and bins; SMs of the GPU that they were measured on (H100).
+#: Blocks an SM of the byte histograms, and how many it holds, their threads and bins; SMs of the GPU that they were
+#: measured on (H100).
 _BYTE_BLOCKS, _RESIDENT_BLOCKS, _BYTE_THREADS, _BINS, _H100_SMS = 32, 4, 512, 256, 132
 
 
 def _byte_histogram(kernel: str, size: int) -> Timed:
-    """Bins in shared memory are added to the global ones at a block's end, which of many blocks with few values takes longer than to count
-    them: the blocks that are resident at once count all."""
+    """Bins in shared memory are added to the global ones at a block's end, which of many blocks with few values takes
+    longer than to count them: the blocks that are resident at once count all."""
     entry = {
         "histogram_global": "in_global<unsigned char, false>",
         "histogram_shared": f"in_shared<unsigned char, {_BINS}, true>",
@@ -139,7 +141,8 @@ _SIDE, _ZERO_BINS = 16, 512
 
 
 def textbook(row: Row, checkout: Path | None = None) -> Timed:
-    """A kernel of a textbook as a benchmark of it runs it: sums of matrices, a matrix times a vector, histograms of zeros."""
+    """A kernel of a textbook as a benchmark of it runs it: sums of matrices, a matrix times a vector, histograms of
+    zeros."""
     kernel, rows, columns, threads = str(row["kernel"]), int(row["rows"]), int(row["columns"]), int(row["threads"])
     if kernel.startswith("histogram"):
         return _zero_histogram(kernel, rows, threads)

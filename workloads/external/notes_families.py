@@ -1,7 +1,9 @@
-"""Kernels of a collection of notes on CUDA, that were timed on an L20, as launches: norms and softmax of rows, and products.
+"""Kernels of a collection of notes on CUDA, that were timed on an L20, as launches: norms and softmax of rows, and
+products.
 
-Mental model: a row names a kernel, of which the last part says what a thread reads (``f16x8_pack``: eight halves in one load), and the shape. A row of a
-matrix is a block, so that its columns set the threads. Nothing depends on data; products say the dimension that they sum over, so that less of it can be run.
+Mental model: a row names a kernel, of which the last part says what a thread reads (``f16x8_pack``: eight halves in one
+load), and the shape. A row of a matrix is a block, so that its columns set the threads. Nothing depends on data;
+products say the dimension that they sum over, so that less of it can be run.
 """
 
 from __future__ import annotations

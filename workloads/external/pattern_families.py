@@ -1,7 +1,8 @@
 """Small kernels, each of one access pattern, that others timed on several GPUs, as launches.
 
-Mental model: sizes, blocks and grids are those of the program that was measured; its arrays hold zeros there too, so that a gather reads one word (the array that it
-reads from has no more here), and a histogram counts all in one bin. All blocks are alike.
+Mental model: sizes, blocks and grids are those of the program that was measured; its arrays hold zeros there too, so
+that a gather reads one word (the array that it reads from has no more here), and a histogram counts all in one bin. All
+blocks are alike.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _PRODUCT_STEP = 32
 
 
 def patterns(row: Row, checkout: Path | None = None) -> Timed:
-    """The launch of a kernel of the data set over ``size`` elements, or square matrices of that side; ``turns`` of its atomics."""
+    """The launch of a kernel of the data set over ``size`` elements, or square matrices of that side; ``turns`` of its
+    atomics."""
     kernel, size = str(row["kernel"]), int(row["size"])
     if kernel in _MAPS or kernel in _SUMS:
         return _over_arrays(kernel, size)

@@ -1,7 +1,8 @@
-"""Forward kernels of a public library of Triton kernels for training, after its description: a program a row, or a tile of a table.
+"""Forward kernels of a public library of Triton kernels for training, after its description: a program a row, or a tile
+of a table.
 
-Mental model: RMS norm and layer norm keep a row in registers and write the reciprocal root (and the mean) beside it; the embedding copies
-tiles of 128 rows by up to 128 columns; rotary embedding turns all heads of a token in place.
+Mental model: RMS norm and layer norm keep a row in registers and write the reciprocal root (and the mean) beside it;
+the embedding copies tiles of 128 rows by up to 128 columns; rotary embedding turns all heads of a token in place.
 """
 
 from __future__ import annotations

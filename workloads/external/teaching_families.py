@@ -1,7 +1,8 @@
 """Kernels of ladders for teaching, and of a training program, that others timed, as launches.
 
-Mental model: a row names a rung; sizes and blocks are those of the program that was measured. Products say the dimension that they sum over, so that less of it
-can be run; the path of all others but the encoder does not depend on data.
+Mental model: a row names a rung; sizes and blocks are those of the program that was measured. Products say the
+dimension that they sum over, so that less of it can be run; the path of all others but the encoder does not depend on
+data.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _PRODUCTS = {
     "sgemm_v6": ("vectors<1>", 128, (256,), 8),
     "sgemm_v7": ("vectors<2>", 128, (256,), 8),
 }
-#: Rung of the second one, by tiles of warps -> entry, rows and columns of a block's tile, threads, depth of a step. The first has the block with which most threads fit on an SM.
+#: Rung of the second one, by tiles of warps -> entry, rows and columns of a block's tile, threads, depth of a step. The
+#: first has the block with which most threads fit on an SM.
 _WARP_PRODUCTS = {
     "sgemm_v1": ("naive", (24, 32), (32, 24), 32),
     "sgemm_v2": ("tiles<32>", (32, 32), (32, 32), 32),

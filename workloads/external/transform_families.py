@@ -1,8 +1,9 @@
 """Element-wise transforms of a library of parallel algorithms, as launches.
 
-Mental model: a row names an operation, the type of an element, how many there are, and the way by which the library's release ran it (``algorithm``). As the
-library does it on the host, elements a thread are found from the bytes that shall be under way in an SM; where the release spreads small problems over
-all SMs, there are fewer. Nothing depends on data.
+Mental model: a row names an operation, the type of an element, how many there are, and the way by which the library's
+release ran it (``algorithm``). As the library does it on the host, elements a thread are found from the bytes that
+shall be under way in an SM; where the release spreads small problems over all SMs, there are fewer. Nothing depends on
+data.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ _SM_THREADS = 2048
 
 @dataclass(frozen=True)
 class Way:
-    """How a release runs a transform: ``kernel`` of the source, ``threads`` of a block, ``flight_bytes`` that an SM shall have under way; ``padding`` bytes behind each tile in
-    shared memory and before the first, None where there are none; ``spreads``: whether a small problem is spread over all SMs."""
+    """How a release runs a transform: ``kernel`` of the source, ``threads`` of a block, ``flight_bytes`` that an SM
+    shall have under way; ``padding`` bytes behind each tile in shared memory and before the first, None where there are
+    none; ``spreads``: whether a small problem is spread over all SMs."""
 
     kernel: str
     threads: int

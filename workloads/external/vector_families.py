@@ -1,8 +1,10 @@
-"""Products of a matrix and a vector, forces between particles, and a course's exercises, that others timed, as launches.
+"""Products of a matrix and a vector, forces between particles, and a course's exercises, that others timed, as
+launches.
 
-Mental model: nothing depends on data. A quantised matrix holds bytes, two elements each where they have four bits; a row of threads is a row of it. Of particles each pair is worked
-out, as a matrix that is summed afterwards or by tiles (``depth``: how many of the others are summed over). Of exercises whose blocks go on until an array ends the launch of a shorter array is
-the same grid.
+Mental model: nothing depends on data. A quantised matrix holds bytes, two elements each where they have four bits; a
+row of threads is a row of it. Of particles each pair is worked out, as a matrix that is summed afterwards or by tiles
+(``depth``: how many of the others are summed over). Of exercises whose blocks go on until an array ends the launch of a
+shorter array is the same grid.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import numpy as np
 
 from .launches import HERE, CudaKernel, Row, Timed, floats
 
-#: Bits of an element: entry, type of what the matrix is kept in, elements in one of these, whether it has a scale and a zero point.
+#: Bits of an element: entry, type of what the matrix is kept in, elements in one of these, whether it has a scale and a
+#: zero point.
 _BITS = {
     16: ("in_halves", np.float16, 1, False),
     8: ("in_eight_bits", np.int8, 1, True),
     4: ("in_four_bits", np.uint8, 2, True),
 }
-#: Side of a block of the matrix of forces; threads of all other blocks, which are the particles of a tile too; floats of an element of a force.
+#: Side of a block of the matrix of forces; threads of all other blocks, which are the particles of a tile too; floats
+#: of an element of a force.
 _SIDE, _THREADS, _PARTS = 16, 256, 4
 _FAST = ("--use_fast_math",)
 

@@ -1,7 +1,8 @@
 """Rungs of a ladder of products on Hopper's asynchronous units, as launches.
 
-Mental model: as :mod:`workloads.external.families`; a rung is a kernel template's parameters. A persistent rung launches 128 blocks, an SM each of 132; where
-tiles go by a curve, a table says which tiles each cluster of blocks takes.
+Mental model: as :mod:`workloads.external.families`; a rung is a kernel template's parameters. A persistent rung
+launches 128 blocks, an SM each of 132; where tiles go by a curve, a table says which tiles each cluster of blocks
+takes.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from .launches import HERE, CudaKernel, Row, Timed
 
 _CPP = HERE.parents[1] / "kernels" / "cuda_cpp"
 _SOURCES = (HERE / "wgmma_ladder.cu", _CPP / "wgmma.cuh", _CPP / "hopper.cuh", Path(__file__))
-#: Depth of a step along k, bytes of a row of it, threads of a warp group, blocks of a persistent rung, tiles that a cluster's table holds, more of them than there are.
+#: Depth of a step along k, bytes of a row of it, threads of a warp group, blocks of a persistent rung, tiles that a
+#: cluster's table holds, more of them than there are.
 _DEPTH, _ROW_BYTES, _GROUP, _BLOCKS, _TABLE, _ALL = 64, 128, 128, 128, 16, 1 << 30
 PLAIN, THROUGH, ASYNCHRONOUS = "PLAIN", "THROUGH", "ASYNCHRONOUS"
 
 
 @dataclass(frozen=True)
 class Rung:
-    """Rows and columns of a block's tile, tiles in flight, consuming warp groups (0: the one warp group loads too); whether barriers are the library's, whether blocks stay;
-    blocks of a cluster; whether tiles follow a curve; how results are stored."""
+    """Rows and columns of a block's tile, tiles in flight, consuming warp groups (0: the one warp group loads too);
+    whether barriers are the library's, whether blocks stay; blocks of a cluster; whether tiles follow a curve; how
+    results are stored."""
 
     rows: int
     columns: int
@@ -92,7 +95,8 @@ def hilbert(side: int) -> Iterator[tuple[int, int]]:
 
 
 def curve_table(rows: int, columns: int, clusters: int) -> np.ndarray:
-    """Tiles of each cluster, ``row << 16 | column`` (int32, clusters x 16; -1 ends them): those that the curve meets inside of ``rows`` x ``columns`` are dealt out in turn."""
+    """Tiles of each cluster, ``row << 16 | column`` (int32, clusters x 16; -1 ends them): those that the curve meets
+    inside of ``rows`` x ``columns`` are dealt out in turn."""
     side = 1 << (max(rows, columns) - 1).bit_length()
     tiles = [x << 16 | y for x, y in hilbert(side) if x < rows and y < columns]
     table = np.full((clusters, _TABLE), -1, np.int32)
@@ -103,7 +107,8 @@ def curve_table(rows: int, columns: int, clusters: int) -> np.ndarray:
 
 
 def launch_of(rung: Rung, a: np.ndarray, b: np.ndarray, c: np.ndarray, blocks: int = _BLOCKS) -> Timed:
-    """``c`` (n x m) = ``b`` (n x k) times the transpose of ``a`` (m x k), elements of two bytes; ``blocks`` of a rung whose blocks stay."""
+    """``c`` (n x m) = ``b`` (n x k) times the transpose of ``a`` (m x k), elements of two bytes; ``blocks`` of a rung
+    whose blocks stay."""
     (m, k), n = a.shape, len(b)
     tiles = m // rung.rows * (n // rung.columns)
     grid = blocks if rung.stays else tiles

@@ -1,7 +1,7 @@
 """What encoders launch: BERT, a diffusion transformer, and Whisper with its decoder beside.
 
-Mental model: equal bidirectional layers between a beginning (tables of tokens, patches or a stem of convolutions) and an
-end (a pooler, a projection back to patches, or a decoder) that differ from network to network; each exists where its
+Mental model: equal bidirectional layers between a beginning (tables of tokens, patches or a stem of convolutions) and
+an end (a pooler, a projection back to patches, or a decoder) that differ from network to network; each exists where its
 size in the configuration is not zero. Elementwise steps between that frameworks fuse into their neighbours (positions
 that are added, gates, shifts) are no launches of their own.
 """
@@ -23,9 +23,9 @@ STEM_WIDTH = 3
 
 
 def encoder_launches(config: Encoder, step: Step) -> Iterator[NetworkLaunch]:
-    """Launches of an encoder's forward pass over ``step.rows`` tokens, and for a network with a decoder beside it those of
-    its first step for each sequence. A decode is one later step of that decoder, with ``step.sequence`` tokens in its own
-    cache; other encoders have none (ValueError)."""
+    """Launches of an encoder's forward pass over ``step.rows`` tokens, and for a network with a decoder beside it those
+    of its first step for each sequence. A decode is one later step of that decoder, with ``step.sequence`` tokens in
+    its own cache; other encoders have none (ValueError)."""
     if step.phase == "decode":
         if not config.decoder_layers:
             raise ValueError(f"{config.name} has no decode phase of its own")

@@ -1,4 +1,5 @@
-"""Networks with layers that no kernel of the suite is of: ``gpusim project`` has them, :func:`networks.launches` does not.
+"""Networks with layers that no kernel of the suite is of: ``gpusim project`` has them, :func:`networks.launches` does
+not.
 
 Mental model: as in ``configs.py``, plain figures with their source.
 """
@@ -12,8 +13,8 @@ from .configs import Decoder, Experts
 
 @dataclass(frozen=True)
 class LinearAttention:
-    """A gated delta rule in all layers but each ``full_every``-th, which attends: heads of keys and of values, their elements, and the tokens of the causal convolution
-    before it."""
+    """A gated delta rule in all layers but each ``full_every``-th, which attends: heads of keys and of values, their
+    elements, and the tokens of the causal convolution before it."""
 
     key_heads: int
     value_heads: int
@@ -25,7 +26,8 @@ class LinearAttention:
 
 @dataclass(frozen=True)
 class LinearDecoder(Decoder):
-    """A decoder with layers of linear attention; ``gates_heads``: what its attention gives is gated by a product of its own."""
+    """A decoder with layers of linear attention; ``gates_heads``: what its attention gives is gated by a product of its
+    own."""
 
     linear: LinearAttention | None = None
     gates_heads: bool = True

@@ -1,7 +1,7 @@
 """Cycles of a launch of which waves and iterations were left out, and their error.
 
-Mental model: each part of the simulation has a cost of an iteration (:mod:`gpusim.engine.sampled.loop_watch`), or takes that of the waves like it. The
-simulated cycles and the costs of all that was left out are the launch.
+Mental model: each part of the simulation has a cost of an iteration (:mod:`gpusim.engine.sampled.loop_watch`), or takes
+that of the waves like it. The simulated cycles and the costs of all that was left out are the launch.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from gpusim.engine.result import LaunchResult
 from gpusim.engine.sampled.loop_watch import LoopCost, LoopWatch
 from gpusim.engine.sampled.plan import IterationPlan
 
-#: Share of the iterations left out that is claimed as error whatever was seen: warps and SMs drift apart over more iterations than are
-#: simulated. Fitted, with a margin, to ``tools/sgemm_ladder.py --full``.
+#: Share of the iterations left out that is claimed as error whatever was seen: warps and SMs drift apart over more
+#: iterations than are simulated. Fitted, with a margin, to ``tools/sgemm_ladder.py --full``.
 SEAM_SHARE = 0.03
 #: Share of what waves cost beside their loops that is claimed.
 OUTSIDE_SHARE = 0.25
@@ -70,8 +70,9 @@ def costs_of(plan: IterationPlan, watches: Sequence[LoopWatch], part: LaunchResu
 
 
 def _between(stays: float, first: LoopCost, second: LoopCost) -> tuple[float, float]:
-    """Cycles of an iteration, and their relative error, of the waves between the first one and the last. Where no wave finds anything in L2
-    (``stays`` 0) the first two measure the same thing: what they differ by within their own errors is that of the less sure one."""
+    """Cycles of an iteration, and their relative error, of the waves between the first one and the last. Where no wave
+    finds anything in L2 (``stays`` 0) the first two measure the same thing: what they differ by within their own errors
+    is that of the less sure one."""
     errors = [max(0.001, each.error) * each.cycles for each in (first, second)]
     unlike = abs(first.cycles - second.cycles)
     weight = errors[1] ** 2 / (errors[0] ** 2 + errors[1] ** 2)  # of the first one: less where its error is larger
@@ -101,8 +102,8 @@ def whole_cycles(plan: IterationPlan, costs: Costs, result: LaunchResult) -> Ext
 
 
 def _beside_the_loop(plan: IterationPlan, costs: Costs, result: LaunchResult) -> float:
-    """Cycles that a wave takes beside its loop: of the second one from the start of its blocks to that of those behind it, of one or two waves
-    to their ends."""
+    """Cycles that a wave takes beside its loop: of the second one from the start of its blocks to that of those behind
+    it, of one or two waves to their ends."""
     number = min(1, plan.waves - 1)
     part, begin = plan.parts[number], sum(part.blocks for part in plan.parts[:number])
     behind = begin + part.blocks

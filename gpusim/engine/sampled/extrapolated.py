@@ -1,9 +1,10 @@
 """Counters of a launch of which waves and iterations were left out.
 
-Mental model: an instruction makes the SM do the same whenever it issues (sectors asked for, wavefronts, bank conflicts), and how often it issues in
-the whole launch is known, so its work is the simulated work times that ratio. What it finds in a cache, stalls, L2 and DRAM are added as they were measured:
-what an iteration adds while all warps are in their loops, for each iteration left out, and what the second wave added from the first one's end to its own, for each
-wave left out.
+Mental model: an instruction makes the SM do the same whenever it issues (sectors asked for, wavefronts, bank
+conflicts), and how often it issues in the whole launch is known, so its work is the simulated work times that ratio.
+What it finds in a cache, stalls, L2 and DRAM are added as they were measured: what an iteration adds while all warps
+are in their loops, for each iteration left out, and what the second wave added from the first one's end to its own, for
+each wave left out.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _FOLLOWS = {
 def extrapolated(
     plan: IterationPlan, watch: LoopWatch, part: LaunchResult, rates: list[Reading | None], surest: int, cycles: int
 ) -> LaunchResult:
-    """The result of the whole launch, which takes ``cycles``, from that of the ``part`` simulated and the ``rates``: what an iteration of a block of
-    each part adds, None where that could not be read; ``surest``: the part of which it is
-    known best."""
+    """The result of the whole launch, which takes ``cycles``, from that of the ``part`` simulated and the ``rates``:
+    what an iteration of a block of each part adds, None where that could not be read; ``surest``: the part of which it
+    is known best."""
     known = [each for each in rates if each is not None]
     measured = [name for name in part.counters if _is_measured(name)]
 
@@ -94,7 +95,8 @@ def with_tables(
     work: np.ndarray,
     memory: Mapping[str, float],
 ) -> LaunchResult:
-    """The ``part`` made the whole launch: its ``cycles``, what its instructions waited for and did, and the ``memory`` counters."""
+    """The ``part`` made the whole launch: its ``cycles``, what its instructions waited for and did, and the ``memory``
+    counters."""
     warp_cycles, launch = int(stalls.sum()), plan.trace.launch
     active = 100.0 * warp_cycles / (cycles * plan.spec.sm_count * plan.spec.sm.max_warps)
     counters: dict[str, float] = dict(part.counters) | dict(memory)

@@ -30,8 +30,8 @@ def _in_memory(block: BlockTemplate, allocations: tuple[tuple[int, int], ...]) -
 
 
 def iterations_to_a_line(regular: RegularBlocks, allocations: tuple[tuple[int, int], ...]) -> int:
-    """Iterations in which each access to global memory that moves comes to another line: one that moves by a few bytes takes a new line only
-    once in so many iterations, and is cheap between."""
+    """Iterations in which each access to global memory that moves comes to another line: one that moves by a few bytes
+    takes a new line only once in so many iterations, and is cheap between."""
     block = _block_of_most(regular)
     steps = np.unique(np.abs(block.step[_in_memory(block, allocations)]))
     return max((-(-_LINE // int(step)) for step in steps[steps > 0]), default=1)
@@ -59,8 +59,9 @@ def middle_block(regular: RegularBlocks) -> int:
 def lines_in_steps(
     regular: RegularBlocks, blocks: np.ndarray, iterations: int, allocations: tuple[tuple[int, int], ...]
 ) -> np.ndarray:
-    """Numbers of the lines in ``allocations`` that accesses of ``blocks`` touch in their first iterations, int64[n], ascending. Accesses that
-    move alike from block to block are moved together, and blocks by which they move alike count once."""
+    """Numbers of the lines in ``allocations`` that accesses of ``blocks`` touch in their first iterations, int64[n],
+    ascending. Accesses that move alike from block to block are moved together, and blocks by which they move alike
+    count once."""
     bounds = np.array(allocations, np.int64).reshape(-1, 2)
     bounds = bounds[np.argsort(bounds[:, 0])]
     if not len(bounds):

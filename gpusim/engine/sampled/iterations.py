@@ -1,19 +1,24 @@
-"""Leaving iterations of a loop out of every block: what an iteration costs in the steady state, times the iterations left out.
+"""Leaving iterations of a loop out of every block: what an iteration costs in the steady state, times the iterations
+left out.
 
-Mental model: all blocks of a launch make the same loop of N iterations, and N is large. A few waves are simulated with a few iterations each
-(:mod:`gpusim.engine.sampled.plan`), once, and what an iteration costs is read while all warps of a wave are in their loops
-(:mod:`gpusim.engine.sampled.loop_watch`), where nothing of the ramp and of the ends gets into it. With n[i] iterations of part i and c[i] cycles each,
+Mental model: all blocks of a launch make the same loop of N iterations, and N is large. A few waves are simulated with
+a few iterations each (:mod:`gpusim.engine.sampled.plan`), once, and what an iteration costs is read while all warps of
+a wave are in their loops (:mod:`gpusim.engine.sampled.loop_watch`), where nothing of the ramp and of the ends gets into
+it. With n[i] iterations of part i and c[i] cycles each,
 
-    cycles = simulated cycles + sum over parts of (N - n[i]) c[i] + waves left out x (N c[1] + what a wave takes beside its loop)
+    cycles = simulated cycles + sum over parts of (N - n[i]) c[i] + waves left out x (N c[1] + what a wave takes beside
+    its loop)
 
 and what is said of counters in :mod:`gpusim.engine.sampled.extrapolated`.
 
-Claimed error (95 %), of the cycles left out: how much iterations differ from each other and drift, how much the waves differ where they should not, and
-:data:`SEAM_SHARE` for what so few iterations do not show; of what a wave costs beside its loop :data:`OUTSIDE_SHARE`, since blocks that have
-drifted apart hide some of it behind each other's loops; and where nobody knows what stays in L2, or how much of the blocks left over is hidden, half the difference.
+Claimed error (95 %), of the cycles left out: how much iterations differ from each other and drift, how much the waves
+differ where they should not, and :data:`SEAM_SHARE` for what so few iterations do not show; of what a wave costs beside
+its loop :data:`OUTSIDE_SHARE`, since blocks that have drifted apart hide some of it behind each other's loops; and
+where nobody knows what stays in L2, or how much of the blocks left over is hidden, half the difference.
 
-A loop that writes fills the L2 with lines that have to be written back for each new one; few iterations would not show it. So it is simulated once more in an
-L2 full of such lines, and the launch takes a mean of both, by the share of it in which the L2 is full.
+A loop that writes fills the L2 with lines that have to be written back for each new one; few iterations would not show
+it. So it is simulated once more in an L2 full of such lines, and the launch takes a mean of both, by the share of it in
+which the L2 is full.
 """
 
 from __future__ import annotations
@@ -45,7 +50,8 @@ FULL_SHARE = 0.25
 
 
 def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) -> LaunchResult:
-    """The launch of ``plan``, simulated in part on a machine like ``machine``. ``warmed``: something ran there before."""
+    """The launch of ``plan``, simulated in part on a machine like ``machine``. ``warmed``: something ran there
+    before."""
     found, rate = _sampled(plan, machine, warmed, 0.0)
     allocated = sum(size for _, size in plan.trace.launch.allocations)
     filling = min(1.0, plan.spec.l2.total_bytes / max(1, allocated))
@@ -59,7 +65,8 @@ def leave_out_iterations(plan: IterationPlan, machine: Machine, warmed: bool) ->
 def _sampled(
     plan: IterationPlan, machine: Machine, warmed: bool, written: float
 ) -> tuple[LaunchResult, Reading | None]:
-    """The launch from one simulation of the parts, with an L2 of which a share is ``written``, and what an iteration of the first wave adds."""
+    """The launch from one simulation of the parts, with an L2 of which a share is ``written``, and what an iteration of
+    the first wave adds."""
     watches = [LoopWatch(each) for each in ([plan, plan.rest_alone()] if plan.rest else [plan])]
     traces = [watch.plan.part() for watch in watches]
     weights = [trace.warp_instructions for trace in traces]

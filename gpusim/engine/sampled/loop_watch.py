@@ -1,9 +1,10 @@
 """How far the loops of a simulated launch are, and what an iteration of them costs while all warps are in it.
 
-Mental model: instructions in front of the loop, in it and behind it are known, and how often each issues is counted anyway. At every window boundary
-three sums are noted. Between the moment when all warps of a wave have entered the loop and the moment when the first has left it, nothing is
-done but iterations: the *stretch* from which a cost is read, one iteration (or walk from line to line) at a time, at equal phase. The counters are read
-once an iteration, so each can be asked what an iteration adds to it.
+Mental model: instructions in front of the loop, in it and behind it are known, and how often each issues is counted
+anyway. At every window boundary three sums are noted. Between the moment when all warps of a wave have entered the loop
+and the moment when the first has left it, nothing is done but iterations: the *stretch* from which a cost is read, one
+iteration (or walk from line to line) at a time, at equal phase. The counters are read once an iteration, so each can be
+asked what an iteration adds to it.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ from gpusim.trace.record import MemoryKind, Space
 from gpusim.trace.regular import BlockClass
 from gpusim.trace.template import Path, path_runs
 
-#: Shares of a wave's warps that may be outside its loop at an end of the stretch, smallest first; a larger one is taken where too little is left, and
-#: where it makes the cost surer.
+#: Shares of a wave's warps that may be outside its loop at an end of the stretch, smallest first; a larger one is taken
+#: where too little is left, and where it makes the cost surer.
 _OUTSIDE = (0.02, 0.1, 0.3)
 #: Steps from line to line that a stretch should have.
 _ENOUGH_STEPS = 3
-#: Relative error of a cost that was read from one step alone, and the least of one from fewer than enough, which may be alike by chance.
+#: Relative error of a cost that was read from one step alone, and the least of one from fewer than enough, which may be
+#: alike by chance.
 _ONE_STEP, _FEW_STEPS = 0.1, 0.03
 
 
 @dataclass(frozen=True)
 class LoopCost:
-    """``cycles`` of an iteration, its relative half-width (95 %) with what it drifts by, over ``steps`` steps; ``first`` and ``last`` name the
-    counters' readings at both ends."""
+    """``cycles`` of an iteration, its relative half-width (95 %) with what it drifts by, over ``steps`` steps;
+    ``first`` and ``last`` name the counters' readings at both ends."""
 
     cycles: float
     error: float
@@ -42,7 +44,8 @@ class LoopCost:
 
 
 def in_block(each: BlockClass, instructions: int) -> np.ndarray:
-    """How often each instruction issues in a block of a class in front of the loop, in one iteration and behind it, int64[3, instructions]."""
+    """How often each instruction issues in a block of a class in front of the loop, in one iteration and behind it,
+    int64[3, instructions]."""
     template = each.template
     found = np.zeros((3, instructions + 1), np.int64)
     for path, warps in zip(template.paths, np.bincount(template.path, minlength=len(template.paths)), strict=True):
@@ -66,8 +69,8 @@ def writes_in_loop(plan: IterationPlan) -> bool:
 
 
 class LoopWatch:
-    """Told at every window boundary of a simulation of ``plan``'s parts: ``watch(cycle, executions, read)``, the latter two to be called for how often each
-    instruction has issued, int64[instructions], and for all counters."""
+    """Told at every window boundary of a simulation of ``plan``'s parts: ``watch(cycle, executions, read)``, the latter
+    two to be called for how often each instruction has issued, int64[instructions], and for all counters."""
 
     def __init__(self, plan: IterationPlan) -> None:
         regular, size = plan.trace.regular, len(plan.trace.program.instructions)
@@ -86,7 +89,8 @@ class LoopWatch:
             np.bincount(regular.class_of(np.arange(p.first, p.first + p.blocks)), minlength=len(classes))
             for p in plan.parts
         ]
-        #: Of each part: executions of what is last in front of all loops, of one iteration, and of what is first behind all loops.
+        #: Of each part: executions of what is last in front of all loops, of one iteration, and of what is first behind
+        #: all loops.
         self.entering, self.iterating, self.leaving = np.array(
             [[blocks @ of_class[:, s, p] for p, s in ((0, 0), (1, 1), (2, 2))] for blocks in parts]
         ).T
@@ -152,14 +156,15 @@ class LoopWatch:
         )
 
     def second_wave(self) -> tuple[Reading, float]:
-        """What was counted while the second wave left its loops, from the end of the first one's to that of its own, in float64, and how many iterations all
-        blocks made meanwhile, in iterations of a block."""
+        """What was counted while the second wave left its loops, from the end of the first one's to that of its own, in
+        float64, and how many iterations all blocks made meanwhile, in iterations of a block."""
         first, last = self.ends[:2]
         done = (self._marks[last] - self._marks[first]) / float(self.iterating[1]) * self.plan.parts[1].blocks
         return less(self.readings[last], self.readings[first], 1.0), done
 
     def rates(self, cost: LoopCost | None, part: int) -> Reading | None:
-        """What an iteration of a block of a part adds to each counter, in the stretch of ``cost``; all numbers are float64."""
+        """What an iteration of a block of a part adds to each counter, in the stretch of ``cost``; all numbers are
+        float64."""
         if cost is None:
             return None
         first, last = self.readings[cost.first], self.readings[cost.last]
@@ -176,7 +181,8 @@ def less(last: Reading, first: Reading, times: float) -> Reading:
 
 
 def _edge(paths: Sequence[Path], alone: np.ndarray, step: int) -> np.ndarray:
-    """The instructions of each path that are next to its loop, in front of it (``step`` -1) or behind it (1), of those that are ``alone`` there."""
+    """The instructions of each path that are next to its loop, in front of it (``step`` -1) or behind it (1), of those
+    that are ``alone`` there."""
     found = np.zeros_like(alone)
     for path in paths:
         runs = path.runs[: path.begin][::-1] if step < 0 else path.runs[path.end :]
@@ -196,7 +202,8 @@ def _scatter(costs: np.ndarray) -> float:
     half = steps // 2
     drift = abs(costs[-half:].mean() - costs[:half].mean()) / 2
     if steps < 4:
-        # Costs are differences of marks: what one mark is off by, one step has more and the next one less, and the mean hardly any.
+        # Costs are differences of marks: what one mark is off by, one step has more and the next one less, and the mean
+        # hardly any.
         return float((costs.max() - costs.min()) / 2 / (steps - 1) / costs.mean())
     batches = min(steps, BATCHES)
     means = np.array([each.mean() for each in np.array_split(costs, batches)])

@@ -1,13 +1,13 @@
 """What is simulated of a launch whose blocks all make the same long loop: which waves, and how many iterations of each.
 
-Mental model: a *wave* is as many blocks as the GPU holds at once. The first wave is simulated with n iterations, from which the cost of
-an iteration is read; the second one with half as many, whose start and end say what a wave costs beside its loop; the last one with a few,
-and behind it the blocks left over. These have the GPU for themselves for most of their time, so what an iteration of theirs costs is read where they run alone.
-All other waves are as the second one.
+Mental model: a *wave* is as many blocks as the GPU holds at once. The first wave is simulated with n iterations, from
+which the cost of an iteration is read; the second one with half as many, whose start and end say what a wave costs
+beside its loop; the last one with a few, and behind it the blocks left over. These have the GPU for themselves for most
+of their time, so what an iteration of theirs costs is read where they run alone. All other waves are as the second one.
 
-What a wave finds in L2 of what the wave before it read decides which iterations they make: if a wave's lines stay, the second wave
-makes iterations of the first one and finds them; if they do not nearly fit, it makes others and finds none, as it would. In between it makes the
-same ones, and the first wave says what it costs to find none.
+What a wave finds in L2 of what the wave before it read decides which iterations they make: if a wave's lines stay, the
+second wave makes iterations of the first one and finds them; if they do not nearly fit, it makes others and finds none,
+as it would. In between it makes the same ones, and the first wave says what it costs to find none.
 """
 
 from __future__ import annotations
@@ -24,29 +24,33 @@ from gpusim.trace.synthesis import Part, RegularChunks
 
 #: Warp instructions from which on iterations are left out, and about as many as are then simulated.
 SAMPLE_INSTRUCTIONS = 75_000_000
-#: Warp instructions that take as long to simulate as one line of memory that an access asks for (measured: SGEMM's first rung, whose
-#: loads ask for 32).
+#: Warp instructions that take as long to simulate as one line of memory that an access asks for (measured: SGEMM's
+#: first rung, whose loads ask for 32).
 INSTRUCTIONS_OF_A_LINE = 0.65
 #: Iterations below which a loop is simulated whole.
 WORTH_ITERATIONS = 16
-#: Iterations of the first wave at least, and walks of it from one cache line to the next: one to fill the pipelines, some to compare.
+#: Iterations of the first wave at least, and walks of it from one cache line to the next: one to fill the pipelines,
+#: some to compare.
 LEAST_ITERATIONS, LEAST_WALKS = 8, 4
-#: Walks that a long loop's first wave is given whatever they cost, up to a share of its iterations: of SGEMM's first rung fewer are over before all warps are
-#: in their loops.
+#: Walks that a long loop's first wave is given whatever they cost, up to a share of its iterations: of SGEMM's first
+#: rung fewer are over before all warps are in their loops.
 LONG_WALKS, SHARE_OF_A_LOOP = 10, 8
-#: Waves that are simulated at least where waves are left out and no iterations (:mod:`gpusim.engine.sampling`): the L2 is to be full, and four to be alike.
+#: Waves that are simulated at least where waves are left out and no iterations (:mod:`gpusim.engine.sampling`): the L2
+#: is to be full, and four to be alike.
 WAVES_WITHOUT = 8
 #: Iterations of the last wave: none of its loop's cost is read there.
 LAST_ITERATIONS = 4
-#: A wave's lines stay in L2 for the next one below the first of these shares of its bytes, and are gone above the second.
+#: A wave's lines stay in L2 for the next one below the first of these shares of its bytes, and are gone above the
+#: second.
 STAYS, GONE = 0.6, 1.6
 
 
 @dataclass(frozen=True)
 class IterationPlan:
-    """What is simulated of ``trace`` on ``spec``, whose loop has ``iterations`` iterations: ``parts``, full waves of ``wave`` blocks each and, where
-    ``rest`` is not 0, as many blocks behind them; of ``waves`` full waves ``left_out`` are not simulated. ``whole`` iterations go from one
-    cache line to the next. ``stays``: whether a wave finds in L2 what those before it read: 1 yes, 0 no, 0.5 nobody knows."""
+    """What is simulated of ``trace`` on ``spec``, whose loop has ``iterations`` iterations: ``parts``, full waves of
+    ``wave`` blocks each and, where ``rest`` is not 0, as many blocks behind them; of ``waves`` full waves ``left_out``
+    are not simulated. ``whole`` iterations go from one cache line to the next. ``stays``: whether a wave finds in L2
+    what those before it read: 1 yes, 0 no, 0.5 nobody knows."""
 
     trace: Trace
     spec: GpuSpec
@@ -94,8 +98,8 @@ class IterationPlan:
 def plan_iterations(
     trace: Trace, spec: GpuSpec, instructions: int = SAMPLE_INSTRUCTIONS, warmed: bool = False
 ) -> IterationPlan | None:
-    """How to leave iterations out of a launch; None where it is not of that kind, or is simulated soon enough without. ``warmed``: something
-    ran before it."""
+    """How to leave iterations out of a launch; None where it is not of that kind, or is simulated soon enough without.
+    ``warmed``: something ran before it."""
     chunks, regular = trace.chunk_list, trace.regular
     if regular is None or not isinstance(chunks, RegularChunks) or not regular.equally_iterated:
         return None
@@ -125,7 +129,8 @@ def plan_iterations(
 
 
 def _counts(iterations: float, of: int, whole: int, waves: int, rest: float) -> list[int]:
-    """Iterations of each part, of about ``iterations`` of a wave in all, of a loop ``of`` so many; ``rest``: blocks left over, in waves."""
+    """Iterations of each part, of about ``iterations`` of a wave in all, of a loop ``of`` so many; ``rest``: blocks
+    left over, in waves."""
     last = -(-LAST_ITERATIONS // whole) * whole
     shares = [1.0] + [0.5] * (waves > 1) + [0.5 * rest] * (rest > 0)  # what runs alone included
     most = (iterations - last * (waves > 2)) / sum(shares)
@@ -152,7 +157,8 @@ def _parts(
 
 
 def _stays(trace: Trace, spec: GpuSpec, wave: int, waves: int, iterations: int, warmed: bool) -> float:
-    """Whether a wave finds in L2 what ones before it read: 1 yes, 0 no or there is nothing to find, 0.5 nobody knows."""
+    """Whether a wave finds in L2 what ones before it read: 1 yes, 0 no or there is nothing to find, 0.5 nobody
+    knows."""
     if waves == 1 and not warmed:
         return 0.0
     regular, capacity = trace.regular, spec.l2.total_bytes

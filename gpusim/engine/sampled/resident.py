@@ -1,16 +1,19 @@
-"""Leaving out the rest of a launch whose blocks are all resident from its start (persistent kernels): its rate in the steady state, times what is left.
+"""Leaving out the rest of a launch whose blocks are all resident from its start (persistent kernels): its rate in the
+steady state, times what is left.
 
-Mental model: such a launch has no waves and often no loop that could be cut short, since its warps do different things and wait for each
-other. But how much each block has to do is known, and once the cycles that the GPU takes for a hundredth of the work neither drift nor vary
-(:func:`gpusim.engine.sampling.steady_cost`), they are taken for those of the rest. The launch ends when the SM with the most work does; all are taken to
-go on alike. Work is warp instructions but those of rounds of polling, which the trace has once and the simulator makes as time says:
+Mental model: such a launch has no waves and often no loop that could be cut short, since its warps do different things
+and wait for each other. But how much each block has to do is known, and once the cycles that the GPU takes for a
+hundredth of the work neither drift nor vary (:func:`gpusim.engine.sampling.steady_cost`), they are taken for those of
+the rest. The launch ends when the SM with the most work does; all are taken to go on alike. Work is warp instructions
+but those of rounds of polling, which the trace has once and the simulator makes as time says:
 
     cycles = cycles so far + (work of the busiest SM x SMs - work so far) x cost + what a launch takes at its end
 
 The machine is left in the middle of the launch, so only the last launch of a simulation is sampled like that.
 
-Claimed error (95 %): of what was left out, the cost's interval and drift and :data:`gpusim.engine.sampling.SEAM_SHARE`; half of what the busiest SM
-has to do beyond the mean, since SMs that have less leave it more of what they share; a reading, for the end that was not simulated.
+Claimed error (95 %): of what was left out, the cost's interval and drift and :data:`gpusim.engine.sampling.SEAM_SHARE`;
+half of what the busiest SM has to do beyond the mean, since SMs that have less leave it more of what they share; a
+reading, for the end that was not simulated.
 """
 
 from __future__ import annotations
@@ -51,8 +54,8 @@ class _Stationary(Exception):
 
 
 class Work:
-    """What a launch has to do: ``counts`` bool[instructions], those that are counted; ``executions`` of each in the whole launch, int64[instructions];
-    ``of_block`` int64[blocks] and ``total``, of those that are counted."""
+    """What a launch has to do: ``counts`` bool[instructions], those that are counted; ``executions`` of each in the
+    whole launch, int64[instructions]; ``of_block`` int64[blocks] and ``total``, of those that are counted."""
 
     def __init__(self, trace: Trace) -> None:
         chunks, size = list(trace.chunk_list), len(trace.program.instructions)
@@ -75,8 +78,8 @@ class Work:
 
 
 class ResidentWatch:
-    """Reads a launch that has ``work`` at window boundaries, and stops it once its cost is steady. ``readings``: what was read, ``issued`` of
-    what is counted; ``cost``: what was found, None if it was not."""
+    """Reads a launch that has ``work`` at window boundaries, and stops it once its cost is steady. ``readings``: what
+    was read, ``issued`` of what is counted; ``cost``: what was found, None if it was not."""
 
     def __init__(self, work: Work) -> None:
         self._step, self._work = max(1, work.total // READINGS), work
@@ -99,8 +102,8 @@ class ResidentWatch:
 
 
 def is_resident(trace: Trace, spec: GpuSpec) -> bool:
-    """Whether all blocks of the launch run from its start on, and they do enough to leave some of it out. Not where SMs lie at different distances
-    from L2: the launch ends with the farthest, whose rate is not read."""
+    """Whether all blocks of the launch run from its start on, and they do enough to leave some of it out. Not where SMs
+    lie at different distances from L2: the launch ends with the farthest, whose rate is not read."""
     if spec.crossbar.sm_spread_ns:
         return False
     fit = occupancy(trace.launch, spec)
@@ -108,7 +111,8 @@ def is_resident(trace: Trace, spec: GpuSpec) -> bool:
 
 
 def leave_out_rest(trace: Trace, machine: Machine, keep_l1: bool, wanted: Observation) -> LaunchResult:
-    """The launch, simulated until its cost is steady on ``machine``, of which nothing else can be asked then; in full if it never is."""
+    """The launch, simulated until its cost is steady on ``machine``, of which nothing else can be asked then; in full
+    if it never is."""
     work = Work(trace)
     watch = ResidentWatch(work)
     sampled = Observation(wanted.samples, wanted.sample, wanted.progress, watch)
@@ -145,7 +149,8 @@ def _extrapolated(trace: Trace, machine: Machine, watch: ResidentWatch, work: Wo
 
 
 def _whole(work: Work, first: Reading, last: Reading) -> Reading:
-    """The counters at ``last`` with what the rest would add: issues exactly, but those of polling, all else as between the two readings."""
+    """The counters at ``last`` with what the rest would add: issues exactly, but those of polling, all else as between
+    the two readings."""
     share = (work.total - last.issued) / (last.issued - first.issued)
 
     def more(before: np.ndarray, after: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The front end of the CuTe DSL: its own compiler makes the machine code, its own host code the launch.
 
-Mental model: a host function is compiled for the GPU asked for, with its arguments as the DSL specialises it for them, and run with its
-launches recorded (:mod:`host_code`): once to know the launch, and, when arrays have device addresses, once more with these in the
-place of the host's in the tensors' descriptors, which gives the bytes of the parameters.
+Mental model: a host function is compiled for the GPU asked for, with its arguments as the DSL specialises it for them,
+and run with its launches recorded (:mod:`host_code`): once to know the launch, and, when arrays have device addresses,
+once more with these in the place of the host's in the tensors' descriptors, which gives the bytes of the parameters.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def _pointers_in(value: Any) -> list[Any]:
 
 
 def _device_address(address: int, kernel: CuteKernel, known: list[_Mapped], arrays: HostArrays) -> int:
-    """Where the host address of a pointer lies on the device; its array is mapped once and then stands in ``known``. Raises UsageError for one
-    in no array."""
+    """Where the host address of a pointer lies on the device; its array is mapped once and then stands in ``known``.
+    Raises UsageError for one in no array."""
     if address == 0:
         return 0
     for array in (None, *kernel.memory):
@@ -205,8 +205,8 @@ def _run(
 
 
 def _without_constants(taken: Any, tensors: list[Any]) -> tuple[Any, ...]:
-    """The arguments but those that the code holds as constants (``cutlass.Constexpr``), which its host code does not take; the DSL counts an
-    object that is called, ``self``, as one."""
+    """The arguments but those that the code holds as constants (``cutlass.Constexpr``), which its host code does not
+    take; the DSL counts an object that is called, ``self``, as one."""
     constants = {each["argument_name"] for each in taken.get_constexpr_args()}
     names = [name for name in taken.original_signature.parameters if name != "self"]
     return tuple(value for place, value in enumerate(tensors) if place >= len(names) or names[place] not in constants)
@@ -229,8 +229,9 @@ def _argument(value: Any, where: str) -> Any:
 
 
 def _in_global_memory(tensor: Any) -> Any:
-    """``tensor``, which says of itself from now on that it lies in a GPU's memory: of what lies in the host's the DSL makes generic loads, and it
-    refuses copies that only global memory has. In a DLTensor the kind of device follows the address."""
+    """``tensor``, which says of itself from now on that it lies in a GPU's memory: of what lies in the host's the DSL
+    makes generic loads, and it refuses copies that only global memory has. In a DLTensor the kind of device follows the
+    address."""
     capsule = getattr(tensor, "_dlpack_data", None)
     if _capsule_name(capsule) == _DLTENSOR:
         kind = ctypes.c_int32.from_address(_capsule_pointer(capsule, _DLTENSOR) + ctypes.sizeof(ctypes.c_void_p))
@@ -284,7 +285,8 @@ def _version() -> str:
 
 @cache
 def _dsl(module: str) -> Any:
-    """A module of the DSL, which takes seconds to import; its runtime library is loaded where its object files look for names."""
+    """A module of the DSL, which takes seconds to import; its runtime library is loaded where its object files look for
+    names."""
     try:
         found = importlib.import_module(module)
         runtime = importlib.import_module("cutlass.runtime")

@@ -1,8 +1,9 @@
 """A compiled host function of the CuTe DSL, run with the launches that it makes recorded in place of being made.
 
-Mental model: the DSL gives its host function as an object file that calls the CUDA runtime under names of its own (``_cudaLaunchKernelEx``). It is
-loaded here with those names bound to functions that write down what they are given, so that grid, block, shared memory and the bytes
-of the parameters are the DSL's own. Sources: ``cudaLaunchConfig_t`` and ``cudaLaunchAttribute`` of the CUDA runtime's header ``driver_types.h``.
+Mental model: the DSL gives its host function as an object file that calls the CUDA runtime under names of its own
+(``_cudaLaunchKernelEx``). It is loaded here with those names bound to functions that write down what they are given, so
+that grid, block, shared memory and the bytes of the parameters are the DSL's own. Sources: ``cudaLaunchConfig_t`` and
+``cudaLaunchAttribute`` of the CUDA runtime's header ``driver_types.h``.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class _Attribute(ctypes.Structure):
 
 @dataclass(frozen=True)
 class HostLaunch:
-    """A launch as host code asked for it: ``symbol`` of the kernel in the ``code`` (a fat binary) that it loaded; ``arguments``: addresses of
-    the parameters' values, good while the host code's call lasts."""
+    """A launch as host code asked for it: ``symbol`` of the kernel in the ``code`` (a fat binary) that it loaded;
+    ``arguments``: addresses of the parameters' values, good while the host code's call lasts."""
 
     symbol: str
     code: bytes = field(repr=False)
@@ -105,7 +106,8 @@ class HostCode:
         self._prefix, self._symbol = prefix, symbol
 
     def run(self, arguments: Sequence[Any], take: Callable[[HostLaunch], None]) -> None:
-        """Call it with ``arguments``, the addresses of its arguments' values; each launch is shown to ``take``, whose error is raised."""
+        """Call it with ``arguments``, the addresses of its arguments' values; each launch is shown to ``take``, whose
+        error is raised."""
         recorder = _Recorder(take)
         _now.append(recorder)
         try:

@@ -1,10 +1,9 @@
 """Arguments of a kernel that is no Python function, as the bytes of its parameters.
 
-Mental model: a pointer parameter takes an array, whose address is passed; a number takes the size, and where PTX tells it the
-kind, of its parameter; a structure is passed by value as bytes laid out by whoever made them (NumPy's structured scalars, ctypes,
-``struct``). A list of arrays is an array of pointers to them where
-the parameter is a pointer, and its members where it is a structure. What has another size than its parameter is refused: a GPU would read
-beside it.
+Mental model: a pointer parameter takes an array, whose address is passed; a number takes the size, and where PTX tells
+it the kind, of its parameter; a structure is passed by value as bytes laid out by whoever made them (NumPy's structured
+scalars, ctypes, ``struct``). A list of arrays is an array of pointers to them where the parameter is a pointer, and its
+members where it is a structure. What has another size than its parameter is refused: a GPU would read beside it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _FLOATS = {2: np.float16, 4: np.float32, 8: np.float64}
 def parameter_values(
     binary: KernelBinary, types: Sequence[str], args: Sequence[Any], arrays: HostArrays
 ) -> list[bytes]:
-    """The bytes of each of ``args`` for the parameters of ``binary``, whose PTX ``types`` are given where they are known.
-    Raises UsageError, naming the argument, for a wrong number of them or one that does not fit."""
+    """The bytes of each of ``args`` for the parameters of ``binary``, whose PTX ``types`` are given where they are
+    known. Raises UsageError, naming the argument, for a wrong number of them or one that does not fit."""
     parameters = binary.image.parameters
     if len(args) != len(parameters):
         wanted = ", ".join(types[i] if i < len(types) else f"{each.size} bytes" for i, each in enumerate(parameters))
@@ -156,7 +155,8 @@ def _record(value: np.void, size: int, kind: str, label: str, arrays: HostArrays
 
 
 def _number(value: int | float, size: int, kind: str, where: str) -> bytes:
-    """A Python number as a parameter of ``size`` bytes; without a known ``kind`` an int is an integer, a float a float."""
+    """A Python number as a parameter of ``size`` bytes; without a known ``kind`` an int is an integer, a float a
+    float."""
     as_float = kind in ("f32", "f64", "f16") or (isinstance(value, float) and not kind.startswith(("u", "s")))
     if as_float and size in _FLOATS:
         return _FLOATS[size](value).tobytes()

@@ -1,8 +1,8 @@
 """CUDA C++ in, PTX and machine code out, by the compiler that takes it.
 
-Mental model: NVRTC compiles device code, within the process, ten times as fast as nvcc starts. Of a source with host code in it (``main``,
-``<<<...>>>``, ``#include <vector>``) the device code is picked out for it; where that fails, nvcc takes the file whole, if there is one. Both
-hold the same compiler and make the same machine code.
+Mental model: NVRTC compiles device code, within the process, ten times as fast as nvcc starts. Of a source with host
+code in it (``main``, ``<<<...>>>``, ``#include <vector>``) the device code is picked out for it; where that fails, nvcc
+takes the file whole, if there is one. Both hold the same compiler and make the same machine code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _HOST_ERRORS = (
     "is not a template",
     "not supported when compiling with NVRTC",
 )
-#: What CCCL 3 says to <cub/cub.cuh>, which brings its device-wide algorithms too, and how it is told to bring them all the same.
+#: What CCCL 3 says to <cub/cub.cuh>, which brings its device-wide algorithms too, and how it is told to bring them all
+#: the same.
 _WHOLE_LIBRARY, _UNCHECKED = _HOST_ERRORS[-1], "-DCCCL_DISABLE_NVRTC_COMPATIBILITY_CHECK"
 _MISSING = "open source file"
 #: Headers of CUDA that a package of its own brings, by the beginning of their names.
@@ -54,8 +55,9 @@ def compile_cpp(
     relocatable: bool = False,
     lines: bool = True,
 ) -> CppBuild:
-    """Compile ``unit`` for ``target`` as :func:`gpusim.frontend.native.nvrtc.compile_cpp` does, by ``compiler``, one of :data:`COMPILERS`.
-    Raises CompileError (one line: the first error, or which kernels there are), and ToolchainError."""
+    """Compile ``unit`` for ``target`` as :func:`gpusim.frontend.native.nvrtc.compile_cpp` does, by ``compiler``, one of
+    :data:`COMPILERS`. Raises CompileError (one line: the first error, or which kernels there are), and
+    ToolchainError."""
     if compiler not in COMPILERS:
         raise UsageError(f"there is no compiler {compiler}: choose {', '.join(COMPILERS)}")
     with task(f"compiling {unit.file} for {target}"):  # a source that none takes goes from one to the next
@@ -71,7 +73,8 @@ def _compile_by(
     except CppError as error:
         own = _own_target(target)
         if own != target and _ASSEMBLER in error.log and not (relocatable or unit.says_architecture):
-            # What one architecture alone has (wgmma, setmaxnreg) the assembler refuses for code that is to run on later ones too.
+            # What one architecture alone has (wgmma, setmaxnreg) the assembler refuses for code that is to run on later
+            # ones too.
             try:
                 return chosen(unit, entry, own, relocatable=relocatable, lines=lines)
             except CppError:
@@ -98,7 +101,8 @@ def _own_target(target: str) -> str:
 
 
 def compile_all(unit: CppUnit, target: str) -> CppBuild:
-    """All kernels of ``unit`` that are no templates, and, of a file with host code where there is nvcc, the instances that it launches."""
+    """All kernels of ``unit`` that are no templates, and, of a file with host code where there is nvcc, the instances
+    that it launches."""
     built = compile_cpp(unit, None, target)
     if nvcc.program() and _HOST_ONLY.search(unit.source) and "<" in "".join(kernels(unit.source)):
         try:
@@ -143,8 +147,8 @@ def _where_from(log: str) -> str:
 
 
 def _instantiated(unit: CppUnit, entry: str, target: str, relocatable: bool, lines: bool) -> CppBuild | None:
-    """The build of a template that is named without its arguments, where the file's own host code launches one instance of it; None
-    where there is none such. Raises CompileError, naming them, where there are several."""
+    """The build of a template that is named without its arguments, where the file's own host code launches one instance
+    of it; None where there is none such. Raises CompileError, naming them, where there are several."""
     try:
         built = _by_nvcc(unit, None, target, relocatable=relocatable, lines=lines)
     except CppError:
@@ -176,7 +180,8 @@ def _no_kernel(unit: CppUnit, entry: str, error: CppError) -> CompileError:
 
 
 def _example(template: str) -> str:
-    """A template's name with arguments of which one knows no more than that the first letter of a type is usually large."""
+    """A template's name with arguments of which one knows no more than that the first letter of a type is usually
+    large."""
     name, _, rest = template.partition("<")
     arguments = [each.strip() for each in rest.rstrip(">").split(",")]
     return f"{name}<{', '.join('float' if each[:1] == 'T' else '256' for each in arguments)}>"

@@ -1,8 +1,8 @@
 """The declarations of a CUDA C++ source, by their outermost braces and semicolons, without a compiler.
 
-Mental model: a file is a row of pieces at namespace level (functions, types, variables), each marked by what it is for: one with
-``__global__`` or ``__device__`` is device code, one without may be the host's. Comments, strings and directives are seen as such; of
-``#if ... #else`` each branch is taken to open and close the same braces.
+Mental model: a file is a row of pieces at namespace level (functions, types, variables), each marked by what it is for:
+one with ``__global__`` or ``__device__`` is device code, one without may be the host's. Comments, strings and
+directives are seen as such; of ``#if ... #else`` each branch is taken to open and close the same braces.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _WITH_PARENTHESES = ("__launch_bounds__", "__align__", "__attribute__", "__decls
 
 @dataclass(frozen=True)
 class Piece:
-    """Text from ``start`` up to ``end``, on lines ``first`` to ``last`` (from 1). ``marked``: with a memory or execution space.
-    ``kernel``: the name of the ``__global__`` function that it is, with its namespaces, else empty; ``template``: its template's parameters,
-    as written, None where it is none. ``launches``: it has ``<<<``."""
+    """Text from ``start`` up to ``end``, on lines ``first`` to ``last`` (from 1). ``marked``: with a memory or
+    execution space.
+    ``kernel``: the name of the ``__global__`` function that it is, with its namespaces, else empty; ``template``: its
+    template's parameters, as written, None where it is none. ``launches``: it has ``<<<``."""
 
     start: int
     end: int
@@ -170,7 +171,8 @@ def _directive(token: str, now: _Open, marks: set[str], branches: list[tuple[int
 
 
 def _scope(words: list[str]) -> str | None:
-    """The name of the namespace that a brace behind ``words`` opens, empty for a linkage or one without a name; None for no scope."""
+    """The name of the namespace that a brace behind ``words`` opens, empty for a linkage or one without a name; None
+    for no scope."""
     plain = [word for word in words[:-1] if word != "inline"]
     if plain[:1] == ["namespace"]:
         return "".join(plain[1:])

@@ -1,4 +1,5 @@
-"""CUDA C++ to compile, what compilers make of it, and how they refuse; each compiler (:mod:`nvrtc`, :mod:`nvcc`) takes and gives these."""
+"""CUDA C++ to compile, what compilers make of it, and how they refuse; each compiler (:mod:`nvrtc`, :mod:`nvcc`) takes
+and gives these."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from gpusim.errors import CompileError
 #: The architecture is the user's own choice where one of these is among the options.
 _ARCHITECTURE = re.compile(r"^--?(gpu-architecture|arch|gencode|generate-code)\b")
 _MOST_LETTERS = 400
-#: As compilers write it, ``error: ``, and as ptxas does, ``error   : ``, whose last line, ``ptxas fatal``, says no reason.
+#: As compilers write it, ``error: ``, and as ptxas does, ``error   : ``: its last line, ``ptxas fatal``, has no reason.
 _ERROR = re.compile(r"\berror *:|\bfatal\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class CppUnit:
-    """``source`` text of ``file`` (its name, for messages and source lines) with compiler ``options``; ``folders`` are searched for
-    includes, ``headers`` are (include name, text) of further ones."""
+    """``source`` text of ``file`` (its name, for messages and source lines) with compiler ``options``; ``folders`` are
+    searched for includes, ``headers`` are (include name, text) of further ones."""
 
     source: str = field(repr=False)
     file: str
@@ -33,7 +34,8 @@ class CppUnit:
 
 @dataclass(frozen=True)
 class CppBuild:
-    """What a compiler made: ``cubin`` (empty for code that is to be linked), ``ptx`` text, ``entry_name``: the kernel's symbol;
+    """What a compiler made: ``cubin`` (empty for code that is to be linked), ``ptx`` text, ``entry_name``: the kernel's
+    symbol;
     ``tools``: name and version of the compiler, as traces keep it."""
 
     cubin: bytes = field(repr=False)

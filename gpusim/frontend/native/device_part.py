@@ -1,8 +1,10 @@
 """The device code of a source with host code in it, compiled by NVRTC, which takes device code alone.
 
-Mental model: NVRTC is asked again and again; each time, a piece of the source that carries no execution space and an error (``main``, a
-function that calls ``cudaMalloc``, a ``std::vector`` at namespace level) is left out, and a header of the host's stands for what
-device code can use of it (:mod:`host_headers`). That is done to the source and to headers in its folder: a library's are as they are. What is marked ``__device__`` or ``__global__`` is never left out: an error there is the user's.
+Mental model: NVRTC is asked again and again; each time, a piece of the source that carries no execution space and an
+error (``main``, a function that calls ``cudaMalloc``, a ``std::vector`` at namespace level) is left out, and a header
+of the host's stands for what device code can use of it (:mod:`host_headers`). That is done to the source and to headers
+in its folder: a library's are as they are. What is marked ``__device__`` or ``__global__`` is never left out: an error
+there is the user's.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ def _of_host(source: str) -> list[str]:
 
 
 def _included(file: str, unit: CppUnit, known: dict[str, _Source]) -> _Source | None:
-    """The header in the source's own folder that an error's ``file`` is, known from now on by the name that it is included by."""
+    """The header in the source's own folder that an error's ``file`` is, known from now on by the name that it is
+    included by."""
     if file in known:
         return known[file]
     path = Path(file).resolve()

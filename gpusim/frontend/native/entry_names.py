@@ -13,8 +13,9 @@ _MOST_LETTERS = 160
 
 
 def one_of(entry: str | None, names: Sequence[str], file: str) -> str:
-    """The symbol among ``names`` that ``entry`` names (None: the only one): as it is, or as C++ has it, ``ns::scale<double>``, where
-    only one is called so. Raises UsageError where a choice must be made, CompileError where there is none such."""
+    """The symbol among ``names`` that ``entry`` names (None: the only one): as it is, or as C++ has it,
+    ``ns::scale<double>``, where only one is called so. Raises UsageError where a choice must be made, CompileError
+    where there is none such."""
     if entry is None:
         if len(names) == 1:
             return names[0]

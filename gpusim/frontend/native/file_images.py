@@ -1,7 +1,7 @@
 """All machine code of a file, kernel or not asked for: what a survey reads.
 
-Mental model: a source is compiled for each architecture asked for, a file of machine code has its images already. Where no architecture
-is asked for, it is every one that the file has code for.
+Mental model: a source is compiled for each architecture asked for, a file of machine code has its images already. Where
+no architecture is asked for, it is every one that the file has code for.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ def cubins_of(
     capabilities: Sequence[tuple[int, int]] | None,
     source: CudaCppKernel | PtxKernel | CubinKernel | None = None,
 ) -> Iterator[bytes]:
-    """Each cubin with kernels in the file, or in ``source``, the file with compiler options, for ``capabilities`` (None: all that it has code for; a source: those of ``--arch all``).
-    Of CUDA C++ these are the kernels that the file itself instantiates.
+    """Each cubin with kernels in the file, or in ``source``, the file with compiler options, for ``capabilities``
+    (None: all that it has code for; a source: those of ``--arch all``). Of CUDA C++ these are the kernels that the file
+    itself instantiates.
 
-    Raises UsageError for a file that cannot be read or has no kernel, CompileError for one that is damaged or does not compile.
+    Raises UsageError for a file that cannot be read or has no kernel, CompileError for one that is damaged or does not
+    compile.
     """
     found = 0
     for code in _all(path, capabilities, source):

@@ -1,8 +1,8 @@
 """Arrays of other libraries as NumPy arrays on the same memory.
 
-Mental model: DLPack says where a tensor lies and how (PyTorch, JAX, CuPy); buffers (``array.array``, ``memoryview``, ctypes) are memory too. What lies on
-a real device is copied to the host for the launch and back behind it, in its library's own way. Source of the structures: DLPack,
-``dlpack.h`` (``DLTensor``, ``DLDeviceType``).
+Mental model: DLPack says where a tensor lies and how (PyTorch, JAX, CuPy); buffers (``array.array``, ``memoryview``,
+ctypes) are memory too. What lies on a real device is copied to the host for the launch and back behind it, in its
+library's own way. Source of the structures: DLPack, ``dlpack.h`` (``DLTensor``, ``DLDeviceType``).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, 
 
 
 def as_array(value: Any, where: str, arrays: HostArrays) -> np.ndarray | None:
-    """``value`` as a NumPy array on the same memory, or on a copy that goes back when the launch has succeeded; None if it is no
-    array. ``where`` names it in the UsageError for one that cannot be reached."""
+    """``value`` as a NumPy array on the same memory, or on a copy that goes back when the launch has succeeded; None if
+    it is no array. ``where`` names it in the UsageError for one that cannot be reached."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, np.generic):
@@ -71,7 +71,8 @@ def as_array(value: Any, where: str, arrays: HostArrays) -> np.ndarray | None:
 
 
 def _of_capsule(value: Any) -> np.ndarray | None:
-    """A tensor on the host of a type that NumPy has not (bfloat16, 8-bit floats), as whole numbers of its size; else None."""
+    """A tensor on the host of a type that NumPy has not (bfloat16, 8-bit floats), as whole numbers of its size; else
+    None."""
     try:
         capsule = value.__dlpack__()
         tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))

@@ -1,7 +1,7 @@
 """The front ends of CUDA C++, PTX and machine code: what :mod:`gpusim.frontend.native.kernels` names, as binaries.
 
-Mental model: all three end in a cubin and pass arguments alike; they differ in what comes before it. A binary is kept by what
-it was made of, so that what is made of it in turn is made once.
+Mental model: all three end in a cubin and pass arguments alike; they differ in what comes before it. A binary is kept
+by what it was made of, so that what is made of it in turn is made once.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from gpusim.launch.binary import KernelBinary
 
 @dataclass(frozen=True, eq=False)
 class NativeBinary(KernelBinary):
-    """A kernel with the PTX types of its parameters, empty where they are not known, and the path of its source, empty for text: compilers
-    know its name alone, and write it into the table of lines as a file of the folder that they ran in."""
+    """A kernel with the PTX types of its parameters, empty where they are not known, and the path of its source, empty
+    for text: compilers know its name alone, and write it into the table of lines as a file of the folder that they ran
+    in."""
 
     parameter_types: tuple[str, ...] = ()
     source_path: str = ""

@@ -1,8 +1,9 @@
 """Headers of the host's C++ library as device code can use them, where no host compiler gives the real ones.
 
-Mental model: NVRTC knows ``assert``, ``printf`` and the mathematical functions without any header, and libcu++ has the standard library's
-device part under ``<cuda/std/...>``; so ``<cmath>`` or ``<limits>`` can stand for those, under the names that ``std::`` has. What has no
-device part (``<vector>``, ``<iostream>``, ``<cublas_v2.h>``) is an empty header, since only host code could use it.
+Mental model: NVRTC knows ``assert``, ``printf`` and the mathematical functions without any header, and libcu++ has the
+standard library's device part under ``<cuda/std/...>``; so ``<cmath>`` or ``<limits>`` can stand for those, under the
+names that ``std::`` has. What has no device part (``<vector>``, ``<iostream>``, ``<cublas_v2.h>``) is an empty header,
+since only host code could use it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _MATH = {
 }  # fmt: skip
 #: C++ header -> its C name.
 _C_NAMES = {"cmath": "math.h", "cstdint": "stdint.h", "climits": "limits.h", "cfloat": "float.h", "cstddef": "stddef.h"}
-#: Header -> what programs use of it and libcu++ has. Named one by one: all of cuda::std would make plain ``abs`` ambiguous.
+#: Header -> what programs use of it and libcu++ has. Named one by one: all of cuda::std would make plain ``abs``
+#: ambiguous.
 _CPP = {
     "algorithm": "min max clamp fill fill_n copy copy_n equal lower_bound upper_bound min_element max_element",
     "array": "array",
@@ -57,7 +59,8 @@ _EMPTY = frozenset(_HOST_NAMES.split())
 
 
 def host_header(name: str) -> str | None:
-    """The text to stand for the header ``name``: the library's device part, or nothing; None for a header that it is not known of."""
+    """The text to stand for the header ``name``: the library's device part, or nothing; None for a header that it is
+    not known of."""
     plain = next((cpp for cpp, c in _C_NAMES.items() if c == name), name)
     if plain not in _C_NAMES and plain not in _CPP:
         return "" if plain in _EMPTY else None

@@ -1,8 +1,8 @@
 """Which images of a file suit a GPU, and which kernels are in them.
 
-Mental model: as the driver does when it loads a module: machine code of the GPU's architecture, or of the latest earlier minor version
-of the same generation, else PTX. Source: CUDA C++ Programming Guide, "Binary Compatibility", "PTX Compatibility" and, for targets with a
-suffix, "Architecture-Specific Features" and "Family-Specific Features".
+Mental model: as the driver does when it loads a module: machine code of the GPU's architecture, or of the latest
+earlier minor version of the same generation, else PTX. Source: CUDA C++ Programming Guide, "Binary Compatibility", "PTX
+Compatibility" and, for targets with a suffix, "Architecture-Specific Features" and "Family-Specific Features".
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gpusim.isa.binary.fatbin import Image, Module
 
 
 def suitable(code: bytes, file: str, capability: tuple[int, int]) -> list[tuple[bool, Image]]:
-    """Of each module of a file the image for a GPU of ``capability``, and before it whether it is linked; at least one. Raises
-    UsageError where there is none."""
+    """Of each module of a file the image for a GPU of ``capability``, and before it whether it is linked; at least one.
+    Raises UsageError where there is none."""
     modules = modules_of(code, file)
     chosen = [(module.linked, image) for module in modules if (image := best_image(module, capability)) is not None]
     if chosen:
@@ -58,8 +58,8 @@ def best_image(module: Module, capability: tuple[int, int]) -> Image | None:
 def kernels_in(
     chosen: Sequence[tuple[bool, Image]], file: str, entry: str | None = None
 ) -> dict[str, tuple[bool, Image]]:
-    """Symbol of each kernel in the images that :func:`suitable` gives -> its image, linked ones first; those behind ``entry``
-    are not looked for. Raises CompileError for a damaged image."""
+    """Symbol of each kernel in the images that :func:`suitable` gives -> its image, linked ones first; those behind
+    ``entry`` are not looked for. Raises CompileError for a damaged image."""
     known: dict[str, tuple[bool, Image]] = {}
     for linked, image in sorted(chosen, key=lambda each: not each[0]):
         try:

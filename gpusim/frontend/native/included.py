@@ -1,7 +1,8 @@
-"""Which files beside a source it includes: by these, and not by its own text alone, it is known to be the source that it was.
+"""Which files beside a source it includes: by these, and not by its own text alone, it is known to be the source that
+it was.
 
-Mental model: ``#include "name"`` of a file in the source's own folder, and what that includes in turn. Headers of libraries are
-not followed: they are many and do not change between two captures.
+Mental model: ``#include "name"`` of a file in the source's own folder, and what that includes in turn. Headers of
+libraries are not followed: they are many and do not change between two captures.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 
 
 def beside(source: str, folder: str) -> tuple[tuple[str, int, int], ...]:
-    """(path, size in bytes, time of change in ns) of each file that ``source``, a text of a file in ``folder``, includes from there."""
+    """(path, size in bytes, time of change in ns) of each file that ``source``, a text of a file in ``folder``,
+    includes from there."""
     found: dict[str, tuple[int, int]] = {}
     waiting = [(source, Path(folder))]
     while waiting:

@@ -1,9 +1,10 @@
 """What NVRTC made, kept on disk from one process to the next.
 
-Mental model: a compilation depends on the source, what it includes, the options, the target and the compiler. All of these make one
-digest. Files that are included are followed by their text: those of the user by content, those of the CUDA toolkit by size and
-time of change (an upgrade writes them anew). What cannot be followed (a file named by a macro, a date of compilation, an option
-that names a file) makes that nothing is kept. A kept file that is damaged counts as not there.
+Mental model: a compilation depends on the source, what it includes, the options, the target and the compiler. All of
+these make one digest. Files that are included are followed by their text: those of the user by content, those of the
+CUDA toolkit by size and time of change (an upgrade writes them anew). What cannot be followed (a file named by a macro,
+a date of compilation, an option that names a file) makes that nothing is kept. A kept file that is damaged counts as
+not there.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ def fingerprint(
     toolkit_folders: Sequence[str],
     headers: Sequence[tuple[str, str]],
 ) -> str | None:
-    """The digest of a compilation of ``source``; None where it cannot be told. ``about``: what else counts (target, entry, version
-    of the compiler). ``folders`` are the user's, ``toolkit_folders`` the compiler's; ``headers`` are (name, text)."""
+    """The digest of a compilation of ``source``; None where it cannot be told. ``about``: what else counts (target,
+    entry, version of the compiler). ``folders`` are the user's, ``toolkit_folders`` the compiler's; ``headers`` are
+    (name, text)."""
     if any(map(_FILES.match, options)):
         return None
     digest = hashlib.sha256(repr((VERSION, file, *about, tuple(options), tuple(folders))).encode())
@@ -118,7 +120,8 @@ def _file(
     toolkit_folders: Sequence[str],
     waiting: list[tuple[str, str]],
 ) -> Iterator[bytes]:
-    """What tells the file that ``#include`` of ``name`` finds; one of the user's is added to those whose text is ``waiting``."""
+    """What tells the file that ``#include`` of ``name`` finds; one of the user's is added to those whose text is
+    ``waiting``."""
     for folder in (*beside, *folders):
         path = Path(folder) / name
         if path.is_file():

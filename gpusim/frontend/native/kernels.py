@@ -1,7 +1,8 @@
 """Kernels that are not Python functions: CUDA C++ source, PTX text, machine code; what a user writes to name one.
 
-Mental model: :func:`cuda_cpp`, :func:`ptx` and :func:`cubin` make small values that say where a kernel comes from. Nothing is compiled
-here; wherever a kernel is taken (``capture``, a case, ``sass``, ``measure``), its front end does that for the GPU asked for.
+Mental model: :func:`cuda_cpp`, :func:`ptx` and :func:`cubin` make small values that say where a kernel comes from.
+Nothing is compiled here; wherever a kernel is taken (``capture``, a case, ``sass``, ``measure``), its front end does
+that for the GPU asked for.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ CPP_SUFFIXES = (".cu", ".cuh", ".cpp", ".h", ".hpp")
 
 @dataclass(frozen=True)
 class CudaCppKernel:
-    """Kernel ``entry`` (a name, or a name expression such as ``scale<float, 4>``) of ``source``; ``file`` names it in messages and
-    source lines. ``options`` go to NVRTC; ``folders`` are searched for includes; ``headers`` are (name, text) of further ones;
-    ``link`` are further sources, PTX or machine code, as (file, content), whose device functions it calls; ``variables`` are what
-    variables of the module hold, as (name, bytes). ``folder`` has the file; empty for text."""
+    """Kernel ``entry`` (a name, or a name expression such as ``scale<float, 4>``) of ``source``; ``file`` names it in
+    messages and source lines. ``options`` go to NVRTC; ``folders`` are searched for includes; ``headers`` are (name,
+    text) of further ones; ``link`` are further sources, PTX or machine code, as (file, content), whose device functions
+    it calls; ``variables`` are what variables of the module hold, as (name, bytes). ``folder`` has the file; empty for
+    text."""
 
     source: str = field(repr=False)
     file: str
@@ -53,7 +55,8 @@ class CudaCppKernel:
 
 @dataclass(frozen=True)
 class PtxKernel:
-    """Kernel ``entry`` (None: the only one) of PTX ``text``; ``options`` go to nvJitLink, ``link`` as for :class:`CudaCppKernel`."""
+    """Kernel ``entry`` (None: the only one) of PTX ``text``; ``options`` go to nvJitLink, ``link`` as for
+    :class:`CudaCppKernel`."""
 
     text: str = field(repr=False)
     file: str
@@ -70,8 +73,9 @@ class PtxKernel:
 
 @dataclass(frozen=True)
 class CubinKernel:
-    """Kernel ``entry`` (None: the only one) of ``code``, the bytes of a file that holds machine code or PTX. ``parameter_types``: PTX types of its
-    parameters, where whoever made the code knows them; machine code itself does not. ``tools``: who made it."""
+    """Kernel ``entry`` (None: the only one) of ``code``, the bytes of a file that holds machine code or PTX.
+    ``parameter_types``: PTX types of its parameters, where whoever made the code knows them; machine code itself does
+    not. ``tools``: who made it."""
 
     code: bytes = field(repr=False)
     file: str
@@ -96,18 +100,20 @@ def cuda_cpp(
     compiler: str = "auto",
     variables: Mapping[str, Any] | None = None,
 ) -> CudaCppKernel:
-    """Kernel ``entry`` of CUDA C++ ``source``: text, or the path of a file, or a list of them of which the first has the kernel and the
-    others device functions that it calls. Compiled for the GPU that it is captured for: by NVRTC, and where the source has host code
-    beside its kernels by nvcc, or, without one, by NVRTC from what is device code in it.
+    """Kernel ``entry`` of CUDA C++ ``source``: text, or the path of a file, or a list of them of which the first has
+    the kernel and the others device functions that it calls. Compiled for the GPU that it is captured for: by NVRTC,
+    and where the source has host code beside its kernels by nvcc, or, without one, by NVRTC from what is device code in
+    it.
 
     ``entry`` is the kernel's name as the source has it, or a name expression that instantiates a template
-    (``"reduce<float, 256>"``). ``options``: NVRTC's (``"-DN=4"``, ``"-use_fast_math"``, ``"-std=c++20"``); the architecture is the
-    GPU's unless ``-arch`` is among them. ``headers``: folders to search for includes (a file's own folder and the CUDA and CCCL
-    headers of the installed wheels are searched anyway), or a mapping of include name -> text. ``link``: paths of further ``.cu``,
-    ``.ptx``, ``.cubin``, ``.o``, ``.a`` or ``.fatbin`` files with device functions that the kernel calls. ``cooperative``: it is
-    launched with all blocks resident (``this_grid().sync()``). ``compiler``: "nvrtc" or "nvcc" in place of that choice. ``variables``: what
-    ``__constant__`` variables, and ``__device__`` ones that the source initialises, hold when the launch begins: name -> a NumPy array
-    or number of the variable's type, or bytes (a program's ``cudaMemcpyToSymbol``).
+    (``"reduce<float, 256>"``). ``options``: NVRTC's (``"-DN=4"``, ``"-use_fast_math"``, ``"-std=c++20"``); the
+    architecture is the GPU's unless ``-arch`` is among them. ``headers``: folders to search for includes (a file's own
+    folder and the CUDA and CCCL headers of the installed wheels are searched anyway), or a mapping of include name ->
+    text. ``link``: paths of further ``.cu``, ``.ptx``, ``.cubin``, ``.o``, ``.a`` or ``.fatbin`` files with device
+    functions that the kernel calls. ``cooperative``: it is launched with all blocks resident (``this_grid().sync()``).
+    ``compiler``: "nvrtc" or "nvcc" in place of that choice. ``variables``: what ``__constant__`` variables, and
+    ``__device__`` ones that the source initialises, hold when the launch begins: name -> a NumPy array or number of the
+    variable's type, or bytes (a program's ``cudaMemcpyToSymbol``).
 
     Raises UsageError for a file that cannot be read; what does not compile is told when it is compiled.
     """
@@ -134,14 +140,15 @@ def cuda_cpp(
 
 
 def describes_cuda_cpp(kernel: object) -> bool:
-    """Whether ``kernel`` says itself, without a class of gpusim's, that it is one of CUDA C++: its method ``__cuda_cpp__`` gives
-    the keywords of :func:`cuda_cpp`."""
+    """Whether ``kernel`` says itself, without a class of gpusim's, that it is one of CUDA C++: its method
+    ``__cuda_cpp__`` gives the keywords of :func:`cuda_cpp`."""
     return hasattr(type(kernel), "__cuda_cpp__")
 
 
 @lru_cache(maxsize=256)
 def described(kernel: Any) -> CudaCppKernel:
-    """What :func:`cuda_cpp` makes of such a kernel. Raises UsageError for keywords that it does not have, or of a wrong kind."""
+    """What :func:`cuda_cpp` makes of such a kernel. Raises UsageError for keywords that it does not have, or of a wrong
+    kind."""
     try:
         return cuda_cpp(**kernel.__cuda_cpp__())
     except TypeError as error:
@@ -157,10 +164,11 @@ def ptx(
     cooperative: bool = False,
     variables: Mapping[str, Any] | None = None,
 ) -> PtxKernel:
-    """Kernel ``entry`` (needed where there are several) of PTX ``source``: text, or the path of a file. Assembled for the GPU that
-    it is captured for; text that was written for an architecture older than the assembler knows is raised to the oldest it does.
-    ``options``: nvJitLink's (``"-O1"``, ``"-maxrregcount=64"``); ``link``, ``cooperative`` and ``variables`` as for :func:`cuda_cpp`.
-    Raises UsageError for a file that cannot be read."""
+    """Kernel ``entry`` (needed where there are several) of PTX ``source``: text, or the path of a file. Assembled for
+    the GPU that it is captured for; text that was written for an architecture older than the assembler knows is raised
+    to the oldest it does.
+    ``options``: nvJitLink's (``"-O1"``, ``"-maxrregcount=64"``); ``link``, ``cooperative`` and ``variables`` as for
+    :func:`cuda_cpp`. Raises UsageError for a file that cannot be read."""
     text, file, _ = _text_of(source, (".ptx",))
     parts = tuple(_part(each) for each in link)
     named = None if entry is None else _entry(entry)
@@ -170,11 +178,12 @@ def ptx(
 def cubin(
     source: bytes | str | os.PathLike[str], entry: str | None = None, *, cooperative: bool = False
 ) -> CubinKernel:
-    """Kernel ``entry`` (needed where there are several) of compiled code: the path, or the bytes, of a cubin, fat binary, object,
-    archive, shared library or executable. ``entry`` is a symbol, or the function as C++ has it (``ns::scale<double>``, also without
-    what stands before or behind ``scale`` where only one is called so). Of what the file holds the GPU's own machine code is
-    taken, else that of the latest earlier minor version of its generation, else PTX, which is assembled. Raises UsageError for a
-    file that cannot be read; what is not in it is told when the kernel is compiled."""
+    """Kernel ``entry`` (needed where there are several) of compiled code: the path, or the bytes, of a cubin, fat
+    binary, object, archive, shared library or executable. ``entry`` is a symbol, or the function as C++ has it
+    (``ns::scale<double>``, also without what stands before or behind ``scale`` where only one is called so). Of what
+    the file holds the GPU's own machine code is taken, else that of the latest earlier minor version of its generation,
+    else PTX, which is assembled. Raises UsageError for a file that cannot be read; what is not in it is told when the
+    kernel is compiled."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         code, file = bytes(source), "cubin"
     else:
@@ -201,8 +210,8 @@ def _entry(entry: str) -> str:
 
 
 def _text_of(source: str | os.PathLike[str], suffixes: tuple[str, ...]) -> tuple[str, str, str]:
-    """(text, name of the file, its folder or empty) of source code or of a file's path. One line that ends as files of the kind
-    do is a path; text has lines or is no such name."""
+    """(text, name of the file, its folder or empty) of source code or of a file's path. One line that ends as files of
+    the kind do is a path; text has lines or is no such name."""
     if isinstance(source, str) and ("\n" in source or not source.endswith(suffixes)):
         return source, f"source{suffixes[0]}", ""
     path = Path(source)

@@ -1,7 +1,7 @@
 """PTX and parts with device functions in, one cubin out, by nvJitLink.
 
-Mental model: what a driver's assembler and linker would do when a program loads its parts. nvJitLink runs in a process of its own
-(:mod:`gpusim.frontend.native.link_process`): some faults in what it is given make it end the one it runs in.
+Mental model: what a driver's assembler and linker would do when a program loads its parts. nvJitLink runs in a process
+of its own (:mod:`gpusim.frontend.native.link_process`): some faults in what it is given make it end the one it runs in.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Linked:
 
 
 def run_linker(flags: Sequence[str], parts: Sequence[tuple[Any, str, bytes]], *, keep: bool = True) -> Linked:
-    """One run of nvJitLink over ``parts``, (nvJitLink's InputType, name, content) each, in a process of its own, which waits for the
-    next run if ``keep``. What ``flags`` name as the architecture decides which release of it. Refusals, and that the linker ended its
-    process, are in what is returned; raises ToolchainError where there is no linker."""
+    """One run of nvJitLink over ``parts``, (nvJitLink's InputType, name, content) each, in a process of its own, which
+    waits for the next run if ``keep``. What ``flags`` name as the architecture decides which release of it. Refusals,
+    and that the linker ended its process, are in what is returned; raises ToolchainError where there is no linker."""
     older = any(flag in _OLDER for flag in flags)
     if older:
         parts = [(kind, name, _lowered(content) if kind == KINDS[".ptx"] else content) for kind, name, content in parts]
@@ -62,8 +62,8 @@ def run_linker(flags: Sequence[str], parts: Sequence[tuple[Any, str, bytes]], *,
 
 
 def link(name: str, target: str, parts: Sequence[tuple[str, str, bytes]], options: Sequence[str] = ()) -> bytes:
-    """The cubin of ``parts``, (kind of :data:`KINDS`, name, content) each, for ``target``; ``name`` is the kernel's, for messages.
-    Raises CompileError with the linker's first complaint."""
+    """The cubin of ``parts``, (kind of :data:`KINDS`, name, content) each, for ``target``; ``name`` is the kernel's,
+    for messages. Raises CompileError with the linker's first complaint."""
     done = run_linker(
         [f"-arch={target}", "-lineinfo", *options], [(KINDS[kind], part, content) for kind, part, content in parts]
     )

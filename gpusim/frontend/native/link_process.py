@@ -1,8 +1,9 @@
-"""The process that nvJitLink runs in, as its parent sees it: started at the first link, kept for the next, gone with its parent.
+"""The process that nvJitLink runs in, as its parent sees it: started at the first link, kept for the next, gone with
+its parent.
 
-Mental model: a question and its answer, and an answer even where the linker ends its process. One process is kept; it is not in the
-terminal's group, so Ctrl-C reaches the parent alone, which ends it. Who asks while it is busy, or must leave no process behind (an
-emulated driver's program may wait for all of its children), gets one of its own.
+Mental model: a question and its answer, and an answer even where the linker ends its process. One process is kept; it
+is not in the terminal's group, so Ctrl-C reaches the parent alone, which ends it. Who asks while it is busy, or must
+leave no process behind (an emulated driver's program may wait for all of its children), gets one of its own.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class LinkProcess:
             raise
 
     def ask(self, flags: Sequence[bytes], parts: Parts) -> Answer:
-        """As :func:`gpusim.frontend.native.nvjitlink_process.run`. Raises EndedItself and ToolchainError; after anything that is
-        raised the process is gone."""
+        """As :func:`gpusim.frontend.native.nvjitlink_process.run`. Raises EndedItself and ToolchainError; after
+        anything that is raised the process is gone."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert isinstance(stdin, io.FileIO) and isinstance(stdout, io.FileIO)  # bufsize=0
         request = [len(flags).to_bytes(8, "little"), *flags]
@@ -114,8 +115,8 @@ _kept = _Kept()
 
 
 def ask(flags: Sequence[str], parts: Sequence[tuple[int, str, bytes]], *, keep: bool, older: bool = False) -> Answer:
-    """As :func:`gpusim.frontend.native.nvjitlink_process.run`, in a process of its own, which is kept for the next question if ``keep``
-    and it is not the ``older`` linker, that of CUDA 12. Raises EndedItself and ToolchainError."""
+    """As :func:`gpusim.frontend.native.nvjitlink_process.run`, in a process of its own, which is kept for the next
+    question if ``keep`` and it is not the ``older`` linker, that of CUDA 12. Raises EndedItself and ToolchainError."""
     library = _older_library() if older else _library()
     encoded = [flag.encode(errors="surrogateescape") for flag in flags]
     given = [(kind, name.encode(errors="surrogateescape"), content) for kind, name, content in parts]

@@ -1,7 +1,7 @@
 """A kernel in a file of device code, as the driver would load it on a GPU.
 
-Mental model: each module of the file gives the one image that suits the GPU (:mod:`gpusim.frontend.native.images`). The kernel is looked
-for in those; PTX is assembled, and parts that a device linker has not seen are linked first.
+Mental model: each module of the file gives the one image that suits the GPU (:mod:`gpusim.frontend.native.images`). The
+kernel is looked for in those; PTX is assembled, and parts that a device linker has not seen are linked first.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gpusim.isa.binary.fatbin import Image
 
 @dataclass(frozen=True)
 class FoundKernel:
-    """``cubin`` for ``capability`` with kernel ``entry``; what is known beside: PTX types of its parameters, who assembled or linked
-    it."""
+    """``cubin`` for ``capability`` with kernel ``entry``; what is known beside: PTX types of its parameters, who
+    assembled or linked it."""
 
     cubin: bytes
     entry: str
@@ -30,8 +30,8 @@ class FoundKernel:
 
 
 def find_kernel(code: bytes, file: str, entry: str | None, capability: tuple[int, int]) -> FoundKernel:
-    """Kernel ``entry`` (None: the only one) of the file's bytes ``code`` for a GPU of ``capability``. Raises UsageError for a
-    file without code for it, CompileError for a damaged one or a kernel that it does not have."""
+    """Kernel ``entry`` (None: the only one) of the file's bytes ``code`` for a GPU of ``capability``. Raises UsageError
+    for a file without code for it, CompileError for a damaged one or a kernel that it does not have."""
     chosen = suitable(code, file, capability)
     known = kernels_in(chosen, file, entry)
     name = one_of(entry, list(known), file)
@@ -45,8 +45,8 @@ def find_kernel(code: bytes, file: str, entry: str | None, capability: tuple[int
 
 
 def linked_images(parts: Sequence[Image], first: Image, name: str, file: str, capability: tuple[int, int]) -> bytes:
-    """``parts`` of ``file`` as one cubin: for the target of ``first`` where that is machine code, else for ``capability``.
-    ``name`` says in messages what does not link."""
+    """``parts`` of ``file`` as one cubin: for the target of ``first`` where that is machine code, else for
+    ``capability``. ``name`` says in messages what does not link."""
     target = nearest(capability).target if first.is_ptx else first.target
     given = [
         (".ptx", f"{file} ({i})", raised(text_of(part, file)).encode())

@@ -1,9 +1,10 @@
 """CUDA C++ with host code in, PTX and machine code of its device code out, by nvcc.
 
-Mental model: a file that has ``main``, ``<<<...>>>`` and ``#include <vector>`` beside its kernels is what nvcc is for: it parses the host's code
-with the host's own headers and leaves it out. nvcc comes in the wheels of the extra ``gpusim[nvcc]`` or in a CUDA toolkit; either needs the
-host's C++ compiler for its preprocessor. A template is instantiated, and any kernel's symbol found, by a variable behind
-the source that holds the kernel's address, and is taken out of the PTX again.
+Mental model: a file that has ``main``, ``<<<...>>>`` and ``#include <vector>`` beside its kernels is what nvcc is for:
+it parses the host's code with the host's own headers and leaves it out. nvcc comes in the wheels of the extra
+``gpusim[nvcc]`` or in a CUDA toolkit; either needs the host's C++ compiler for its preprocessor. A template is
+instantiated, and any kernel's symbol found, by a variable behind the source that holds the kernel's address, and is
+taken out of the PTX again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ MOST_SECONDS = 1800
 
 @cache
 def program() -> str:
-    """nvcc's path, empty where there is none or no C++ compiler of the host: that of the wheels, of ``CUDA_HOME`` or on PATH."""
+    """nvcc's path, empty where there is none or no C++ compiler of the host: that of the wheels, of ``CUDA_HOME`` or on
+    PATH."""
     if not host_compiler():
         return ""
     try:
@@ -71,8 +73,8 @@ def version() -> str:
 def compile_cpp(
     unit: CppUnit, entry: str | None, target: str, *, relocatable: bool = False, lines: bool = True
 ) -> CppBuild:
-    """As :func:`gpusim.frontend.native.nvrtc.compile_cpp`. Raises CompileError (one line, the compiler's first error) and
-    ToolchainError where there is no nvcc."""
+    """As :func:`gpusim.frontend.native.nvrtc.compile_cpp`. Raises CompileError (one line, the compiler's first error)
+    and ToolchainError where there is no nvcc."""
     if not program():
         raise ToolchainError(f"{unit.file} has host code, which nvcc compiles: {lacking()}")
     with tempfile.TemporaryDirectory(prefix="gpusim-nvcc-") as folder:

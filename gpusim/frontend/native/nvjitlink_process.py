@@ -1,10 +1,13 @@
-"""nvJitLink, to be run as a process of its own that is asked on stdin and answers on stdout; imports nothing but the standard library.
+"""nvJitLink, to be run as a process of its own that is asked on stdin and answers on stdout; imports nothing but the
+standard library.
 
-Mental model: :func:`run` is one run of the linker. Why a process: nvJitLink (13.0 to 13.5) does not report some faults in what it is
-given, such as one register where an instruction takes several or an ``-arch`` that it does not know, but ends its process, most with
-a segmentation fault. That costs this process only, and its parent (:mod:`gpusim.frontend.native.link_process`) can still say so.
+Mental model: :func:`run` is one run of the linker. Why a process: nvJitLink (13.0 to 13.5) does not report some faults
+in what it is given, such as one register where an instruction takes several or an ``-arch`` that it does not know, but
+ends its process, most with a segmentation fault. That costs this process only, and its parent
+(:mod:`gpusim.frontend.native.link_process`) can still say so.
 
-Why by ctypes: the process starts without the site packages, in about 0.02 s of processor time; ``cuda.bindings`` takes 0.1 s.
+Why by ctypes: the process starts without the site packages, in about 0.02 s of processor time; ``cuda.bindings`` takes
+0.1 s.
 """
 
 from __future__ import annotations
@@ -74,8 +77,9 @@ def _read(pipe: io.FileIO, size: int) -> bytes | None:
 
 
 def run(library: str, flags: Sequence[bytes], parts: Sequence[tuple[int, bytes, bytes]]) -> tuple[int, bytes, str, str]:
-    """One run of the nvJitLink in file ``library`` over ``parts``, (input type, name, content) each: (nvJitLinkResult, cubin, log of
-    what it says, log of errors); no cubin unless the result is 0. Raises OSError where there is no such library."""
+    """One run of the nvJitLink in file ``library`` over ``parts``, (input type, name, content) each: (nvJitLinkResult,
+    cubin, log of what it says, log of errors); no cubin unless the result is 0. Raises OSError where there is no such
+    library."""
     linker = ctypes.CDLL(library)
     for name, arguments in _ARGUMENTS.items():
         getattr(linker, name).argtypes = arguments
@@ -115,7 +119,8 @@ def _log(handle: c_void_p, size_of: Callable[..., int], read: Callable[..., int]
 
 
 def serve(library: str) -> None:
-    """Answer requests until nobody can ask any more, also in the middle of a run: with the one who asks gone, nobody else would end it."""
+    """Answer requests until nobody can ask any more, also in the middle of a run: with the one who asks gone, nobody
+    else would end it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = io.FileIO(0, "rb", closefd=False), io.FileIO(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever the library prints is no answer

@@ -1,7 +1,7 @@
 """CUDA C++ text in, PTX and machine code out, by NVRTC.
 
-Mental model: one compilation gives both: the machine code that a launch loads, and the PTX, whose text still knows the types
-of the parameters. Source lines are compiled in; they do not change the code (a test holds both builds together).
+Mental model: one compilation gives both: the machine code that a launch loads, and the PTX, whose text still knows the
+types of the parameters. Source lines are compiled in; they do not change the code (a test holds both builds together).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Answer(msgspec.Struct, frozen=True):
 def compile_cpp(
     unit: CppUnit, entry: str | None, target: str, *, relocatable: bool = False, lines: bool = True
 ) -> CppBuild:
-    """Compile ``unit`` for ``target`` ("sm_90"), or take what an earlier process made of it; ``entry`` is a name expression, None where
-    only device functions are wanted.
+    """Compile ``unit`` for ``target`` ("sm_90"), or take what an earlier process made of it; ``entry`` is a name
+    expression, None where only device functions are wanted.
     ``relocatable``: to be linked with others. ``lines``: with source lines.
 
     Raises CppError (one line, the compiler's first error) and ToolchainError (with what to install).

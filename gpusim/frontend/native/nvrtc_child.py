@@ -1,8 +1,9 @@
 """NVRTC in a process of its own, which is asked on stdin and answers on stdout.
 
-Mental model: one compilation. Why at all: with the name of a template among its name expressions, NVRTC (12.9 to 13.x) does not report some
-errors in the source, such as a misspelt ``typename``, but ends its process with a segmentation fault. That costs this process only, and
-its parent (:func:`gpusim.frontend.native.nvrtc.compile_cpp`) can still say what is wrong. About 0.1 s of processor time.
+Mental model: one compilation. Why at all: with the name of a template among its name expressions, NVRTC (12.9 to 13.x)
+does not report some errors in the source, such as a misspelt ``typename``, but ends its process with a segmentation
+fault. That costs this process only, and its parent (:func:`gpusim.frontend.native.nvrtc.compile_cpp`) can still say
+what is wrong. About 0.1 s of processor time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What PTX text says of its kernels, and text for old architectures raised to one that today's assembler takes.
 
-Mental model: a kernel stands behind ``.entry NAME(`` with one ``.param`` for each parameter, whose type machine code no longer
-has. Source: NVIDIA, PTX ISA, "Kernel Function Parameters" and the ``.version`` and ``.target`` directives.
+Mental model: a kernel stands behind ``.entry NAME(`` with one ``.param`` for each parameter, whose type machine code no
+longer has. Source: NVIDIA, PTX ISA, "Kernel Function Parameters" and the ``.version`` and ``.target`` directives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ _TARGET = re.compile(r"^(\s*\.target\s+)sm_(\d{1,9})([af]?)(.*)$", re.M)
 _VERSION = re.compile(r"^(\s*\.version\s+)(\d{1,9})\.(\d{1,9})", re.M)
 #: The oldest that the assembler of CUDA 13 takes: sm_75, which PTX 6.3 brought.
 OLDEST_TARGET, OLDEST_VERSION = 75, (6, 3)
-#: The newest that the assembler of CUDA 12.9 takes, and the oldest architecture whose code today's disassembler can read.
+#: The newest that the assembler of CUDA 12.9 takes, and the oldest architecture whose code today's disassembler can
+#: read.
 NEWEST_OLDER_VERSION, OLDER_TARGET = (8, 8), 70
 
 
@@ -33,7 +34,8 @@ def entries(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def raised(text: str) -> str:
-    """``text`` with a target below sm_75 and a version below 6.3 raised to those, as a driver's own assembler would take it."""
+    """``text`` with a target below sm_75 and a version below 6.3 raised to those, as a driver's own assembler would
+    take it."""
 
     def newer_target(found: re.Match[str]) -> str:
         number = int(found[2])
@@ -47,8 +49,8 @@ def raised(text: str) -> str:
 
 
 def lowered(text: str) -> str:
-    """``text``, compiled for sm_75 or an older one, as the assembler of CUDA 12 takes it for sm_70: an instruction that came later is
-    that one's to refuse."""
+    """``text``, compiled for sm_75 or an older one, as the assembler of CUDA 12 takes it for sm_70: an instruction that
+    came later is that one's to refuse."""
 
     def older_version(found: re.Match[str]) -> str:
         is_new = (int(found[2]), int(found[3])) > NEWEST_OLDER_VERSION

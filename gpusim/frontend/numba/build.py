@@ -43,8 +43,8 @@ _device_overloads: weakref.WeakKeyDictionary[CUDADispatcher, dict] = weakref.Wea
 
 @dataclass(frozen=True, eq=False)
 class NumbaBinary(KernelBinary):
-    """A kernel that Numba compiled: ``argument_types`` (Numba types), ``extensions`` (argument handlers), ``call_helper``
-    (of a debug build: knows the exceptions that the kernel may raise; else None)."""
+    """A kernel that Numba compiled: ``argument_types`` (Numba types), ``extensions`` (argument handlers),
+    ``call_helper`` (of a debug build: knows the exceptions that the kernel may raise; else None)."""
 
     argument_types: tuple[Any, ...] = ()
     extensions: tuple[Any, ...] = ()
@@ -73,9 +73,9 @@ class _StandInRuntime:
 
 
 class _Flags(compiler.CUDAFlags):
-    """Numba's options of one compilation, which it compares for every candidate of every operator: a tenth of the time that it takes to
-    compile a kernel. What is set in neither is the same in both, and the names, which are all that Numba's own hash is made of, are
-    always the same."""
+    """Numba's options of one compilation, which it compares for every candidate of every operator: a tenth of the time
+    that it takes to compile a kernel. What is set in neither is the same in both, and the names, which are all that
+    Numba's own hash is made of, are always the same."""
 
     __slots__ = ()
 
@@ -183,7 +183,8 @@ def _type_of(kernel: CUDADispatcher, value: Any) -> Any:
 
 
 def signature_types(signature: str) -> tuple[Any, ...]:
-    """The Numba types of a signature as a decorator takes it: ``"float32, float32[:]"``, with or without ``void(...)``."""
+    """The Numba types of a signature as a decorator takes it: ``"float32, float32[:]"``, with or without
+    ``void(...)``."""
     try:
         inside = signature.strip()
         text = inside if inside.startswith("void") else f"void({inside})"
@@ -305,7 +306,8 @@ def _compile(
 
 
 def _one_line(error: BaseException) -> str:
-    """The telling lines of a compiler's message, joined: no traceback, no banner, no colours, at most 300 characters."""
+    """The telling lines of a compiler's message, joined: no traceback, no banner, no colours, at most 300
+    characters."""
     lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines()]
     lines = [line for line in lines if line and not line.startswith(("Failed in", "During:", "raised from", "- "))]
     text = "; ".join(lines) or type(error).__name__

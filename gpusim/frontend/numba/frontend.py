@@ -1,7 +1,7 @@
 """Numba's front end: ``@cuda.jit`` functions, compiled as a launch by Numba's dispatcher would compile them.
 
-Mental model: the parts stand beside this file; here they meet the protocol. :mod:`gpusim.frontend.numba.build` makes the
-machine code, :mod:`gpusim.frontend.numba.arguments` flattens the arguments, and
+Mental model: the parts stand beside this file; here they meet the protocol. :mod:`gpusim.frontend.numba.build` makes
+the machine code, :mod:`gpusim.frontend.numba.arguments` flattens the arguments, and
 :mod:`gpusim.frontend.numba.exceptions` raises what threads of a debug build have raised.
 """
 

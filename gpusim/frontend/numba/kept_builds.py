@@ -71,7 +71,8 @@ def fingerprint(kernel: CUDADispatcher, argument_types: tuple, capability: tuple
 
 
 def read_build(name: str | None) -> dict[str, Any] | None:
-    """What :func:`write_build` kept under ``name``: cubin, line_cubin, entry_name, cooperative; None if there is none."""
+    """What :func:`write_build` kept under ``name``: cubin, line_cubin, entry_name, cooperative; None if there is
+    none."""
     path = _path(name)
     try:
         if path is None:

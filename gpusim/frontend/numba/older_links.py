@@ -1,7 +1,8 @@
 """What Numba would link, linked for an architecture that its own linker no longer knows.
 
-Mental model: Numba hands its linker the PTX of the kernel and of the device functions that it calls, and the files that ``link=`` names;
-the same parts go to the linker of CUDA 12 (:mod:`gpusim.frontend.native.link`), which assembles them for sm_70.
+Mental model: Numba hands its linker the PTX of the kernel and of the device functions that it calls, and the files that
+``link=`` names; the same parts go to the linker of CUDA 12 (:mod:`gpusim.frontend.native.link`), which assembles them
+for sm_70.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class _Parts:
 
 def linked_for(target: str, name: str, library: Any, compiled_for: tuple[int, int, str]) -> bytes:
     """The cubin for ``target`` ("sm_70") of ``library``, Numba's code library of kernel ``name``, which is compiled for
-    ``compiled_for``. Raises CompileError with the linker's first complaint, ToolchainError where that linker is missing."""
+    ``compiled_for``. Raises CompileError with the linker's first complaint, ToolchainError where that linker is
+    missing."""
     given = _Parts("sm_{}{}".format(*compiled_for))
     library._link_all(given, compiled_for)
     most = library._max_registers

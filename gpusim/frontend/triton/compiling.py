@@ -1,9 +1,9 @@
 """Triton's own compilation, for a GPU that is not there.
 
-Mental model: Triton compiles at a launch for the device of its active driver. Here a stand-in takes that driver's place, which knows
-no more than an architecture, and Triton's ``warmup`` launch does the rest: it binds and specialises the arguments, compiles
-or finds the code in its cache, and does not run it. Each architecture is a device of its own, so that Triton keeps the
-code of several side by side.
+Mental model: Triton compiles at a launch for the device of its active driver. Here a stand-in takes that driver's
+place, which knows no more than an architecture, and Triton's ``warmup`` launch does the rest: it binds and specialises
+the arguments, compiles or finds the code in its cache, and does not run it. Each architecture is a device of its own,
+so that Triton keeps the code of several side by side.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Target:
 
 @contextmanager
 def compiling_for(capability: tuple[int, int]) -> Iterator[None]:
-    """While it is entered, Triton compiles for ``capability`` and keeps what it compiles beside gpusim's own caches, unless
-    ``TRITON_CACHE_DIR`` names a place."""
+    """While it is entered, Triton compiles for ``capability`` and keeps what it compiles beside gpusim's own caches,
+    unless ``TRITON_CACHE_DIR`` names a place."""
     row = nearest(capability)
     config, knobs = load("triton.runtime.driver").driver, load("triton.knobs")
     folder = cache_folder()
@@ -69,8 +69,9 @@ def compiling_for(capability: tuple[int, int]) -> Iterator[None]:
 
 
 def compile_launch(function: Any, args: tuple, given: dict[str, Any], capability: tuple[int, int]) -> Any:
-    """Triton's ``CompiledKernel`` of a launch of the ``triton.jit`` function with ``args`` and keywords ``given``. Raises UsageError for
-    arguments that it does not take, CompileError for code, ToolchainError for a tool that does not run."""
+    """Triton's ``CompiledKernel`` of a launch of the ``triton.jit`` function with ``args`` and keywords ``given``.
+    Raises UsageError for arguments that it does not take, CompileError for code, ToolchainError for a tool that does
+    not run."""
     name, target = function.__name__, nearest(capability).name
     errors = load("triton.runtime.errors")
     heard: Diagnostics | None = None

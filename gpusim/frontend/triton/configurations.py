@@ -1,8 +1,8 @@
 """What ``triton.autotune`` and ``triton.heuristics`` add to a launch, outside in, as their own ``run`` adds it.
 
-Mental model: a kernel is a ``triton.jit`` function in layers. Each layer adds keywords: a configuration's values, or what a heuristic
-computes of the arguments. :func:`unwrap` walks through them and ends with the function and all its keywords; of several
-configurations one must have been chosen.
+Mental model: a kernel is a ``triton.jit`` function in layers. Each layer adds keywords: a configuration's values, or
+what a heuristic computes of the arguments. :func:`unwrap` walks through them and ends with the function and all its
+keywords; of several configurations one must have been chosen.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from gpusim.frontend.triton.kernels import TritonKernel, name_of
 
 
 def unwrap(kernel: TritonKernel, args: tuple) -> tuple[Any, dict[str, Any]]:
-    """The ``triton.jit`` function inside, and the keywords of a launch with ``args``. Runs the ``pre_hook`` of a configuration, as a launch
-    does. Where nobody has chosen among configurations it is the first that is worth trying. Raises UsageError."""
+    """The ``triton.jit`` function inside, and the keywords of a launch with ``args``. Runs the ``pre_hook`` of a
+    configuration, as a launch does. Where nobody has chosen among configurations it is the first that is worth trying.
+    Raises UsageError."""
     given = dict(kernel.given)
     for layer in _layers(kernel.function):
         if is_autotuner(layer):
@@ -72,7 +73,8 @@ def _layers(function: Any) -> Iterator[Any]:
 
 
 def _configurations(layer: Any, kernel: TritonKernel, args: tuple, given: Mapping[str, Any]) -> list[Any]:
-    """Those of an autotuner that ``kernel`` allows, at least one: the one that it names, or what the autotuner's own pruning leaves."""
+    """Those of an autotuner that ``kernel`` allows, at least one: the one that it names, or what the autotuner's own
+    pruning leaves."""
     if kernel.config is not None:
         return [_named(layer, kernel.config)]
     taken = [name for config in layer.configs for name in config.kwargs if name in given]

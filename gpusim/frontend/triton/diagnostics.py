@@ -1,9 +1,9 @@
 """What Triton's C++ passes say of a kernel that they refuse.
 
-Mental model: MLIR writes its errors, and the whole module behind them, to the process's file descriptor 2; the exception that reaches
-Python says only that a pass failed. So while Triton compiles, descriptor 2 leads through a pipe: a thread passes on what comes (progress,
-warnings) at once, but holds back from the first error on. An exception then gets its reason from there; where none comes, it is passed
-on after all.
+Mental model: MLIR writes its errors, and the whole module behind them, to the process's file descriptor 2; the
+exception that reaches Python says only that a pass failed. So while Triton compiles, descriptor 2 leads through a pipe:
+a thread passes on what comes (progress, warnings) at once, but holds back from the first error on. An exception then
+gets its reason from there; where none comes, it is passed on after all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 
 
 class Diagnostics:
-    """Passes on what is written to descriptor 2 until MLIR's first error; :attr:`held` is what has come from there on."""
+    """Passes on what is written to descriptor 2 until MLIR's first error; :attr:`held` is what has come from there
+    on."""
 
     def __init__(self) -> None:
         self.held = b""
@@ -70,7 +71,8 @@ class Diagnostics:
         self._holding = False
 
     def reason(self) -> str:
-        """The first error in one line, with its place in the kernel's source and the pass that it is of; empty where there is none."""
+        """The first error in one line, with its place in the kernel's source and the pass that it is of; empty where
+        there is none."""
         text = self.held.decode(errors="replace")
         found = [error for error in _ERROR.finditer(text) if not error["reason"].startswith(_PASS_FAILED)]
         failed = _PASS.search(text)
@@ -85,8 +87,8 @@ class Diagnostics:
 
 @contextmanager
 def diagnostics() -> Iterator[Diagnostics | None]:
-    """While it is entered, errors of MLIR are held back; what has been by a block that raises nothing is passed on at its end. None where
-    the process has no stderr."""
+    """While it is entered, errors of MLIR are held back; what has been by a block that raises nothing is passed on at
+    its end. None where the process has no stderr."""
     try:
         heard = Diagnostics()
     except OSError:

@@ -1,8 +1,9 @@
 """Triton's front end: ``triton.jit`` functions, compiled by Triton as its launch would compile them.
 
-Mental model: the parts stand beside this file; here they meet the protocol. Layers of ``autotune`` and ``heuristics`` come off
-(:mod:`~gpusim.frontend.triton.configurations`), Triton compiles the launch (:mod:`~gpusim.frontend.triton.compiling`), and the arguments
-are laid out as its launcher does it (:mod:`~gpusim.frontend.triton.packing`).
+Mental model: the parts stand beside this file; here they meet the protocol. Layers of ``autotune`` and ``heuristics``
+come off (:mod:`~gpusim.frontend.triton.configurations`), Triton compiles the launch
+(:mod:`~gpusim.frontend.triton.compiling`), and the arguments are laid out as its launcher does it
+(:mod:`~gpusim.frontend.triton.packing`).
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _WARP_THREADS = 32
 
 @dataclass(frozen=True, eq=False)
 class TritonBinary(KernelBinary):
-    """A kernel that Triton compiled: ``signature``, the type of each parameter as Triton writes it, "constexpr" for what is compiled
-    in; ``scratch_bytes`` of a block that the launch must provide, for the kernel and for a profiler; ``maps``: what Triton says of the tensor
-    map of each ``TensorDescriptor`` of the signature, in order; none where descriptors are passed in pieces."""
+    """A kernel that Triton compiled: ``signature``, the type of each parameter as Triton writes it, "constexpr" for
+    what is compiled in; ``scratch_bytes`` of a block that the launch must provide, for the kernel and for a profiler;
+    ``maps``: what Triton says of the tensor map of each ``TensorDescriptor`` of the signature, in order; none where
+    descriptors are passed in pieces."""
 
     signature: tuple[Any, ...] = ()
     scratch_bytes: tuple[int, int] = (0, 0)
@@ -46,7 +48,8 @@ _binaries: dict[tuple[str, tuple[int, int]], TritonBinary] = {}
 
 
 class TritonFrontEnd(FrontEnd):
-    """``triton.jit`` functions; a signature is a text such as Triton's ahead-of-time compiler takes, ``"*fp32:16, i32, BLOCK=1024"``."""
+    """``triton.jit`` functions; a signature is a text such as Triton's ahead-of-time compiler takes, ``"*fp32:16, i32,
+    BLOCK=1024"``."""
 
     name = "triton"
     takes = "gpusim.triton(function, BLOCK=...) of a @triton.jit function"

@@ -1,7 +1,7 @@
 """Triton, if it is installed: imported when a kernel of it is compiled and not before.
 
-Mental model: whether an object is Triton's can be told without importing Triton, since whoever made it has. Everything else asks for
-a module by name here, and hears which extra to install where there is none.
+Mental model: whether an object is Triton's can be told without importing Triton, since whoever made it has. Everything
+else asks for a module by name here, and hears which extra to install where there is none.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def load(module: str) -> ModuleType:
 
 
 def is_triton_kernel(value: object) -> bool:
-    """Whether ``value`` is a ``triton.jit`` function, wrapped or not, perhaps with keywords bound by ``functools.partial``. Imports
-    nothing."""
+    """Whether ``value`` is a ``triton.jit`` function, wrapped or not, perhaps with keywords bound by
+    ``functools.partial``. Imports nothing."""
     if isinstance(value, partial):
         return not value.args and is_triton_kernel(value.func)
     return is_jit(value) or is_autotuner(value) or is_heuristics(value) or is_interpreted(value)

@@ -1,7 +1,7 @@
 """Triton's launches as a program writes them, ``kernel[grid](*args, BLOCK=1024)``, taken over in this process.
 
-Mental model: ``kernel[grid]`` is a call that runs the kernel on the active driver's device. While :func:`launching` is entered, that call is
-handed on with its keywords, and no driver is asked.
+Mental model: ``kernel[grid]`` is a call that runs the kernel on the active driver's device. While :func:`launching` is
+entered, that call is handed on with its keywords, and no driver is asked.
 """
 
 from __future__ import annotations

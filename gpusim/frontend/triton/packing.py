@@ -1,8 +1,9 @@
 """The bytes of a Triton kernel's parameters, as Triton's own launcher lays them out.
 
-Mental model: what is a constant in the compiled signature is no parameter; a tensor is its address; a number has the type of the
-signature; a tuple is its items in order; a list of arrays is an array of their addresses; a ``TensorDescriptor`` is a tensor map and its sizes or, before Hopper, what it describes in pieces. Behind them stand the addresses of
-the scratch memory that the kernel asks for, one share a block.
+Mental model: what is a constant in the compiled signature is no parameter; a tensor is its address; a number has the
+type of the signature; a tuple is its items in order; a list of arrays is an array of their addresses; a
+``TensorDescriptor`` is a tensor map and its sizes or, before Hopper, what it describes in pieces. Behind them stand the
+addresses of the scratch memory that the kernel asks for, one share a block.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _OF_DEVICE = {8: 10, 9: 8, 10: 9}
 def parameter_values(
     signature: Sequence[Any], values: Sequence[Any], arrays: HostArrays, maps: Sequence[Mapping[str, Any]] = ()
 ) -> list[bytes]:
-    """The bytes of each parameter: ``values`` by the types of Triton's ``signature``, tuples in it for tuples. ``maps``: what
-    Triton says of the tensor maps of descriptors, in order; none where they are passed in pieces."""
+    """The bytes of each parameter: ``values`` by the types of Triton's ``signature``, tuples in it for tuples.
+    ``maps``: what Triton says of the tensor maps of descriptors, in order; none where they are passed in pieces."""
     kernel = arrays.kernel
     placed: dict[int, int] = {}
     return [

@@ -1,8 +1,9 @@
 """The types of a Triton kernel's arguments as text, for code that is looked at and never launched.
 
-Mental model: as ``triton.tools.compile`` takes it: types in order, ``*fp32`` a pointer, ``:16`` behind one that is known to be divisible
-by 16, ``:1`` an integer that is 1; a plain number or name is the value of a ``tl.constexpr``; ``NAME=value`` gives one by keyword,
-also Triton's options. Each type becomes an argument of its kind, and Triton compiles the launch.
+Mental model: as ``triton.tools.compile`` takes it: types in order, ``*fp32`` a pointer, ``:16`` behind one that is
+known to be divisible by 16, ``:1`` an integer that is 1; a plain number or name is the value of a ``tl.constexpr``;
+``NAME=value`` gives one by keyword, also Triton's options. Each type becomes an argument of its kind, and Triton
+compiles the launch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _EXAMPLE = '--signature "*fp32:16, *fp32:16, i32, BLOCK=1024"'
 
 
 def stand_ins(function: Any, signature: str | None, kernel: TritonKernel) -> tuple[tuple, dict[str, Any]]:
-    """Arguments by position and by keyword that make Triton compile the ``triton.jit`` function for ``signature``. Raises UsageError."""
+    """Arguments by position and by keyword that make Triton compile the ``triton.jit`` function for ``signature``.
+    Raises UsageError."""
     name = function.__name__
     if signature is None:
         if _is_complete(function, kernel):

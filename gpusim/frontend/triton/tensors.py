@@ -1,8 +1,8 @@
 """Arrays of any library in host memory, as Triton sees tensors: an element type and an address in a buffer.
 
-Mental model: a tensor is a place in a buffer (PyTorch: its storage; NumPy: the array that owns the memory). Tensors of one buffer share
-it on the device, so that views overlap as they do on a GPU, and keep their distance from its start, on which Triton's
-choice of vector widths depends.
+Mental model: a tensor is a place in a buffer (PyTorch: its storage; NumPy: the array that owns the memory). Tensors of
+one buffer share it on the device, so that views overlap as they do on a GPU, and keep their distance from its start, on
+which Triton's choice of vector widths depends.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gpusim.launch.memory import extent
 
 @dataclass(frozen=True, eq=False)
 class HostTensor:
-    """``dtype``: its name ("float32", "bfloat16"); ``offset`` bytes into ``buffer`` where its first element lies. To Triton it looks as
-    a tensor on a GPU does whose storage is aligned as ``cudaMalloc`` aligns."""
+    """``dtype``: its name ("float32", "bfloat16"); ``offset`` bytes into ``buffer`` where its first element lies. To
+    Triton it looks as a tensor on a GPU does whose storage is aligned as ``cudaMalloc`` aligns."""
 
     dtype: str
     offset: int
@@ -32,7 +32,8 @@ class HostTensor:
 
 
 def as_tensor(value: Any, where: str) -> HostTensor | None:
-    """``value`` if it is an array of some library, None for anything else. Raises UsageError, naming ``where``, for one on a GPU."""
+    """``value`` if it is an array of some library, None for anything else. Raises UsageError, naming ``where``, for one
+    on a GPU."""
     if isinstance(value, HostTensor):
         return value
     if isinstance(value, np.generic):

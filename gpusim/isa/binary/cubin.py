@@ -65,7 +65,8 @@ LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"
 KERNELS_ADDRESS = 0x7B00_0000_0000
 
 _CODE = ".text."  # what the name of a function's section begins with
-#: Most that one bank of constants may be: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+#: Most that one bank of constants may be: CUDA C++ Programming Guide, "Technical Specifications per Compute
+#: Capability".
 MAX_CONSTANT_BYTES = 64 << 10
 #: What a thread may have (the same table).
 MAX_REGISTERS = 255
@@ -80,9 +81,11 @@ DEFAULT_STACK_BYTES = 1024
 class KernelCode:
     """The machine code that a kernel can reach; sizes in bytes, addresses in the flat code space.
 
-    ``functions`` are (name, address, size); ``externals`` maps the address of a stub behind the code to the name of the driver
-    function that it stands for; ``launched`` likewise what stands for a kernel that the code launches, to its name.
-    ``pointers``: what a pointer to a function holds, to the function's address: of those that a call through one can reach.
+    ``functions`` are (name, address, size); ``externals`` maps the address of a stub behind the code to the name of the
+    driver function that it stands for; ``launched`` likewise what stands for a kernel that the code launches, to its
+    name.
+    ``pointers``: what a pointer to a function holds, to the function's address: of those that a call through one can
+    reach.
     """
 
     name: str
@@ -104,12 +107,12 @@ class KernelCode:
 class KernelImage(KernelCode):
     """One kernel ready to be loaded.
 
-    ``local_bytes`` is a thread's local memory, with the driver's default stack where ``open_stack``: the compiler cannot bound
-    it (recursion). ``shared_bytes`` is static shared memory with nothing reserved by the system; ``shared_base`` the
-    first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank 0
-    without parameters). ``variables`` are the
-    module's global variables (name, offset into ``global_data``, size), whose first bytes are ``global_initial`` and whose
-    others are zero; ``pair_allocation`` as in :mod:`system_memory`; ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
+    ``local_bytes`` is a thread's local memory, with the driver's default stack where ``open_stack``: the compiler
+    cannot bound it (recursion). ``shared_bytes`` is static shared memory with nothing reserved by the system;
+    ``shared_base`` the first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank
+    0 without parameters). ``variables`` are the module's global variables (name, offset into ``global_data``, size),
+    whose first bytes are ``global_initial`` and whose others are zero; ``pair_allocation`` as in :mod:`system_memory`;
+    ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
     """
 
     registers_per_thread: int
@@ -280,8 +283,8 @@ class _Loader:
         return self.elf.symbols[index]
 
     def _lay_out_code(self) -> None:
-        """Put the kernel first, then every code section that it reaches, through code or constants, and last those that a
-        pointer from elsewhere may name."""
+        """Put the kernel first, then every code section that it reaches, through code or constants, and last those that
+        a pointer from elsewhere may name."""
         todo, seen_places = deque([self.main]), set()
         externals: dict[str, None] = {}  # in order of first use
         while todo:
@@ -323,7 +326,8 @@ class _Loader:
             yield from (s for s in (self._constant_section(bank) for bank in (2, 3, 4)) if s is not None)
 
     def _pointers(self) -> dict[int, int]:
-        """What pointers to the functions in the code hold, for calls through them; driver functions have but their stubs."""
+        """What pointers to the functions in the code hold, for calls through them; driver functions have but their
+        stubs."""
         if not self.calls_through_pointers:
             return {}
         starts = self.tables.function_addresses.starts
@@ -433,7 +437,8 @@ class _Loader:
         return True
 
     def _resources(self) -> tuple[int, int, bool]:
-        """Registers of the kernel, bytes of local memory a thread needs, calls included, and whether that has no bound."""
+        """Registers of the kernel, bytes of local memory a thread needs, calls included, and whether that has no
+        bound."""
         own, registers, stack, frame, unbounded = 0, 0, 0, 0, False
         for index in self.bases:
             for number, symbol, value in self.tables.resources.get(index, ()):

@@ -1,7 +1,8 @@
-"""What a cubin's kernels have in common, looked up by what they ask for: each table is made once, however many kernels there are.
+"""What a cubin's kernels have in common, looked up by what they ask for: each table is made once, however many kernels
+there are.
 
-Mental model: a cubin may have tens of thousands of kernels, and each has symbols and attributes in tables of the whole file. Going
-through those for every kernel takes time by the square of the file.
+Mental model: a cubin may have tens of thousands of kernels, and each has symbols and attributes in tables of the whole
+file. Going through those for every kernel takes time by the square of the file.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ MAX_GLOBAL_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Globals:
-    """Where the module's global variables lie: ``bases`` of their sections, ``size`` in bytes, of which the first ``initial_size``
-    come from the file; ``variables``: (name, offset, size)."""
+    """Where the module's global variables lie: ``bases`` of their sections, ``size`` in bytes, of which the first
+    ``initial_size`` come from the file; ``variables``: (name, offset, size)."""
 
     bases: dict[int, int]
     size: int
@@ -97,7 +98,8 @@ class CubinTables:
 
 @lru_cache(maxsize=1)
 def cubin_tables(data: bytes) -> CubinTables:
-    """Those of a cubin's bytes, kept for the next kernel of the same one. Raises CompileError where it is not a sound one."""
+    """Those of a cubin's bytes, kept for the next kernel of the same one. Raises CompileError where it is not a sound
+    one."""
     return CubinTables(parse_elf(data))
 
 

@@ -2,8 +2,8 @@
 
 Mental model: nvdisasm turns the 128-bit words into text (``-json``: opcode, operands, guard); this file
 splits the text into typed operands. What text cannot carry exactly is taken from the word itself: the
-control fields, and the bits of immediates that are written in decimal (bits 32..63). Where the text comes from, and where
-it is kept: :mod:`gpusim.isa.binary.listing`.
+control fields, and the bits of immediates that are written in decimal (bits 32..63). Where the text comes from, and
+where it is kept: :mod:`gpusim.isa.binary.listing`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _MISPLACED_COMMA = re.compile(r"\b(R\w+)desc,\[")
 #: The half that is taken of an immediate stands behind a comma: "R7,R4,4.57e-41,H0".
 _APART_SELECTOR = re.compile(r"([\d.e+-]+),(H[01])$")
 _RELOCATED = re.compile(r"^(?:32|fun)@(?:lo|hi)?\(")
-#: Whose immediates are 64 bits wide in their .64 form: MOV's in full, SEL's in 32 bits whose sign stands in the text, "-0x4" or "0xffffffff".
+#: Whose immediates are 64 bits wide in their .64 form: MOV's in full, SEL's in 32 bits whose sign stands in the text,
+#: "-0x4" or "0xffffffff".
 _WIDE_IMMEDIATE = {"MOV", "SEL"}
 _PACKED_HALF = {"HADD2", "HMUL2", "HFMA2", "HSETP2", "HSET2", "HMNMX2"}
 
@@ -50,8 +51,8 @@ def decode(image: KernelCode, cubin: bytes, use_cache: bool = True) -> tuple[Ins
 
 
 def decode_sections(image: KernelCode, cubin: bytes, names: Iterable[str]) -> dict[str, tuple[Instruction, ...]]:
-    """As :func:`decode`, of these code sections of ``image`` alone. What nvdisasm says of the whole cubin is kept on disk, so
-    that a file of many kernels takes one look, not one a kernel."""
+    """As :func:`decode`, of these code sections of ``image`` alone. What nvdisasm says of the whole cubin is kept on
+    disk, so that a file of many kernels takes one look, not one a kernel."""
     wanted = set(names)
     sections = [section for section in image.sections if section[0] in wanted]
     texts = section_texts(image, sections, cubin)

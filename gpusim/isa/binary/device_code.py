@@ -1,8 +1,9 @@
 """Device code in whatever file holds it: a cubin, a fat binary, an object, archive, shared library or executable.
 
-Mental model: every such file is a list of modules (:class:`gpusim.isa.binary.fatbin.Module`). A cubin is one with a single image; host
-files carry fat binaries in sections of their own; an archive is a row of host files. A file of no known kind, such as a Windows DLL
-or an ELF file whose section names were stripped, is searched whole for the containers' magic number.
+Mental model: every such file is a list of modules (:class:`gpusim.isa.binary.fatbin.Module`). A cubin is one with a
+single image; host files carry fat binaries in sections of their own; an archive is a row of host files. A file of no
+known kind, such as a Windows DLL or an ELF file whose section names were stripped, is searched whole for the
+containers' magic number.
 
 Formats: System V gABI, chapter 4 (ELF); ``ar(5)``. Names of the sections: those of nvcc's own objects.
 """
@@ -28,8 +29,8 @@ _RELOCATABLE = 1
 
 
 def device_code(data: bytes) -> list[Module]:
-    """The modules of a file's bytes, in the order of the file, empty where there are none. Raises CompileError for a file that
-    is damaged."""
+    """The modules of a file's bytes, in the order of the file, empty where there are none. Raises CompileError for a
+    file that is damaged."""
     if data.startswith(_THIN_ARCHIVE):
         raise CompileError("a thin archive holds no code itself: name the object files that it lists")
     if not data.startswith(_ARCHIVE):

@@ -1,8 +1,9 @@
 """NVIDIA's disassembler: a file or a stretch of code in, the text of each instruction out.
 
-Mental model: nvdisasm takes a quarter of a second to build the tables of an architecture, whatever it is given. Who asks for one
-kernel pays for that. From the second stretch of code for an architecture on it is kept, stopped, as it was when the tables
-stood (:mod:`gpusim.io.stopped_program`), and a stretch takes a hundredth of a second. Where that cannot be, it is started each time.
+Mental model: nvdisasm takes a quarter of a second to build the tables of an architecture, whatever it is given. Who
+asks for one kernel pays for that. From the second stretch of code for an architecture on it is kept, stopped, as it was
+when the tables stood (:mod:`gpusim.io.stopped_program`), and a stretch takes a hundredth of a second. Where that cannot
+be, it is started each time.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from gpusim.isa.architectures import nearest
 from gpusim.isa.binary.cubin import INSTRUCTION_BYTES
 from gpusim.isa.binary.elf import with_architecture
 
-#: Processor time that nvdisasm has, and the bytes of a cubin for which it has a second more: 13.0 took 0.1 s, and a second for 1.6 MB.
-#: There are damaged cubins of a few kilobytes with which it does not end.
+#: Processor time that nvdisasm has, and the bytes of a cubin for which it has a second more: 13.0 took 0.1 s, and a
+#: second for 1.6 MB. There are damaged cubins of a few kilobytes with which it does not end.
 LISTING_SECONDS, _LISTING_RATE = 5, 100_000
 #: Architectures from which kernels are built for, and disassembled as, the specific target ("SM90a").
 ARCHITECTURE_SPECIFIC_FROM = 90
@@ -114,7 +115,8 @@ def _seconds(content: bytes) -> int:
 
 
 def _run_on_stopped(command: tuple[str, ...], code: bytes) -> subprocess.CompletedProcess[bytes] | None:
-    """What the one that stands stopped says; None the first time that it is asked for, and where none can be stopped."""
+    """What the one that stands stopped says; None the first time that it is asked for, and where none can be
+    stopped."""
     with _lock:
         if command not in _asked or command in _cannot_stop:
             return None

@@ -2,12 +2,13 @@
 
 Mental model: a cubin is a small ELF file; sections are named byte ranges, symbols are names inside
 sections, relocations are places to patch. Anything that points outside the file is refused with
-CompileError, which names the file's fault. Sections share all of their bytes or none, and names are bounded, so that what is
-held is a small multiple of the file, whatever its headers say.
+CompileError, which names the file's fault. Sections share all of their bytes or none, and names are bounded, so that
+what is held is a small multiple of the file, whatever its headers say.
 
-Why not pyelftools (0.33, measured on a cubin of 15 sections): it reads the same (a test holds the two against each other),
-but takes 1.0 ms for this reader's 0.07 ms and 28 ms to import, reads names and ranges that point outside the file without
-a word, raises OverflowError for some damaged headers, knows none of CUDA's relocations, and cannot size an image in memory.
+Why not pyelftools (0.33, measured on a cubin of 15 sections): it reads the same (a test holds the two against each
+other), but takes 1.0 ms for this reader's 0.07 ms and 28 ms to import, reads names and ranges that point outside the
+file without a word, raises OverflowError for some damaged headers, knows none of CUDA's relocations, and cannot size an
+image in memory.
 
 Format: System V gABI, chapters 4 and 5; what is NVIDIA's own stands in :mod:`gpusim.isa.binary.cubin`.
 """
@@ -31,8 +32,8 @@ SYMBOL_OBJECT = 1
 SYMBOL_FUNCTION = 2
 SYMBOL_SECTION = 3
 UNDEFINED = 0
-#: STO_CUDA_ENTRY of a symbol's "other" byte: a kernel's function (read off cubins; readelf of CUDA's binutils and LLVM's
-#: BinaryFormat/ELF.h name it).
+#: STO_CUDA_ENTRY of a symbol's "other" byte: a kernel's function (read off cubins; readelf of CUDA's binutils and
+#: LLVM's BinaryFormat/ELF.h name it).
 CUDA_ENTRY = 0x10
 #: No section is larger, whatever a damaged header says.
 MAX_SECTION_BYTES = 1 << 31
@@ -50,7 +51,8 @@ _REL = struct.Struct("<QQ")
 
 @dataclass(frozen=True)
 class Section:
-    """``data``, at byte ``offset`` of the file, is empty for a section without bytes (``kind == SECTION_NOBITS``); ``size`` counts them."""
+    """``data``, at byte ``offset`` of the file, is empty for a section without bytes (``kind == SECTION_NOBITS``);
+    ``size`` counts them."""
 
     index: int
     name: str
@@ -167,8 +169,8 @@ def with_architecture(data: bytes, changed: Callable[[int], int]) -> bytes:
 def image_size(read: Callable[[int, int], bytes], most_bytes: int) -> int:
     """Bytes of an ELF image that has no size of its own, as one in memory: where its last table or section ends.
 
-    ``read(offset, size)`` gives its bytes; nothing is read at or behind ``most_bytes``. Raises CompileError for an image that
-    claims to reach so far.
+    ``read(offset, size)`` gives its bytes; nothing is read at or behind ``most_bytes``. Raises CompileError for an
+    image that claims to reach so far.
     """
     header = _HEADER.unpack(read(0, _HEADER.size))
     programs, sections, entry_size, count = header[5], header[6], header[11], header[12]
@@ -186,8 +188,9 @@ def image_size(read: Callable[[int, int], bytes], most_bytes: int) -> int:
 def _section_bytes(data: bytes, raw: list[tuple]) -> dict[tuple[int, int], bytes]:
     """(start, size) -> bytes of every section that has some.
 
-    From Blackwell on some sections have a twin that is the same bytes (``.nv.merc.*``): those are held once. A section that
-    shares but a part with another is no linker's work, and a header of 64 bytes must not stand for a copy of the file.
+    From Blackwell on some sections have a twin that is the same bytes (``.nv.merc.*``): those are held once. A section
+    that shares but a part with another is no linker's work, and a header of 64 bytes must not stand for a copy of the
+    file.
     """
     spans = [(entry[4], entry[5]) for entry in raw if _has_bytes(entry)]
     end = 0
@@ -240,7 +243,8 @@ def _slice(data: bytes, start: int, size: int) -> bytes:
 
 
 class _Names:
-    """The strings of a table, each read once; raises CompileError where they are too many for a file of ``file_bytes``."""
+    """The strings of a table, each read once; raises CompileError where they are too many for a file of
+    ``file_bytes``."""
 
     def __init__(self, table: bytes, file_bytes: int) -> None:
         self._table, self._left = table, MAX_NAMES_OF_FILE * file_bytes

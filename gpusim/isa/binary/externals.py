@@ -12,7 +12,8 @@ from gpusim.errors import UnsupportedOpcodeError
 from gpusim.isa import system_ops as ops
 from gpusim.isa.binary.cubin import KernelImage
 
-#: What every function of the device runtime is called in the driver, before its own name (read off libcudadevrt.a of CUDA 13).
+#: What every function of the device runtime is called in the driver, before its own name (read off libcudadevrt.a of
+#: CUDA 13).
 DEVICE_RUNTIME = "__cuda_syscall_cnpv2"
 #: Those that are served: launches, and streams and events, which only bring launches into an order.
 DEVICE_RUNTIME_CALLS = (
@@ -21,8 +22,9 @@ DEVICE_RUNTIME_CALLS = (
 )  # fmt: skip
 #: What a kernel of a graph calls to choose what a conditional node does (cuda_device_runtime_api.h).
 SET_CONDITION = "cudaGraphSetConditional"
-#: How the names begin of what copies into another block's shared memory where the tensor memory accelerator cannot: for sm_120 ptxas (13.0)
-#: makes of a copy to .shared::cluster the instruction, and beside it, for an address that is not the own block's, a call.
+#: How the names begin of what copies into another block's shared memory where the tensor memory accelerator cannot: for
+#: sm_120 ptxas (13.0) makes of a copy to .shared::cluster the instruction, and beside it, for an address that is not
+#: the own block's, a call.
 FAR_COPY = "__cuda_syscall_cp_"
 #: Driver function -> what its stub does.
 CALLS = {
@@ -38,8 +40,8 @@ CALLS = {
 
 
 def what_stub_does(function: str) -> int | None:
-    """What the stub of a driver function does; None if nothing serves it. Copies to other blocks are refused where one is called, not before:
-    kernels of one block have such calls too, and never come to them."""
+    """What the stub of a driver function does; None if nothing serves it. Copies to other blocks are refused where one
+    is called, not before: kernels of one block have such calls too, and never come to them."""
     return ops.CALL_HOST if function.startswith(FAR_COPY) else CALLS.get(function)
 
 

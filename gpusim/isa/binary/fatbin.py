@@ -1,13 +1,14 @@
-"""NVIDIA's fat binary, the container in which compilers leave device code for several architectures; bounds-checked, since such a
-file is untrusted input.
+"""NVIDIA's fat binary, the container in which compilers leave device code for several architectures; bounds-checked,
+since such a file is untrusted input.
 
-Mental model: a fat binary is a run of images, each machine code (a cubin) or PTX for one architecture, all of the same source; it is a
-module to the driver, which takes the image that suits the GPU. A program has one a source file. What an image holds is unpacked when it is
-asked for, so that looking through a library of gigabytes costs its headers alone.
+Mental model: a fat binary is a run of images, each machine code (a cubin) or PTX for one architecture, all of the same
+source; it is a module to the driver, which takes the image that suits the GPU. A program has one a source file. What an
+image holds is unpacked when it is asked for, so that looking through a library of gigabytes costs its headers alone.
 
-Format, which NVIDIA does not publish: read off what ``fatbinary`` of CUDA 13.0 and nvFatbin 13.5 write with each ``--compress-mode``, and
-in accord with the notes of github.com/n-eiling/cuda-fatbin-decompression and github.com/jiegec/fatbinary. A header of 16 bytes (magic,
-version, its own size, bytes of all images), then images: a header of 64 bytes or more and as many bytes as it says.
+Format, which NVIDIA does not publish: read off what ``fatbinary`` of CUDA 13.0 and nvFatbin 13.5 write with each
+``--compress-mode``, and in accord with the notes of github.com/n-eiling/cuda-fatbin-decompression and
+github.com/jiegec/fatbinary. A header of 16 bytes (magic, version, its own size, bytes of all images), then images: a
+header of 64 bytes or more and as many bytes as it says.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from gpusim.isa.binary.unpack import LZ4, MOST_UNPACKED_BYTES, ZSTD, unpacked
 
 MAGIC = struct.pack("<I", 0xBA55ED50)
 _CONTAINER = struct.Struct("<IHHQ")
-#: Kind, version, size of this header, padded size of the image, its size where it is compressed, where options stand, minor and
-#: major version of its format, architecture, offset and size of a name, flags, nothing, size when unpacked.
+#: Kind, version, size of this header, padded size of the image, its size where it is compressed, where options stand,
+#: minor and major version of its format, architecture, offset and size of a name, flags, nothing, size when unpacked.
 _IMAGE = struct.Struct("<HHIQIIHHIIIQQQ")
 VERSION = 1
 KIND_PTX, KIND_CUBIN = 1, 2
@@ -50,24 +51,24 @@ class Image:
         return "{}_{}{}{}".format("compute" if self.is_ptx else "sm", *self.capability, self.suffix)
 
     def content(self) -> bytes:
-        """The cubin, or PTX as text. Raises CompileError for damaged compressed data, ToolchainError where what unpacks it is
-        not installed."""
+        """The cubin, or PTX as text. Raises CompileError for damaged compressed data, ToolchainError where what unpacks
+        it is not installed."""
         content = unpacked(self.stored, self.packing, self.unpacked_bytes) if self.packing else bytes(self.stored)
         return content.strip(b"\0 \n") + b"\n" if self.is_ptx else content
 
 
 @dataclass(frozen=True)
 class Module:
-    """The images of one container, in the order of the file; ``linked``: False for parts of a program that a device linker has
-    still to put together."""
+    """The images of one container, in the order of the file; ``linked``: False for parts of a program that a device
+    linker has still to put together."""
 
     images: tuple[Image, ...]
     linked: bool = True
 
 
 def containers(file: bytes, start: int, end: int) -> Iterator[tuple[Image, ...]]:
-    """The images of each fat binary in bytes ``start`` to ``end`` of ``file``, in order, whatever stands between them. Raises
-    CompileError for one that is damaged."""
+    """The images of each fat binary in bytes ``start`` to ``end`` of ``file``, in order, whatever stands between them.
+    Raises CompileError for one that is damaged."""
     at, count = start, 0
     while (at := file.find(MAGIC, at, end)) >= 0 and end - at >= _CONTAINER.size:
         _, version, header_bytes, images_bytes = _CONTAINER.unpack_from(file, at)

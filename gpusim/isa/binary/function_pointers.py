@@ -1,14 +1,14 @@
 """What a pointer to a device function holds: one address for all kernels of a module.
 
-Mental model: the code of a kernel lies in a flat space of its own, in which the same function stands elsewhere for every
-kernel. A program may take a function's address in one kernel, keep it in a variable, an object's vtable or host memory, and
-call it in another; so what it sees is an address in a space of the whole module, where each code section has its
-fixed place, and a call through a pointer is taken from there to the function's place in the kernel's own code. The kernel has
-to have the function there: one that calls through pointers gets every function whose address is taken anywhere in
-the module.
+Mental model: the code of a kernel lies in a flat space of its own, in which the same function stands elsewhere for
+every kernel. A program may take a function's address in one kernel, keep it in a variable, an object's vtable or host
+memory, and call it in another; so what it sees is an address in a space of the whole module, where each code section
+has its fixed place, and a call through a pointer is taken from there to the function's place in the kernel's own code.
+The kernel has to have the function there: one that calls through pointers gets every function whose address is taken
+anywhere in the module.
 
-Of a module that is compiled as a whole (``nvcc`` without ``-rdc``) nothing of this is seen: ptxas gives each kernel copies of
-the functions, and its pointers are offsets into a table in constant bank 2.
+Of a module that is compiled as a whole (``nvcc`` without ``-rdc``) nothing of this is seen: ptxas gives each kernel
+copies of the functions, and its pointers are offsets into a table in constant bank 2.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from gpusim.isa.binary.relocations import RELOCATE_ADDRESS
 
 #: Where the functions of modules lie, as pointers have it: from here up to what stands for kernels that code launches.
 FUNCTIONS_ADDRESS = 0x7A00_0000_0000
-#: A module's place among them follows from its code, so that a pointer of another module is no function of this one: one of
-#: 2^19, a MiB apart.
+#: A module's place among them follows from its code, so that a pointer of another module is no function of this one:
+#: one of 2^19, a MiB apart.
 _PLACES, _PLACE_BYTES = 1 << 19, 1 << 20
 #: Where code begins, and data in which addresses of functions stand.
 _CODE, _DATA = ".text.", (".nv.global", ".nv.constant")
 _ALIGNMENT = 128
 
-#: ``CALL.ABS`` in an instruction's 12 bits of opcode, without the three that say where the target is, and those where it
-#: is an immediate (read off code of sm_75 to sm_120).
+#: ``CALL.ABS`` in an instruction's 12 bits of opcode, without the three that say where the target is, and those where
+#: it is an immediate (read off code of sm_75 to sm_120).
 _CALL, _CALL_BITS, _CALL_IMMEDIATE = 0x143, 0x1FF, 0x943
 
 
 @dataclass(frozen=True)
 class FunctionAddresses:
-    """``starts``: (code section, byte in it) at which a device function begins -> its address; elsewhere in code there are only
-    addresses to return to. ``taken``: the code sections with functions whose address is taken somewhere in the module,
-    in the order of the file. Both are empty where none is."""
+    """``starts``: (code section, byte in it) at which a device function begins -> its address; elsewhere in code there
+    are only addresses to return to. ``taken``: the code sections with functions whose address is taken somewhere in the
+    module, in the order of the file. Both are empty where none is."""
 
     starts: dict[tuple[int, int], int]
     taken: tuple[int, ...]

@@ -1,7 +1,7 @@
 """What a cubin says of one kernel: its parameters, block barriers and the largest block that it was compiled for.
 
-Mental model: a section of attributes for each kernel. Their numbers were read off cubins by experiment and agree with the
-names that NVIDIA's cuobjdump prints for them (EIATTR_*).
+Mental model: a section of attributes for each kernel. Their numbers were read off cubins by experiment and agree with
+the names that NVIDIA's cuobjdump prints for them (EIATTR_*).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelAttributes:
-    """``parameters`` in their order, from byte ``parameter_base`` of constant bank 0 on, ``parameter_bytes`` in all; ``barriers``: block
-    barriers; ``max_threads``: of a block, 0 if it does not say; ``cluster``: blocks of its clusters along x, y, z, None if the launch
-    is to say, as it must where ``needs_cluster``; ``max_cluster``: blocks of a cluster at most, 0 if it does not say."""
+    """``parameters`` in their order, from byte ``parameter_base`` of constant bank 0 on, ``parameter_bytes`` in all;
+    ``barriers``: block barriers; ``max_threads``: of a block, 0 if it does not say; ``cluster``: blocks of its clusters
+    along x, y, z, None if the launch is to say, as it must where ``needs_cluster``; ``max_cluster``: blocks of a
+    cluster at most, 0 if it does not say."""
 
     parameters: tuple[Parameter, ...] = ()
     parameter_base: int = 0

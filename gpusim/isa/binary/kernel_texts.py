@@ -1,7 +1,9 @@
-"""The texts of a kernel's instructions, and how targets stand in them: the way from a section's start, functions by their addresses.
+"""The texts of a kernel's instructions, and how targets stand in them: the way from a section's start, functions by
+their addresses.
 
-Mental model: nvdisasm takes a file, and names functions, or a raw stretch of code, and knows addresses alone. What it says of a
-kernel's flat code becomes, word for word, what the listing of its own file would have been; where the file would say more, nothing.
+Mental model: nvdisasm takes a file, and names functions, or a raw stretch of code, and knows addresses alone. What it
+says of a kernel's flat code becomes, word for word, what the listing of its own file would have been; where the file
+would say more, nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ _HEX_TARGET = re.compile(r"^0x([0-9a-f]+)$")
 _BLANKS = re.compile(r" +(?=,|$)")
 #: What names a function in the listing of a file.
 _CALLS = {"CALL", "RET"}
-#: Whose operands say more there: the targets of a table, or an address that is no branch's; as do those that are an address
-#: itself (CALL.ABS of debug builds), not the way to it from the instruction.
+#: Whose operands say more there: the targets of a table, or an address that is no branch's; as do those that are an
+#: address itself (CALL.ABS of debug builds), not the way to it from the instruction.
 _LISTED_ALONE = {"BRX", "BRXU", "JMX", "JMXU"}
 #: The WARPSYNC one of whose operands is a target; that of the others is a mask of lanes.
 _COLLECTIVE = "WARPSYNC.COLLECTIVE"
@@ -30,14 +32,14 @@ Texts = dict[int, Rows]
 
 
 def is_flat(image: KernelCode) -> bool:
-    """Whether all that the file says of the kernel's relocations is in its flat code: no calls of the driver, of other kernels, by
-    address or through pointers."""
+    """Whether all that the file says of the kernel's relocations is in its flat code: no calls of the driver, of other
+    kernels, by address or through pointers."""
     return not (image.externals or image.launched or image.pointers)
 
 
 def texts_of_raw(image: KernelCode, rows: Rows) -> Texts | None:
-    """The texts of ``image``, whose flat code was listed as ``rows``: targets as they stand in the listing of its file. None
-    where they would differ."""
+    """The texts of ``image``, whose flat code was listed as ``rows``: targets as they stand in the listing of its file.
+    None where they would differ."""
     functions = {address for _, address, _ in image.functions}
     texts: Texts = {}
     for _, base, size in image.sections:

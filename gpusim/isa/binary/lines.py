@@ -2,9 +2,10 @@
 
 Mental model: ``.debug_line`` is a little program whose rows say "from this code address on, this file
 and line". One sequence covers one code section; a relocation names which. The format is DWARF's
-(versions 2 to 4, section 6.2 of the standard), with an extended opcode of NVIDIA's that names the row from which the code of the
-following ones was inlined (read off what nvcc and ptxas write, as ``nvdisasm -gi`` prints it). Code that was inlined from a header of the
-toolkit, or of a language's own library, counts for the line that called it: ``cuda_fp16.h`` is nobody's kernel.
+(versions 2 to 4, section 6.2 of the standard), with an extended opcode of NVIDIA's that names the row from which the
+code of the following ones was inlined (read off what nvcc and ptxas write, as ``nvdisasm -gi`` prints it). Code that
+was inlined from a header of the toolkit, or of a language's own library, counts for the line that called it:
+``cuda_fp16.h`` is nobody's kernel.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ MAX_ROWS = 1_000_000
 MAX_NAME_CHARACTERS = 16 << 20
 MAX_LINE = 1 << 31
 INSTRUCTION_BYTES = 16
-#: Extended opcode: the number of the calling row (from 1, 0 for none) and the place of the function's name in .debug_str.
+#: Extended opcode: the number of the calling row (from 1, 0 for none) and the place of the function's name in
+#: .debug_str.
 _INLINED_FROM = 0x90
 #: Calls in each other that are followed, at most.
 _MOST_CALLS = 64
-#: Files that come with a compiler: NVIDIA's packages and toolkits (CUDA's headers, cooperative groups, libcu++, CUB), Triton's own functions.
+#: Files that come with a compiler: NVIDIA's packages and toolkits (CUDA's headers, cooperative groups, libcu++, CUB),
+#: Triton's own functions.
 _LIBRARY = re.compile(
     r"(^|/)(nvidia/\w+/(bin/\.\./)?include|cuda[^/]*/([^/]+/)*include|triton/(language|experimental))/"
 )
@@ -42,7 +45,8 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True)
 class LineRow:
-    """From byte ``address`` of code section ``section`` on: ``line`` of file ``file``, inlined into row number ``caller`` (-1 for none)."""
+    """From byte ``address`` of code section ``section`` on: ``line`` of file ``file``, inlined into row number
+    ``caller`` (-1 for none)."""
 
     section: int
     address: int

@@ -1,9 +1,9 @@
 """What NVIDIA's disassembler said of each kernel's instructions, kept on disk.
 
-Mental model: nvdisasm takes a quarter of a second to start, whatever it is given. So its text is kept by the hash of the code
-(:mod:`gpusim.io.kept_files`), with function names replaced by their addresses (Numba puts a per-process counter into them);
-a damaged or missing file is only a slower start. A process that asks for several kernels of an architecture gets all but the first from
-one start (:mod:`gpusim.isa.binary.disassembler`).
+Mental model: nvdisasm takes a quarter of a second to start, whatever it is given. So its text is kept by the hash of
+the code (:mod:`gpusim.io.kept_files`), with function names replaced by their addresses (Numba puts a per-process
+counter into them); a damaged or missing file is only a slower start. A process that asks for several kernels of an
+architecture gets all but the first from one start (:mod:`gpusim.isa.binary.disassembler`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gpusim.isa.binary.elf import SYMBOL_FUNCTION
 from gpusim.isa.binary.kernel_texts import Texts, is_flat, texts_of_raw, with_addresses
 
 CACHE_VERSION = 3
-#: A cubin is large if nvdisasm takes more than half a second for it: PyTorch's have up to 10 MB and some hundred kernels, of which a
-#: program launches a few. One function alone takes a fifteenth of the time that all of 8 MB do.
+#: A cubin is large if nvdisasm takes more than half a second for it: PyTorch's have up to 10 MB and some hundred
+#: kernels, of which a program launches a few. One function alone takes a fifteenth of the time that all of 8 MB do.
 _LARGE_BYTES, _MOST_ALONE = 1 << 20, 12
 
 #: Function -> [guard, opcode, operands] of each instruction, as nvdisasm gives them.
@@ -36,8 +36,8 @@ _listings: dict[bytes, _Listing] = {}
 
 
 def code_texts(image: KernelCode, cubin: bytes, use_cache: bool = True) -> Texts:
-    """The texts of all of ``image``, from the cache or from nvdisasm. Raises ToolchainError, and CompileError for what is
-    missing from the listing."""
+    """The texts of all of ``image``, from the cache or from nvdisasm. Raises ToolchainError, and CompileError for what
+    is missing from the listing."""
     path = _kept_texts_path(image) if use_cache else None
     if path is not None:
         known = _read_cache(path, image)
@@ -53,7 +53,8 @@ def code_texts(image: KernelCode, cubin: bytes, use_cache: bool = True) -> Texts
 
 
 def _quickly(image: KernelCode) -> Texts | None:
-    """The texts of its flat code, where that is quick; None where it is not, and where its file says more, or what is wrong."""
+    """The texts of its flat code, where that is quick; None where it is not, and where its file says more, or what is
+    wrong."""
     if not is_flat(image) or not is_quick(image.architecture):
         return None
     try:
@@ -77,8 +78,8 @@ def _listing(cubin: bytes) -> _Listing:
 
 
 def _listed_alone(image: KernelCode, cubin: bytes) -> _Listing | None:
-    """What nvdisasm says of the functions of ``image``; None once so many kernels of the cubin have been asked for that all of it
-    at once takes less."""
+    """What nvdisasm says of the functions of ``image``; None once so many kernels of the cubin have been asked for that
+    all of it at once takes less."""
     asked = _kernels_asked(cubin)
     if len(image.sections) > _MOST_ALONE or len(asked) >= _MOST_ALONE:
         return None

@@ -1,9 +1,9 @@
 """Where compiled code keeps what is the system's in a block's shared memory.
 
-Mental model: from sm_90 on the first KiB of shared memory is not the program's. Code that ptxas makes has an mbarrier there, and a word of its
-parity, by which two blocks of a cluster allocate tensor memory together (tcgen05.alloc with .cta_group::2); the GPU has them ready
-when the block begins. CUDA 12.9's assembler names them in the symbol table; later ones put them elsewhere and do not, which was read off
-their code.
+Mental model: from sm_90 on the first KiB of shared memory is not the program's. Code that ptxas makes has an mbarrier
+there, and a word of its parity, by which two blocks of a cluster allocate tensor memory together (tcgen05.alloc with
+.cta_group::2); the GPU has them ready when the block begins. CUDA 12.9's assembler names them in the symbol table;
+later ones put them elsewhere and do not, which was read off their code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compressed images of fat binaries, unpacked by the libraries of the two formats.
 
-Mental model: LZ4 blocks up to CUDA 12, Zstandard frames since; both say nothing that can be trusted of what they become, so no more is
-made than the header around them claims, and less is refused.
+Mental model: LZ4 blocks up to CUDA 12, Zstandard frames since; both say nothing that can be trusted of what they
+become, so no more is made than the header around them claims, and less is refused.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _MOST_WINDOW_BYTES = 1 << 27
 
 
 def unpacked(data: memoryview, packing: str, size: int) -> bytes:
-    """The ``size`` bytes that ``data`` packs. Raises CompileError where it does not become just these, ToolchainError where the
-    library is not installed."""
+    """The ``size`` bytes that ``data`` packs. Raises CompileError where it does not become just these, ToolchainError
+    where the library is not installed."""
     if size > MOST_UNPACKED_BYTES:
         raise CompileError(
             f"damaged fat binary: an image claims {size} bytes; at most {MOST_UNPACKED_BYTES} are unpacked"

@@ -1,8 +1,9 @@
 """Values of a module's variables, written into the machine code that carries their first ones.
 
-Mental model: a ``__constant__`` variable lies in the section ``.nv.constant3`` of a cubin, a ``__device__`` one that the source initialises in
-``.nv.global.init``; a program would copy to their addresses (``cudaMemcpyToSymbol``) before it launches. Here the bytes take the place of
-the source's, so that whoever loads the code, the emulator or a driver, finds them, and the code is told apart by them.
+Mental model: a ``__constant__`` variable lies in the section ``.nv.constant3`` of a cubin, a ``__device__`` one that
+the source initialises in ``.nv.global.init``; a program would copy to their addresses (``cudaMemcpyToSymbol``) before
+it launches. Here the bytes take the place of the source's, so that whoever loads the code, the emulator or a driver,
+finds them, and the code is told apart by them.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ _SECTIONS = (".nv.constant3", ".nv.global")
 
 
 def with_variables(cubin: bytes, values: Mapping[str, bytes], kernel: str) -> bytes:
-    """``cubin`` with ``values`` (a variable's name, as C++ or as its symbol has it -> its bytes, from its first one on). Raises UsageError for a
-    name that it does not have, for more bytes than a variable holds, and for one that the source does not initialise."""
+    """``cubin`` with ``values`` (a variable's name, as C++ or as its symbol has it -> its bytes, from its first one
+    on). Raises UsageError for a name that it does not have, for more bytes than a variable holds, and for one that the
+    source does not initialise."""
     if not values:
         return cubin
     elf, patched = parse_elf(cubin), bytearray(cubin)

@@ -96,8 +96,8 @@ def _compared(code, join, flush, p0, xi, yi):
 
 @inner
 def _minmax(small, how, x, y):
-    """Minimum (``small``) or maximum of two FP32 bit patterns (sign-extended); with XOR_SIGN of their magnitudes, negative
-    where one of them is (PTX ISA, min.xorsign.abs)."""
+    """Minimum (``small``) or maximum of two FP32 bit patterns (sign-extended); with XOR_SIGN of their magnitudes,
+    negative where one of them is (PTX ISA, min.xorsign.abs)."""
     if how & 1:
         x, y = flush32(x), flush32(y)
     x, y = x & LOW, y & LOW

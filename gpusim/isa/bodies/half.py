@@ -184,8 +184,8 @@ def _compared(how, swizzles, code, join, p0, xi, yi):
 
 @inner
 def _minmax(small, how, x, y):
-    """Minimum (``small``) or maximum of two codes: a number beats a NaN, -0 lies below +0; with XOR_SIGN of their magnitudes,
-    negative where one of them is."""
+    """Minimum (``small``) or maximum of two codes: a number beats a NaN, -0 lies below +0; with XOR_SIGN of their
+    magnitudes, negative where one of them is."""
     style = how & 15
     x, y = _flushed(x, how), _flushed(y, how)
     infinity = 0x7C00 if style == float_ops.F16 else 0x7F80

@@ -246,7 +246,8 @@ def _reduce(registers, operation, how, x, w, executing):
 
 @inner
 def _reduce_floats(registers, operation, how, x, executing):
-    """Least or greatest FP32 number (-0 below +0); NaNs do not count, unless there is nothing else or REDUCE_NAN says so."""
+    """Least or greatest FP32 number (-0 below +0); NaNs do not count, unless there is nothing else or REDUCE_NAN says
+    so."""
     best, found, spoilt = np.int64(0), False, False
     for lane in range(at.LANES):
         if not (executing >> lane) & 1:

@@ -6,11 +6,12 @@ ue8m0x2: a scale, the power of two ``2 ** (code - 127)``, with 255 for NaN (OCP 
 number's scale is its magnitude's (what the CUDA toolkit's cuda_fp8.hpp computes where no instruction does). Floats of
 4 and 6 bits (e2m1x2, e2m3x2, e3m2x2) have no NaN: it becomes the largest number.
 
-Stochastic rounding (``.rs``): PTX ISA, ``cvt`` with rbits, says which bits of z belong to which numbers: of half precision
-the lower 13 and of bfloat16 all 16 of a half of z. Of four 8-bit or 6-bit numbers the upper half serves the first pair, of
-four 4-bit ones the upper byte of each half; that each of the pair has 8 bits of its own is what TransformerEngine's
-rounding without the instruction takes (pull request 3281), and which of the two is the upper one a guess. The result of
-the first pair goes below z, which then offers its other bits to the second: so the compiler chains two instructions.
+Stochastic rounding (``.rs``): PTX ISA, ``cvt`` with rbits, says which bits of z belong to which numbers: of half
+precision the lower 13 and of bfloat16 all 16 of a half of z. Of four 8-bit or 6-bit numbers the upper half serves the
+first pair, of four 4-bit ones the upper byte of each half; that each of the pair has 8 bits of its own is what
+TransformerEngine's rounding without the instruction takes (pull request 3281), and which of the two is the upper one a
+guess. The result of the first pair goes below z, which then offers its other bits to the second: so the compiler chains
+two instructions.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def _limited(value, how):
 @inner
 def _pack(style, mode, how, form, xi, yi, zi, wi):
     """Two numbers into a pair of a narrow format; ``how`` bit 0 saturates to finite, bit 1 is RELU.
-    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision; 4: bfloat16), below y, which stays
-    above them; 3: FP32 y alone, below z's lower half."""
+    ``form`` 0: FP32 x above y; 1: the same below z; 2: the halves of x (half precision; 4: bfloat16), below y, which
+    stays above them; 3: FP32 y alone, below z's lower half."""
     width = 16 if style == ops.F16 or style == ops.BF16 else 4 if style == ops.E2M1 else 8
     rest = 8 if style == ops.E2M1 else 16  # what was there moves up by a pair: so the compiler makes a word of four
     for l in range(LANES):

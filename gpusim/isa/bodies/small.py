@@ -165,8 +165,9 @@ def encode_small(value, lost, style, mode, finite):
 
 @inner
 def encode_stochastic(value, random, count, style, finite):
-    """The code of an FP32 number (as FP64) rounded away from zero where ``count`` random bits, added to the uppermost bits
-    that are cut off, carry into those that stay; otherwise towards zero. A denormal result is cut at its last bit."""
+    """The code of an FP32 number (as FP64) rounded away from zero where ``count`` random bits, added to the uppermost
+    bits that are cut off, carry into those that stay; otherwise towards zero. A denormal result is cut at its last
+    bit."""
     if value - value != 0.0:
         return encode_small(value, np.float64(0.0), style, NEAREST, finite)
     mantissa_bits, bias, _largest, _infinity, _nan = shape(style)

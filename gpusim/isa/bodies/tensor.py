@@ -4,8 +4,8 @@ Mental model: first the fragments are gathered into two small matrices of (signi
 element of D is a chain of blocks: align the exact products and the accumulator to the largest exponent, cut, add, write
 into the accumulator's format. What is cut where differs by generation: :mod:`gpusim.isa.bodies.tensor_rules`.
 
-Fragments (PTX ISA, "Matrix Fragments for mma"): with lane = 4 g + t and E elements a register, register r of A holds row
-g + 8 (r mod tiles), elements 4 E (r / tiles) + E t and on; register r of B the same elements of column g; D and C
+Fragments (PTX ISA, "Matrix Fragments for mma"): with lane = 4 g + t and E elements a register, register r of A holds
+row g + 8 (r mod tiles), elements 4 E (r / tiles) + E t and on; register r of B the same elements of column g; D and C
 hold row g (then g + 8), columns 2 t and 2 t + 1.
 
 Shapes: x, y, z, w int32[4, 32] as in :mod:`gpusim.isa.bodies.integer`; ``rules`` int32[4]; ``work`` int32[4352].
@@ -26,7 +26,8 @@ from gpusim.isa.body import matrix_body
 from gpusim.isa.jit import inner
 
 LANES = 32
-#: Places in ``work``: significands and exponents of A (16 x 64 at most) and of B (8 x 128, and a column of B behind it).
+#: Places in ``work``: significands and exponents of A (16 x 64 at most) and of B (8 x 128, and a column of B behind
+#: it).
 A_SIG, A_EXP, B_SIG, B_EXP = 0, 1024, 2048, 3200
 #: Every significand has this many fraction bits (the most that an input format has), the accumulator 23.
 INPUT_BITS, ACCUMULATOR_BITS = 10, 23
@@ -311,8 +312,9 @@ def load_addend(z, lane, j, form):
 
 @matrix_body
 def multiply_tall_doubles(f, x, y, z, w, rules, work):
-    """DMMA 16 x 8 x 4, 8 or 16 (sm_90): ``f``: rounding, depth, C is zero. Element i of A is row g + 8 (i mod 2), column
-    t + 4 (i / 2), of B row t + 4 i of column g (PTX ISA); fused multiply-adds one after another, as of 8 x 8 x 4."""
+    """DMMA 16 x 8 x 4, 8 or 16 (sm_90): ``f``: rounding, depth, C is zero. Element i of A is row g + 8 (i mod 2),
+    column t + 4 (i / 2), of B row t + 4 i of column g (PTX ISA); fused multiply-adds one after another, as of 8 x 8 x
+    4."""
     for lane in range(LANES):
         for j in range(4):
             row, column = lane >> 2, 2 * (lane & 3) + (j & 1)
@@ -337,7 +339,8 @@ def multiply_floats(f, x, y, z, w, rules, work):
 
 @matrix_body
 def multiply_quads(f, x, y, z, w, rules, work):
-    """The quarter-warp products of Volta; ``f``: step, A by columns (bit 0) and B by rows (bit 1), format of D, of C."""
+    """The quarter-warp products of Volta; ``f``: step, A by columns (bit 0) and B by rows (bit 1), format of D, of
+    C."""
     _multiply_quads(f[0], f[1], f[2], f[3], x, y, z, w, rules, work)
 
 

@@ -9,12 +9,12 @@ Operands that stand in no source slot are read at rows beside source A: a flag s
 
 Metadata (PTX ISA, "Sparse matrix storage"; CUTLASS's reordering of it): two bits for each element, lowest first. Of
 16 bits and more: 16 bits for a row and 16 columns, row g in the lower half of lane 4 g + s + c's word, row g + 8 in the
-upper one, c counting 16 columns on. Of 8 bits: 32 bits for a row and 32 columns, row g in lane 4 g + s + 2 c, row g + 8 in
-the next lane. Pairs of 4-bit elements count as one. s: from the selector.
+upper one, c counting 16 columns on. Of 8 bits: 32 bits for a row and 32 columns, row g in lane 4 g + s + 2 c, row g + 8
+in the next lane. Pairs of 4-bit elements count as one. s: from the selector.
 
-Scales (PTX ISA, "Block scaling"; CuTe's SM120 traits): of row g in a byte of lane 4 g + 2 a, of row g + 8 in the next lane,
-of column g in a byte of lane 4 g + b. A uniform register says which byte and a in bits 0..1 and 2, which byte and b in
-bits 3..4 and 5..6 (read off compiled code).
+Scales (PTX ISA, "Block scaling"; CuTe's SM120 traits): of row g in a byte of lane 4 g + 2 a, of row g + 8 in the next
+lane, of column g in a byte of lane 4 g + b. A uniform register says which byte and a in bits 0..1 and 2, which byte and
+b in bits 3..4 and 5..6 (read off compiled code).
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def _choose(x, rows, selector, bits, row, place, depth, work):
 
 @matrix_body
 def multiply_sparse_floats(f, x, y, z, w, rules, work):
-    """``f``: format of A, of B (bits 8 on), steps of A (16 on), accumulator (20 on), selector (24 on); metadata beside A."""
+    """``f``: format of A, of B (bits 8 on), steps of A (16 on), accumulator (20 on), selector (24 on); metadata beside
+    A."""
     a_style, b_style, steps, form, selector = f[0] & 255, f[0] >> 8 & 255, f[0] >> 16 & 15, f[0] >> 20 & 15, f[0] >> 24
     elements = _elements(a_style)
     gather(x, a_style, 2, steps, elements, A_SIG, A_EXP, work)
@@ -125,7 +126,8 @@ def multiply_sparse_floats(f, x, y, z, w, rules, work):
 
 @matrix_body
 def multiply_sparse_integers(f, x, y, z, w, rules, work):
-    """``f``: bits of an element, signs (8 on), steps of A (16 on), saturate (20 on), selector (24 on); metadata beside A."""
+    """``f``: bits of an element, signs (8 on), steps of A (16 on), saturate (20 on), selector (24 on); metadata beside
+    A."""
     bits, signs, steps, saturate, selector = f[0] & 255, f[0] >> 8 & 255, f[0] >> 16 & 15, f[0] >> 20 & 15, f[0] >> 24
     gather_integers(x, bits, signs & ops.A_SIGNED, 2, steps, 0, work)
     gather_integers(y, bits, signs & ops.B_SIGNED, 1, 2 * steps, B_PLACE, work)
@@ -207,8 +209,8 @@ def multiply_scaled(f, x, y, z, w, rules, work):
 
 @matrix_body
 def multiply_sparse_scaled(f, x, y, z, w, rules, work):
-    """Sparse and scaled: a block of the whole matrix that has one scale is twice as long as a dense product's. ``f[0]`` as
-    of :func:`multiply_scaled`; beside A: metadata and behind it scales of A, scales of B, where the scales lie. The
+    """Sparse and scaled: a block of the whole matrix that has one scale is twice as long as a dense product's. ``f[0]``
+    as of :func:`multiply_scaled`; beside A: metadata and behind it scales of A, scales of B, where the scales lie. The
     metadata of all that there is comes from all four lanes."""
     a_style, b_style, elements, scales, style = (
         f[0] & 255,

@@ -3,9 +3,9 @@
 Mental model: as in :mod:`gpusim.isa.bodies.tensor` without exponents: sums are exact, and wrap around or saturate once
 at the end. A register of A or B holds 4 bytes, 8 nibbles or 32 bits of one row of A (column of B).
 
-Shapes: x, y, z, w int32[4, 32]; ``work`` int32[4096] holds A (16 x 64 at most) and behind it B (8 x 128). Source: PTX ISA,
-mma for .s8, .u8, .s4, .u4 and .b1, and movmatrix. That MOVM.U4TO8 keeps the order of the nibbles is inferred: its only
-known use, products of bits on Blackwell, would give the same sums in any order that A and B share.
+Shapes: x, y, z, w int32[4, 32]; ``work`` int32[4096] holds A (16 x 64 at most) and behind it B (8 x 128). Source: PTX
+ISA, mma for .s8, .u8, .s4, .u4 and .b1, and movmatrix. That MOVM.U4TO8 keeps the order of the nibbles is inferred: its
+only known use, products of bits on Blackwell, would give the same sums in any order that A and B share.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ _BARRIER_FORMS = {
     ("PHASECHK", "TRANS64"): (ops.PHASE, 1),
     ("PHASECHK", "TRANS64", "TRYWAIT"): (ops.PHASE, 1),
 }
-#: What the timing is told. Arrivals of one a lane (A1T0) are counted as ATOMS.POPC.INC counts: on an H100 a product in bfloat16 whose 256 consumers each arrive twice
-#: a step takes 1.07 times as long as one where a thread of each warp group does (docs/validation/external.md, wgmma_ladder_h100); by a pass a lane it took 1.38 times.
+#: What the timing is told. Arrivals of one a lane (A1T0) are counted as ATOMS.POPC.INC counts: on an H100 a product in
+#: bfloat16 whose 256 consumers each arrive twice a step takes 1.07 times as long as one where a thread of each warp
+#: group does (docs/validation/external.md, wgmma_ladder_h100); by a pass a lane it took 1.38 times.
 _TOLD = {
     ("PHASECHK", "TRANS64"): int(Flag.PHASE_LOOK),
     ("PHASECHK", "TRANS64", "TRYWAIT"): int(Flag.PHASE_LOOK | Flag.PHASE_WAIT),
@@ -39,8 +40,8 @@ def lower_shared_barrier(instruction: Instruction) -> MicroOp | None:
     """``SYNCS``: an mbarrier's word in shared memory (since Hopper). EXCH initialises it; ARRIVE counts one thread
     (A1) or as many as the register says (AR) and returns the state before, with OPTOUT for this and all later phases;
     T1 and TR expect one transaction or as many as the register says, TX says that so many are complete, neither of
-    A and T (arrive.expect_tx) does both; PHASECHK asks whether the phase of a state (its high word) is over. With RED the
-    mbarrier may be another block's of the cluster: the address is a shared::cluster one."""
+    A and T (arrive.expect_tx) does both; PHASECHK asks whether the phase of a state (its high word) is over. With RED
+    the mbarrier may be another block's of the cluster: the address is a shared::cluster one."""
     if instruction.modifiers in (("CCTL", "IV"), ("CCTL", "IVALL")):
         named = memory_operand(instruction)
         recipe = address_recipe(named[0], False) if named is not None else None
@@ -87,8 +88,8 @@ _COPY_ARRIVALS = {
 
 
 def lower_copy_arrival(instruction: Instruction) -> MicroOp | None:
-    """``ARRIVES.LDGSTSBAR.64[.ARVCNT|.TRANSCNT] [address]``: each thread arrives at an mbarrier (or completes a transaction)
-    when its asynchronous copies are there, which they are already here (PTX cp.async.mbarrier.arrive)."""
+    """``ARRIVES.LDGSTSBAR.64[.ARVCNT|.TRANSCNT] [address]``: each thread arrives at an mbarrier (or completes a
+    transaction) when its asynchronous copies are there, which they are already here (PTX cp.async.mbarrier.arrive)."""
     operation = _COPY_ARRIVALS.get(instruction.modifiers)
     if operation is None or len(instruction.operands) != 1:
         return None

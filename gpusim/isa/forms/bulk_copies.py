@@ -1,11 +1,13 @@
-"""What the tensor memory accelerator (TMA) is asked for: bulk copies, reductions and prefetches, of bytes or of boxes of tensors.
+"""What the tensor memory accelerator (TMA) is asked for: bulk copies, reductions and prefetches, of bytes or of boxes
+of tensors.
 
-Mental model: one instruction of a warp, on uniform registers, moves a whole box. The first operand names consecutive uniform
-registers (read off what the compiler fills them with): of a load the shared destination, the mbarrier, the coordinates; of a
-store or reduction the shared source, the coordinates; of a prefetch the coordinates. The second is the address of the tensor map or
-the other side of the copy. The third has two halves: offsets of an im2col map (16 bits, twice 8, three times 5) or, of bytes,
-their number divided by 16, below (of im2col::w the halo's pixels, 11 bits, and the offset); a mask of the cluster's blocks or of bytes above. ``desc[]`` is a cache policy. Source: PTX ISA, cp.async.bulk
-and its kin.
+Mental model: one instruction of a warp, on uniform registers, moves a whole box. The first operand names consecutive
+uniform registers (read off what the compiler fills them with): of a load the shared destination, the mbarrier, the
+coordinates; of a store or reduction the shared source, the coordinates; of a prefetch the coordinates. The second is
+the address of the tensor map or the other side of the copy. The third has two halves: offsets of an im2col map (16
+bits, twice 8, three times 5) or, of bytes, their number divided by 16, below (of im2col::w the halo's pixels, 11 bits,
+and the offset); a mask of the cluster's blocks or of bytes above. ``desc[]`` is a cache policy. Source: PTX ISA,
+cp.async.bulk and its kin.
 """
 
 from __future__ import annotations
@@ -120,7 +122,8 @@ def _micro(
 
 
 def lower_tensor(instruction: Instruction) -> MicroOp | None:
-    """``UTMALDG.2D[.IM2COL|.W|.W128|.GATHER4][.MULTICAST][.2CTA] [URa], [URb][, URc][, desc[]]``, UTMASTG, UTMAREDG.2D.ADD, UTMAPF.L2."""
+    """``UTMALDG.2D[.IM2COL|.W|.W128|.GATHER4][.MULTICAST][.2CTA] [URa], [URb][, URc][, desc[]]``, UTMASTG,
+    UTMAREDG.2D.ADD, UTMAPF.L2."""
     found = _registers(instruction)
     what, kind = _TENSORS[instruction.mnemonic]
     rank = mode = operation = bits = 0
@@ -151,7 +154,8 @@ def lower_tensor(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_bytes(instruction: Instruction) -> MicroOp | None:
-    """``UBLKCP.S.G[.MULTICAST] [URa], [URb], URc``, UBLKCP.G.S[.DST_G_BYTE_MASK], UBLKCP.S.S, UBLKRED.G.S.ADD.F32.RN."""
+    """``UBLKCP.S.G[.MULTICAST] [URa], [URb], URc``, UBLKCP.G.S[.DST_G_BYTE_MASK], UBLKCP.S.S,
+    UBLKRED.G.S.ADD.F32.RN."""
     found = _registers(instruction)
     named = _BYTES.get((instruction.mnemonic, *instruction.modifiers[:2]))
     if found is None or named is None or len(found[0]) != 2 or found[1] is None:

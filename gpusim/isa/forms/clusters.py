@@ -1,7 +1,9 @@
-"""Thread-block clusters: their barrier, asynchronous stores to other blocks' shared memory, and registers that warps hand over.
+"""Thread-block clusters: their barrier, asynchronous stores to other blocks' shared memory, and registers that warps
+hand over.
 
-Mental model: UCGABAR is PTX barrier.cluster; STAS and REDAS are st.async and red.async: one register pair holds the shared::cluster
-addresses of the data and of the mbarrier that is told. USETMAXREG is setmaxnreg, UGETNEXTWORKID clusterlaunchcontrol.
+Mental model: UCGABAR is PTX barrier.cluster; STAS and REDAS are st.async and red.async: one register pair holds the
+shared::cluster addresses of the data and of the mbarrier that is told. USETMAXREG is setmaxnreg, UGETNEXTWORKID
+clusterlaunchcontrol.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ _REDUCTIONS = {
 
 
 def lower_cluster_barrier(instruction: Instruction) -> MicroOp | None:
-    """``UCGABAR_ARV`` and ``UCGABAR_WAIT``: PTX barrier.cluster.arrive and .wait, whatever their memory order (the emulator's memory is
-    always in order)."""
+    """``UCGABAR_ARV`` and ``UCGABAR_WAIT``: PTX barrier.cluster.arrive and .wait, whatever their memory order (the
+    emulator's memory is always in order)."""
     if instruction.modifiers or instruction.operands:
         return None
     waits = instruction.mnemonic == "UCGABAR_WAIT"
@@ -34,8 +36,8 @@ def lower_cluster_barrier(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_async_store(instruction: Instruction) -> MicroOp | None:
-    """``STAS[.64|.128] [R16.64], R8`` and ``REDAS.op [R16.64], R8``: R16 is the address of the data, R17 that of the mbarrier, whose
-    transactions it completes by as many bytes."""
+    """``STAS[.64|.128] [R16.64], R8`` and ``REDAS.op [R16.64], R8``: R16 is the address of the data, R17 that of the
+    mbarrier, whose transactions it completes by as many bytes."""
     stores = instruction.mnemonic == "STAS"
     operation, kind = ops.STORED, ops.U32
     if stores:
@@ -66,9 +68,9 @@ def lower_async_store(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_next_work(instruction: Instruction) -> MicroOp | None:
-    """``UGETNEXTWORKID.SELFCAST [UR6], [UR7]`` (PTX clusterlaunchcontrol.try_cancel): a cluster that has not started is cancelled, and
-    the index of its first block comes to UR6, 16 bytes, told to the mbarrier at UR7; with BROADCAST to the same places of all blocks
-    of the cluster."""
+    """``UGETNEXTWORKID.SELFCAST [UR6], [UR7]`` (PTX clusterlaunchcontrol.try_cancel): a cluster that has not started is
+    cancelled, and the index of its first block comes to UR6, 16 bytes, told to the mbarrier at UR7; with BROADCAST to
+    the same places of all blocks of the cluster."""
     if instruction.modifiers not in (("SELFCAST",), ("BROADCAST",)) or len(instruction.operands) != 2:
         return None
     recipes = []
@@ -90,8 +92,9 @@ def lower_next_work(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_register_count(instruction: Instruction) -> MicroOp | None:
-    """``USETMAXREG.DEALLOC.CTAPOOL 0x28`` gives registers to the block's pool, ``USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8`` takes them
-    from there: code goes round it until UP0 says that they were there. Here the warp waits for them."""
+    """``USETMAXREG.DEALLOC.CTAPOOL 0x28`` gives registers to the block's pool, ``USETMAXREG.TRY_ALLOC.CTAPOOL UP0,
+    0xe8`` takes them from there: code goes round it until UP0 says that they were there. Here the warp waits for
+    them."""
     ways: dict[tuple[str, ...], int] = {
         ("DEALLOC", "CTAPOOL"): ops.REGISTERS_GIVE,
         ("TRY_ALLOC", "CTAPOOL"): ops.REGISTERS_TAKE,

@@ -35,12 +35,14 @@ def lower_nop(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_launch_dependents(instruction: Instruction) -> MicroOp | None:
-    """Every form: launches run one after another, so nothing that the emulator could see changes; the trace says where it stands."""
+    """Every form: launches run one after another, so nothing that the emulator could see changes; the trace says where
+    it stands."""
     return _nop(int(Flag.LAUNCH_DEPENDENTS))
 
 
 def lower_grid_wait(instruction: Instruction) -> MicroOp | None:
-    """Every form: the grid that it waits for has ended, so nothing that the emulator could see changes; the trace says where it stands."""
+    """Every form: the grid that it waits for has ended, so nothing that the emulator could see changes; the trace says
+    where it stands."""
     return _nop(int(Flag.GRID_WAIT))
 
 
@@ -80,9 +82,10 @@ def lower_exit(instruction: Instruction) -> MicroOp | None:
 
 def lower_branch(instruction: Instruction) -> MicroOp | None:
     """BRA, JMP and CALL: jump where the guard and an optional second predicate hold. A CALL through a
-    register counts from the function that its label names, as RET does; CALL.ABS takes a pointer to a function. BRA.DIV takes all lanes along if one that its
-    mask names is elsewhere, or if the guard does not hold there: code of Ampere that guards it (``@!P0 BRA.DIV``, P0
-    where lanes disagree on the mask of a vote) has no other way to its slow path."""
+    register counts from the function that its label names, as RET does; CALL.ABS takes a pointer to a function. BRA.DIV
+    takes all lanes along if one that its mask names is elsewhere, or if the guard does not hold there: code of Ampere
+    that guards it (``@!P0 BRA.DIV``, P0 where lanes disagree on the mask of a vote) has no other way to its slow
+    path."""
     if not _only(instruction, "U", "ANY", "DIV", "CONV", "INC", "DEC", "REL", "ABS", "NOINC", "UNIFORM"):
         return None
     operands = list(instruction.operands)
@@ -196,8 +199,9 @@ def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
-    """WARPSYNC mask, WARPSYNC.ALL, WARPSYNC.COLLECTIVE mask, target, WARPSYNC.COLLECTIVE.ALL target; WARPSYNC.EXCLUSIVE mask: lanes
-    that name different sets go on one set at a time (what follows, REDUX, takes all lanes that execute it together)."""
+    """WARPSYNC mask, WARPSYNC.ALL, WARPSYNC.COLLECTIVE mask, target, WARPSYNC.COLLECTIVE.ALL target; WARPSYNC.EXCLUSIVE
+    mask: lanes that name different sets go on one set at a time (what follows, REDUX, takes all lanes that execute it
+    together)."""
     values = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.IMMEDIATE, Kind.UNIFORM, Kind.LABEL)]
     modifiers = instruction.modifiers
     if (modifiers == ("ALL",) and not instruction.operands) or (
@@ -229,9 +233,10 @@ def lower_give_way(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_sleep(instruction: Instruction) -> MicroOp | None:
-    """NANOSLEEP: the nanoseconds stand in the instruction, or in a register: each execution then records them as an access does its
-    address. With SYNCS it ends when the mbarrier that was looked at before completes its phase, its time is only the most that it lasts
-    (PTX mbarrier.try_wait's suspend time): the look behind it waits for that, so it takes no time itself."""
+    """NANOSLEEP: the nanoseconds stand in the instruction, or in a register: each execution then records them as an
+    access does its address. With SYNCS it ends when the mbarrier that was looked at before completes its phase, its
+    time is only the most that it lasts (PTX mbarrier.try_wait's suspend time): the look behind it waits for that, so it
+    takes no time itself."""
     if "SYNCS" in instruction.modifiers:
         return MicroOp(ops.GIVE_WAY)
     times = [o.value for o in instruction.operands if o.kind == Kind.IMMEDIATE]
@@ -299,8 +304,8 @@ _BARRIER_REDUCTIONS = {"POPC": ops.RED_POPC, "AND": ops.RED_AND, "OR": ops.RED_O
 
 
 def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
-    """``BAR.SYNC id[, threads]``, ``BAR.ARV id, threads``, ``BAR.RED.op id[, threads], P``. Where both are in a register it is
-    one, ``threads << 16 | id`` (read off compiled code of every generation)."""
+    """``BAR.SYNC id[, threads]``, ``BAR.ARV id, threads``, ``BAR.RED.op id[, threads], P``. Where both are in a
+    register it is one, ``threads << 16 | id`` (read off compiled code of every generation)."""
     modifiers = [m for m in instruction.modifiers if m not in ("DEFER_BLOCKING", "SYNC_ALL", "PARTIAL")]
     if not modifiers:
         return None
@@ -336,7 +341,8 @@ def lower_block_barrier(instruction: Instruction) -> MicroOp | None:
         predicate_sources=conditions,
         flags=(count, reduction),
         trace_flags=int(Flag.BARRIER_WAIT) if waits else 0,
-        # What only an execution knows it records, as an access does its address: what stands in a register, and whether the guard held.
+        # What only an execution knows it records, as an access does its address: what stands in a register, and whether
+        # the guard held.
         access_bytes=_WORD_BYTES if guarded or any(value.kind != Kind.IMMEDIATE for value in values) else 0,
         extra={
             "barrier_id": values[0].value & 15 if values[0].kind == Kind.IMMEDIATE else 0,

@@ -26,7 +26,8 @@ SELECTORS |= {("H0_H0",): 0, ("H1_H1",): 16}
 
 
 def _pipe(*types: int) -> PipeClass | None:
-    """The pipe of a conversion between these types: None, which stands for the opcode's own, or that of 64-bit types."""
+    """The pipe of a conversion between these types: None, which stands for the opcode's own, or that of 64-bit
+    types."""
     return CONVERT_WIDE if any(each in _OF_64_BITS for each in types) else None
 
 
@@ -169,8 +170,9 @@ def lower_pack(instruction: Instruction) -> MicroOp | None:
 
 
 def _lower_stochastic(instruction: Instruction, modifiers: Modifiers, roles: Roles, how: int) -> MicroOp | None:
-    """F2FP.BF16.F32.PACK_AB.RS R0, R1, R2, R3: rounded by the random bits in R3; F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C.RS:
-    the pair goes below what is left of them (PTX's .e4m3x4 is two of these)."""
+    """F2FP.BF16.F32.PACK_AB.RS R0, R1, R2, R3: rounded by the random bits in R3;
+    F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C.RS: the pair goes below what is left of them (PTX's .e4m3x4 is two of
+    these)."""
     style = modifiers.choose({**TINY, **NARROW})
     wide = style in (ops.F16, ops.BF16)
     if not wide and (style not in (ops.E4M3, ops.E5M2, *TINY.values()) or not how & 1):
@@ -210,8 +212,8 @@ def _lower_merge(
 def _lower_unpack(
     instruction: Instruction, modifiers: Modifiers, roles: Roles, target: int, how: int
 ) -> MicroOp | None:
-    """F2FP.F16.E4M3.UNPACK_B: two narrow floats to half precision; F2FP.BF16.E4M3.UNPACK_B R0, R1.H1, R2.H0: to bfloat16,
-    times the two scales (ue8m0) in a half of the second operand, which is 0x7f7f where PTX names none."""
+    """F2FP.F16.E4M3.UNPACK_B: two narrow floats to half precision; F2FP.BF16.E4M3.UNPACK_B R0, R1.H1, R2.H0: to
+    bfloat16, times the two scales (ue8m0) in a half of the second operand, which is 0x7f7f where PTX names none."""
     style = modifiers.choose({**TINY, "E4M3": ops.E4M3, "E5M2": ops.E5M2, "E8": ops.E8M0})
     if style is None or modifiers.left or how & 1:
         return None
@@ -265,8 +267,9 @@ def _lower_repack(
 def _lower_tiny(
     instruction: Instruction, modifiers: Modifiers, roles: Roles, style: int, mode: int, how: int
 ) -> MicroOp | None:
-    """F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C R0, R7, R0, R6: a pair below R6; F2FP.SATFINITE.E2M1.F16.UNPACK_B_MERGE_C.
-    Of bytes that PTX packs with mov.b32 {a, b, c, d} the compiler makes four of these, d first and above RZ."""
+    """F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C R0, R7, R0, R6: a pair below R6;
+    F2FP.SATFINITE.E2M1.F16.UNPACK_B_MERGE_C. Of bytes that PTX packs with mov.b32 {a, b, c, d} the compiler makes four
+    of these, d first and above RZ."""
     if mode or any(o.modifiers for o in roles.sources):
         return None
     if modifiers.take("UNPACK_B_MERGE_C"):

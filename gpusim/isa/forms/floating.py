@@ -118,8 +118,8 @@ def _pair_source(operand: Operand) -> tuple[Source, int] | None:
 
 
 def lower_pair(instruction: Instruction) -> MicroOp | None:
-    """FADD2, FMUL2, FFMA2 (sm_100): two FP32 numbers in a register pair, ``R2.F32x2.HI_LO``; swapped, ``.LO_HI``; the upper
-    one with its sign changed, ``.NP``; or one number twice, ``R2.F32``."""
+    """FADD2, FMUL2, FFMA2 (sm_100): two FP32 numbers in a register pair, ``R2.F32x2.HI_LO``; swapped, ``.LO_HI``; the
+    upper one with its sign changed, ``.NP``; or one number twice, ``R2.F32``."""
     modifiers = Modifiers(instruction)
     how = _how(modifiers)
     table = {

@@ -127,8 +127,8 @@ def lower_narrow(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_pack(instruction: Instruction) -> MicroOp | None:
-    """I2IP: x and y saturated to 2, 4, 8 or 16 bits, packed below z; of 4 and 2 bits z is ``R2.24`` or ``R2.28``, its lower
-    24 or 28 bits, which is all that fits."""
+    """I2IP: x and y saturated to 2, 4, 8 or 16 bits, packed below z; of 4 and 2 bits z is ``R2.24`` or ``R2.28``, its
+    lower 24 or 28 bits, which is all that fits."""
     modifiers = Modifiers(instruction)
     target = modifiers.choose({"S8": 9, "U8": 8, "S16": 17, "U16": 16, "S4": 5, "U4": 4, "S2": 3, "U2": 2})
     modifiers.take("S32")

@@ -109,8 +109,8 @@ _REDUCTION_TYPES = {"S32": ops.REDUCE_SIGNED, "F32": ops.REDUCE_FLOAT, "NAN": op
 
 
 def lower_reduce(instruction: Instruction) -> MicroOp | None:
-    """``REDUX[.op][.S32] URd, Ra`` and CREDUX: one value over the executing lanes; ``CREDUX.MAXABS.F32.NAN`` and its like
-    (sm_100) the least or greatest FP32 number."""
+    """``REDUX[.op][.S32] URd, Ra`` and CREDUX: one value over the executing lanes; ``CREDUX.MAXABS.F32.NAN`` and its
+    like (sm_100) the least or greatest FP32 number."""
     operation, how = ops.AND, 0
     for modifier in instruction.modifiers:
         if modifier in _REDUCTIONS:
@@ -178,7 +178,8 @@ _SPECIALS = {
     "SR_LMEMHIOFF": ops.SR_ZERO,
     "SR_SWINHI": ops.SR_SHARED_WINDOW_HIGH,
     "SR_CgaCtaId": ops.SR_CLUSTER_RANK,
-    # Chooses among copies of what bank 0 says of clusters: the driver's first one, whose offsets the code names, is the only one here.
+    # Chooses among copies of what bank 0 says of clusters: the driver's first one, whose offsets the code names, is the
+    # only one here.
     "SR_CgaSize": ops.SR_ZERO,
     "SR_SMEMSZ": ops.SR_SHARED_BYTES,
 }
@@ -208,11 +209,11 @@ def lower_special(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_first_lane(instruction: Instruction) -> MicroOp | None:
-    """``R2UR[.OR] [P,] URd, Ra``: the value of the lowest executing lane; P says of each lane that its own differs, with
-    .OR that it does or P held already. That it is not the contrary, and of each lane, follows from the code around it:
-    before a vote whose mask is no constant it takes its fast way only where P is false and the lanes of the mask are all
-    there (``@!P BRA.DIV``); and a loop over the values of a register serves the lanes where P is false, then goes on
-    with the others (``@P BRA.U.ANY``)."""
+    """``R2UR[.OR] [P,] URd, Ra``: the value of the lowest executing lane; P says of each lane that its own differs,
+    with .OR that it does or P held already. That it is not the contrary, and of each lane, follows from the code around
+    it: before a vote whose mask is no constant it takes its fast way only where P is false and the lanes of the mask
+    are all there (``@!P BRA.DIV``); and a loop over the values of a register serves the lanes where P is false, then
+    goes on with the others (``@P BRA.U.ANY``)."""
     operands = [o for o in instruction.operands if o.kind not in PREDICATES]
     others = tuple(o for o in instruction.operands if o.kind in PREDICATES)
     if len(operands) != 2 or len(others) > 1 or set(instruction.modifiers) - {"FILL", "BROADCAST", "OR"}:
@@ -339,8 +340,8 @@ _QUERIES = {"G": ops.QUERY_GLOBAL, "S": ops.QUERY_SHARED, "L": ops.QUERY_LOCAL, 
 
 def lower_query_space(instruction: Instruction) -> MicroOp | None:
     """``QSPC.E.S P, RZ, [R2+0x8]``: does a generic address lie in shared, local or global memory, or with D (PTX
-    ``isspacep.shared::cluster``) in that of a block of the cluster? The spaces' windows are 4 GiB apart, so an offset never
-    leads from one to another: the high word says which it is, and the rank in the low one of which block."""
+    ``isspacep.shared::cluster``) in that of a block of the cluster? The spaces' windows are 4 GiB apart, so an offset
+    never leads from one to another: the high word says which it is, and the rank in the low one of which block."""
     letters = [m for m in instruction.modifiers if m in _QUERIES]
     operands = instruction.operands
     if len(letters) != 1 or set(instruction.modifiers) - {"E", *letters} or len(operands) != 3:

@@ -123,8 +123,8 @@ def _wide(space: Space, modifiers: tuple[str, ...]) -> bool | None:
 
 
 def _wide_access(space: Space, instruction: Instruction) -> MicroOp | None:
-    """``LDG.E.ENL2.256 Rh, Rl, [address]`` and ``STG.E.ENL2.256 [address], Rl, Rh`` (sm_100): 32 bytes a lane, of which the
-    lower 16 are those of Rl."""
+    """``LDG.E.ENL2.256 Rh, Rl, [address]`` and ``STG.E.ENL2.256 [address], Rl, Rh`` (sm_100): 32 bytes a lane, of which
+    the lower 16 are those of Rl."""
     modifiers = tuple(m for m in instruction.modifiers if m != "256")
     found, width = memory_operand(instruction), _widths(modifiers)
     if found is None or width != (4, False) or space != Space.GLOBAL or "E" not in modifiers:
@@ -296,8 +296,9 @@ def lower_atomic(space: Space, instruction: Instruction) -> MicroOp | None:
 
 
 def _atomic_flags(space: Space, modifiers: tuple[str, ...], kind: int) -> int:
-    """What the timing is told of an atomic: that L2 serves it, and whether it adds in floating point (``kind``); or that the unit counts the lanes of a word (POPC.INC), as its name says. On an RTX 3080 a
-    block of 32 warps that all count one word is through in 1,310 cycles, 41 a warp, with all else that it does; a pass a lane would be 64
+    """What the timing is told of an atomic: that L2 serves it, and whether it adds in floating point (``kind``); or
+    that the unit counts the lanes of a word (POPC.INC), as its name says. On an RTX 3080 a block of 32 warps that all
+    count one word is through in 1,310 cycles, 41 a warp, with all else that it does; a pass a lane would be 64
     (docs/validation/external.md, textbook_rtx3080)."""
     if space != Space.SHARED:
         return int(Flag.BYPASS_L1) | (int(Flag.FLOATING_ATOMIC) if kind in FLOATING else 0)
@@ -305,8 +306,8 @@ def _atomic_flags(space: Space, modifiers: tuple[str, ...], kind: int) -> int:
 
 
 def lower_uniform_reduction(instruction: Instruction) -> MicroOp | None:
-    """``UREDGR.E.ADD.NA.STRONG.GPU [UR4], UR6`` (sm_100; PTX red.async.release.global): one reduction a warp. Lanes whose operands
-    differ take turns, which the code elects, so that one lane is what each is done for."""
+    """``UREDGR.E.ADD.NA.STRONG.GPU [UR4], UR6`` (sm_100; PTX red.async.release.global): one reduction a warp. Lanes
+    whose operands differ take turns, which the code elects, so that one lane is what each is done for."""
     micro = lower_atomic(Space.GLOBAL, instruction)
     if micro is None or any(source is not None and source.operand.kind != Kind.UNIFORM for source in micro.sources):
         return None

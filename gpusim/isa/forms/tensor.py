@@ -100,7 +100,8 @@ def _shape(modifiers: Modifiers) -> tuple[int, int, int] | None:
 
 
 def lower_half(instruction: Instruction) -> MicroOp | None:
-    """``HMMA.16816.F32[.BF16|.TF32] Rd, Ra, Rb, Rc``, ``HMMA.1688.F16``; ``HMMA.884.*.STEPn`` of Turing; sparse ones."""
+    """``HMMA.16816.F32[.BF16|.TF32] Rd, Ra, Rb, Rc``, ``HMMA.1688.F16``; ``HMMA.884.*.STEPn`` of Turing; sparse
+    ones."""
     modifiers = Modifiers(instruction)
     sparse, shape = modifiers.take("SP"), _shape(modifiers)
     if shape is None:
@@ -220,8 +221,8 @@ def lower_bit(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_double(instruction: Instruction) -> MicroOp | None:
-    """``DMMA.884[.RZ] Rd, Ra, Rb, Rc`` (``DMMA.8x8x4`` since Hopper): one element of A and B a lane; of 16 x 8 x 4, 8 and
-    16 (Hopper) two for each four along k."""
+    """``DMMA.884[.RZ] Rd, Ra, Rb, Rc`` (``DMMA.8x8x4`` since Hopper): one element of A and B a lane; of 16 x 8 x 4, 8
+    and 16 (Hopper) two for each four along k."""
     modifiers = Modifiers(instruction)
     shape, mode = _shape(modifiers), modifiers.choose(ROUNDINGS, 0)
     if shape is not None and shape[0] == 16:
@@ -311,9 +312,9 @@ _SCALES = {"E8": float_ops.E8M0, "UE4M3": float_ops.E4M3}
 
 
 def _scaled(instruction: Instruction, modifiers: Modifiers, elements: int) -> MicroOp | None:
-    """``QMMA.SF.16832.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: elements of A and B are multiplied by scales first.
-    ``QMMA.SF.SP.16864.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Re, Rsb, URx, selector``: A is sparse as well, and Re two registers, the
-    metadata and the scales of A."""
+    """``QMMA.SF.16832.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: elements of A and B are multiplied by scales
+    first. ``QMMA.SF.SP.16864.F32.E4M3.E2M1.E8 Rd, Ra, Rb, Rc, Re, Rsb, URx, selector``: A is sparse as well, and Re two
+    registers, the metadata and the scales of A."""
     sparse, shape, four = modifiers.take("SP"), _shape(modifiers), modifiers.take("4X")
     if shape != (16, 8, 8 * elements << sparse) or not modifiers.take("F32") or len(modifiers.left) != 3:
         return None
@@ -353,7 +354,8 @@ def _scaled(instruction: Instruction, modifiers: Modifiers, elements: int) -> Mi
 
 
 def lower_four_bit(instruction: Instruction) -> MicroOp | None:
-    """``OMMA.SF.16864.F32.E2M1.E2M1.E8[.4X] Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: 4-bit floats, eight a register, with scales."""
+    """``OMMA.SF.16864.F32.E2M1.E2M1.E8[.4X] Rd, Ra, Rb, Rc, Rsa, Rsb, URx``: 4-bit floats, eight a register, with
+    scales."""
     modifiers = Modifiers(instruction)
     return _scaled(instruction, modifiers, 8) if modifiers.take("SF") else None
 

@@ -1,10 +1,11 @@
 """Tensor memory and what works on it (tcgen05, sm_100 and sm_103): UTC*, LDTM, STTM.
 
-Mental model: an instruction names places in tensor memory, ``tmem[UR]``, and matrices in shared memory, ``gdesc[UR]``, by uniform
-registers; a product's shape and formats stand in an instruction descriptor, ``idesc[UR]``, and are known when it is executed. One
-execution does what the whole thread block gets: whichever lanes are on, it happens once. What the operands are was read off PTX whose
-operands are told apart: ``UTCHMMA A, B, tmem[D], tmem[metadata], idesc[...][, tmem[scales] | lanes off], enable-input-d[,
-scale-input-d]``, where the descriptor stands in the register behind that of the metadata and B's scales behind A's.
+Mental model: an instruction names places in tensor memory, ``tmem[UR]``, and matrices in shared memory, ``gdesc[UR]``,
+by uniform registers; a product's shape and formats stand in an instruction descriptor, ``idesc[UR]``, and are known
+when it is executed. One execution does what the whole thread block gets: whichever lanes are on, it happens once. What
+the operands are was read off PTX whose operands are told apart: ``UTCHMMA A, B, tmem[D], tmem[metadata], idesc[...][,
+tmem[scales] | lanes off], enable-input-d[, scale-input-d]``, where the descriptor stands in the register behind that of
+the metadata and B's scales behind A's.
 """
 
 from __future__ import annotations
@@ -161,8 +162,9 @@ def lower_shift(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_allocation(instruction: Instruction) -> MicroOp | None:
-    """``UTCATOMSWS[.2CTA].FIND_AND_SET.ALIGN UP0, UR4, UR6``: UR6 units of 32 columns from unit UR4 on become the block's, if so many
-    are free beside each other (UP0); ``UTCATOMSWS.AND URZ, UR4``: those whose bits are not set in UR4 are free again."""
+    """``UTCATOMSWS[.2CTA].FIND_AND_SET.ALIGN UP0, UR4, UR6``: UR6 units of 32 columns from unit UR4 on become the
+    block's, if so many are free beside each other (UP0); ``UTCATOMSWS.AND URZ, UR4``: those whose bits are not set in
+    UR4 are free again."""
     modifiers = Modifiers(instruction)
     pair, operands = modifiers.take("2CTA"), instruction.operands
     if any(o.modifiers or o.negated or o.inverted for o in operands):
@@ -230,8 +232,8 @@ def _transfer(
 
 
 def lower_load(instruction: Instruction) -> MicroOp | None:
-    """``LDTM.16dp256bit.x2[.PACK16BIT] R4, tmem[UR4+0x10]``; ``LDTM.STAT.x2.MAX.F32 R6, R4, tmem[UR4]``: what is largest, for each thread, of
-    what it loads goes to R6, or with RZ nowhere (sm_103)."""
+    """``LDTM.16dp256bit.x2[.PACK16BIT] R4, tmem[UR4+0x10]``; ``LDTM.STAT.x2.MAX.F32 R6, R4, tmem[UR4]``: what is
+    largest, for each thread, of what it loads goes to R6, or with RZ nowhere (sm_103)."""
     modifiers = Modifiers(instruction)
     stat, statistic = modifiers.take("STAT"), 0
     if stat:
@@ -281,8 +283,8 @@ def lower_store(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_commit(instruction: Instruction) -> MicroOp | None:
-    """``UTCBAR[.2CTA] [UR4], URZ``: arrive at an mbarrier when all products and copies so far are done, which they are already here.
-    ``UTCBAR.MULTICAST [UR4], URZ, UR5``: at that of each block of the cluster whose bit is set in UR5."""
+    """``UTCBAR[.2CTA] [UR4], URZ``: arrive at an mbarrier when all products and copies so far are done, which they are
+    already here. ``UTCBAR.MULTICAST [UR4], URZ, UR5``: at that of each block of the cluster whose bit is set in UR5."""
     modifiers, found = Modifiers(instruction), memory_operand(instruction)
     modifiers.take("2CTA")
     each = modifiers.take("MULTICAST")

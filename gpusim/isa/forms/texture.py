@@ -1,9 +1,10 @@
 """Texture and surface instructions: TEX, TLD, TLD4, SULD, SUST.
 
-Mental model: coordinates in one or two runs of registers, a handle from a constant or a register, and up to four channels out: the
-first two that are asked for in one pair of registers, the others in another. Read off what NVRTC 13 makes of each function of
-``texture_fetch_functions.h`` and ``surface_indirect_functions.h``, laid beside the PTX ISA's ``tex``, ``tld4``, ``suld`` and
-``sust``. Levels of detail and gradients are taken and change nothing: there are no mipmaps.
+Mental model: coordinates in one or two runs of registers, a handle from a constant or a register, and up to four
+channels out: the first two that are asked for in one pair of registers, the others in another. Read off what NVRTC 13
+makes of each function of ``texture_fetch_functions.h`` and ``surface_indirect_functions.h``, laid beside the PTX ISA's
+``tex``, ``tld4``, ``suld`` and ``sust``. Levels of detail and gradients are taken and change nothing: there are no
+mipmaps.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _SURFACE_HINTS = {"D", "BA", "STRONG", "WEAK", "SM", "CTA", "GPU", "SYS"}
 
 
 def _handle(operands: list[Operand]) -> tuple[Source, list[Operand]] | None:
-    """Where the object's handle is, and the operands behind it: a uniform register, alone or with 0 behind it, or bank and word of
-    a constant."""
+    """Where the object's handle is, and the operands behind it: a uniform register, alone or with 0 behind it, or bank
+    and word of a constant."""
     first, second = operands[0], operands[1] if len(operands) > 1 else None
     if second is None or second.kind != Kind.IMMEDIATE:
         return (Source(first), operands[1:]) if first.kind == Kind.UNIFORM else None
@@ -56,9 +57,9 @@ def _is_register(operand: Operand) -> bool:
 
 
 def lower_texture(instruction: Instruction) -> MicroOp | None:
-    """``TEX[.SCR][.B][.LL|.LZ] Rd2, Rd, Ra, [Rb,] handle, shape[, mask]``, TLD alike, ``TLD4.G Rd2, Rd, ...`` with the channel to be
-    gathered, TXD with gradients in Rb. SCR: coordinates and level go to Ra and Rb in turn, two each; else all coordinates are in
-    Ra. B: the handle is Rb's first register."""
+    """``TEX[.SCR][.B][.LL|.LZ] Rd2, Rd, Ra, [Rb,] handle, shape[, mask]``, TLD alike, ``TLD4.G Rd2, Rd, ...`` with the
+    channel to be gathered, TXD with gradients in Rb. SCR: coordinates and level go to Ra and Rb in turn, two each; else
+    all coordinates are in Ra. B: the handle is Rb's first register."""
     kind = {"TEX": SAMPLE, "TXD": SAMPLE, "TLD": FETCH, "TLD4": GATHER}[instruction.mnemonic]
     given = set(instruction.modifiers) - {"SCR", "NODEP", "NDV"}
     bindless = "B" in given and kind != GATHER
@@ -132,8 +133,8 @@ def lower_texture(instruction: Instruction) -> MicroOp | None:
 
 
 def lower_surface(instruction: Instruction) -> MicroOp | None:
-    """``SULD.D.BA.shape[.width].TRAP|.IGN Rd, [Ra], handle`` and ``SUST... [Ra], Rb, handle``: bytes as they are, x counted in
-    bytes; without TRAP and IGN an access outside goes to the nearest element."""
+    """``SULD.D.BA.shape[.width].TRAP|.IGN Rd, [Ra], handle`` and ``SUST... [Ra], Rb, handle``: bytes as they are, x
+    counted in bytes; without TRAP and IGN an access outside goes to the nearest element."""
     given = set(instruction.modifiers)
     shapes, widths = given & set(_SURFACES), given & set(_WIDTHS)
     outside = given & {"TRAP", "IGN"}

@@ -1,12 +1,14 @@
 """Hopper's asynchronous tensor instructions (PTX ``wgmma``): HGMMA, QGMMA, IGMMA, BGMMA, and WARPGROUP's waits.
 
-Mental model: four warps multiply a matrix of 64 rows with one of N columns; each warp has 16 rows of A and of D, and B is
-common to them. B, and A unless it is in registers, lie in shared memory, where 64-bit descriptors in four uniform registers say
-how (``gdesc[UR4]``: UR4 and UR5 A's, UR6 and UR7 B's). The instruction goes to the tensor core and the warp goes on;
-``gsb0`` closes a group of such products, and ``WARPGROUP.DEPBAR.LE gsb0, n`` waits until at most n groups are under way.
+Mental model: four warps multiply a matrix of 64 rows with one of N columns; each warp has 16 rows of A and of D, and B
+is common to them. B, and A unless it is in registers, lie in shared memory, where 64-bit descriptors in four uniform
+registers say how (``gdesc[UR4]``: UR4 and UR5 A's, UR6 and UR7 B's). The instruction goes to the tensor core and the
+warp goes on; ``gsb0`` closes a group of such products, and ``WARPGROUP.DEPBAR.LE gsb0, n`` waits until at most n groups
+are under way.
 
-Operands, as read off compiled code: D, A's registers if it has any, ``gdesc``, C (D again, or RZ), a uniform predicate that says
-whether C counts (absent: it does), of sparse ones the metadata's register and of elements of 16 and 32 bits a selector, ``gsb0``.
+Operands, as read off compiled code: D, A's registers if it has any, ``gdesc``, C (D again, or RZ), a uniform predicate
+that says whether C counts (absent: it does), of sparse ones the metadata's register and of elements of 16 and 32 bits a
+selector, ``gsb0``.
 """
 
 from __future__ import annotations
@@ -185,8 +187,8 @@ def _plain_register(operand: Operand) -> bool:
 
 
 def lower_warpgroup(instruction: Instruction) -> MicroOp | None:
-    """``WARPGROUP.ARRIVE`` (wgmma.fence): what was written to registers before is seen by the products behind it, which it is
-    already here. ``WARPGROUP.DEPBAR.LE gsb0, n`` waits for groups of products."""
+    """``WARPGROUP.ARRIVE`` (wgmma.fence): what was written to registers before is seen by the products behind it, which
+    it is already here. ``WARPGROUP.DEPBAR.LE gsb0, n`` waits for groups of products."""
     if instruction.modifiers == ("ARRIVE",) and not instruction.operands:
         return MicroOp(ops.NOP)
     if instruction.modifiers != ("DEPBAR", "LE") or len(instruction.operands) != 2:

@@ -1,8 +1,9 @@
 """One rank's trace, from events in any order to rows, times of its GPUs, and facts.
 
-Mental model: an importer tells of ranges, operators, launch calls, kernels and copies as it meets them; nothing of it is kept but
-small records, on the disk where there are many. At the end they are put in order three times: host calls by time (what was around each
-launch), work by correlation (which call launched it), work by start (what ran when), and each order is walked once.
+Mental model: an importer tells of ranges, operators, launch calls, kernels and copies as it meets them; nothing of it
+is kept but small records, on the disk where there are many. At the end they are put in order three times: host calls by
+time (what was around each launch), work by correlation (which call launched it), work by start (what ran when), and
+each order is walked once.
 """
 
 from __future__ import annotations

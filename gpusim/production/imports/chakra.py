@@ -1,8 +1,10 @@
-"""Chakra execution traces (MLCommons; ``.et``), as rows of operators, and of kernels where the trace has their durations.
+"""Chakra execution traces (MLCommons; ``.et``), as rows of operators, and of kernels where the trace has their
+durations.
 
-Mental model: a file is messages of protocol buffers, each after its length: the trace's metadata, then nodes. Of a node count its name,
-type, duration and a few attributes; everything else is skipped by its length. Nodes that a converter has linked from a profile are
-GPU work (attribute ``is_cpu_op`` false) with a duration in microseconds; others are operators of the host.
+Mental model: a file is messages of protocol buffers, each after its length: the trace's metadata, then nodes. Of a node
+count its name, type, duration and a few attributes; everything else is skipped by its length. Nodes that a converter
+has linked from a profile are GPU work (attribute ``is_cpu_op`` false) with a duration in microseconds; others are
+operators of the host.
 
 What a message may be is bounded before it is read: MOST_NODE_BYTES each. No generated code and no library is used
 (:mod:`gpusim.io.protobuf`).

@@ -1,8 +1,8 @@
 """Kernels and copies, joined to the calls that launched them by the correlation number.
 
-Mental model: calls and work are put into one order, by correlation, calls first; then each piece of work belongs to the last call
-before it, if that has its number. One call may launch many kernels (a graph), a kernel may have no call (it was launched before the
-recording began): its launch time is then NONE.
+Mental model: calls and work are put into one order, by correlation, calls first; then each piece of work belongs to the
+last call before it, if that has its number. One call may launch many kernels (a graph), a kernel may have no call (it
+was launched before the recording began): its launch time is then NONE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which importer reads a file, and the files of a folder of ranks.
 
-Mental model: each importer looks at the first bytes, ungzipped; exactly one must know them, unless the format is named. A folder is its
-files that some importer knows, in the order of their names: what else lies there is passed over and noted.
+Mental model: each importer looks at the first bytes, ungzipped; exactly one must know them, unless the format is named.
+A folder is its files that some importer knows, in the order of their names: what else lies there is passed over and
+noted.
 """
 
 from __future__ import annotations

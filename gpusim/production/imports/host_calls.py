@@ -1,8 +1,8 @@
 """What the host was doing when it launched: the innermost range and operator around each launch call.
 
-Mental model: host threads nest ranges (NVTX, annotations) and framework operators. All of them, and the launch calls, are walked in
-the order of time with a stack a thread; a launch takes what is on top. A thread without a range of its own (autograd's) takes the
-range that began last on another thread of the process and has not ended.
+Mental model: host threads nest ranges (NVTX, annotations) and framework operators. All of them, and the launch calls,
+are walked in the order of time with a stack a thread; a launch takes what is on top. A thread without a range of its
+own (autograd's) takes the range that began last on another thread of the process and has not ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from gpusim.production.imports.sorted_records import SortedRecords
 
 RANGE, OPERATOR, CALL = 0, 1, 2
-#: ``what``: the number of a range or an operator, the correlation of a call. ``tie``: at one time, the longer first, calls last.
+#: ``what``: the number of a range or an operator, the correlation of a call. ``tie``: at one time, the longer first,
+#: calls last.
 HOST = np.dtype([("key", "i8"), ("tie", "i8"), ("end", "i8"), ("thread", "i4"), ("kind", "u1"), ("what", "i8")])
 #: A launch call: from ``key`` >> 1, its correlation, to when and where it was.
 CALLED = np.dtype([("correlation", "i8"), ("begin", "i8"), ("phase", "i4"), ("operator", "i4")])

@@ -16,8 +16,8 @@ from gpusim.production.timing.stragglers import straggler_facts
 
 
 def imported(paths: Iterable[Path], form: str | None = None) -> Production:
-    """All of ``paths``, files or folders. Raises UsageError and ProductionError for what cannot be read, NoDataError where nothing
-    was launched."""
+    """All of ``paths``, files or folders. Raises UsageError and ProductionError for what cannot be read, NoDataError
+    where nothing was launched."""
     files = list(readers(paths, form))
     collectives = Collectives()
     found = Production([], [], [], [])

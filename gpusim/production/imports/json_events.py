@@ -1,12 +1,12 @@
 """The events of a Chrome trace, some megabytes at a time.
 
-Mental model: a trace is an object whose key ``traceEvents`` holds a list of events, or that list alone. A piece of the file is cut
-where one event ends and the next begins ("}, {"), and decoded as a list; a cut that was none (within a text, within an event) is no
-list, so that a piece that is one is right. The list's end is where the decoder finds more than a list. What stands around the list is
-kept in :attr:`JsonList.about`.
+Mental model: a trace is an object whose key ``traceEvents`` holds a list of events, or that list alone. A piece of the
+file is cut where one event ends and the next begins ("}, {"), and decoded as a list; a cut that was none (within a
+text, within an event) is no list, so that a piece that is one is right. The list's end is where the decoder finds more
+than a list. What stands around the list is kept in :attr:`JsonList.about`.
 
-Format: "Trace Event Format" of Chromium; events of the profiler of PyTorch (Kineto, ``output_json.cpp``). Not numbers (nan, inf), which
-older Kineto writes, are read as -1.
+Format: "Trace Event Format" of Chromium; events of the profiler of PyTorch (Kineto, ``output_json.cpp``). Not numbers
+(nan, inf), which older Kineto writes, are read as -1.
 
 Raises ProductionError, with the number of the event, for a file that is cut short or damaged.
 """
@@ -53,8 +53,8 @@ T = TypeVar("T")
 
 
 class JsonList(Generic[T]):
-    """What the list under ``key`` in ``path``, gzipped or not, holds: objects that are read as ``kind``. ``alone``: the file may be the
-    list alone. ``read_bytes``: of the file so far, for progress."""
+    """What the list under ``key`` in ``path``, gzipped or not, holds: objects that are read as ``kind``. ``alone``: the
+    file may be the list alone. ``read_bytes``: of the file so far, for progress."""
 
     def __init__(self, path: Path, key: str, kind: type[T], alone: bool = False) -> None:
         self.path, self.about, self.count = path, {}, 0
@@ -156,7 +156,8 @@ class JsonList(Generic[T]):
             raise self._wrong(f"what follows the events is damaged ({error})") from None
 
     def _ends(self, data: bytes) -> Iterator[int]:
-        """Where events may end, from the last on, a few of them; at last all of the data, which may hold the list's end."""
+        """Where events may end, from the last on, a few of them; at last all of the data, which may hold the list's
+        end."""
         at, tried = len(data), 0
         while tried < _CUTS and (at := data.rfind(b"}", 0, at)) >= 0:
             if _NEXT.match(data, at + 1):
@@ -164,7 +165,8 @@ class JsonList(Generic[T]):
                 tried += 1
 
     def _decoded(self, piece: bytes, end: bytes = b"]") -> tuple[list[T] | None, int | None]:
-        """The events of a piece and, where the list ends within it, the place behind that; None if the piece is no list."""
+        """The events of a piece and, where the list ends within it, the place behind that; None if the piece is no
+        list."""
         data, message = b"[" + piece + end, ""
         for _ in range(2):
             try:
@@ -203,8 +205,8 @@ def trace_events(path: Path) -> JsonList[Event]:
 
 
 def _mended(data: bytes) -> bytes:
-    """A text of the same length without what older profilers write and JSON has not: numbers that are none (they become -1, which
-    no time can be), bytes that are no UTF-8, halves of surrogate pairs."""
+    """A text of the same length without what older profilers write and JSON has not: numbers that are none (they become
+    -1, which no time can be), bytes that are no UTF-8, halves of surrogate pairs."""
     data = _NOT_NUMBER.sub(lambda found: b"-1".ljust(len(found[0])), data)
     text = data.decode("utf-8", "surrogateescape")
     return whole_escapes(_NOT_UTF8.sub("?", text).encode())

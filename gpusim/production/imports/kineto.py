@@ -1,9 +1,10 @@
-"""Traces of the profiler of PyTorch (Kineto), as rows and facts: ``torch.profiler``'s ``export_chrome_trace``, and JAX's likes with GPU events.
+"""Traces of the profiler of PyTorch (Kineto), as rows and facts: ``torch.profiler``'s ``export_chrome_trace``, and
+JAX's likes with GPU events.
 
-Mental model: an event of category ``kernel``, ``gpu_memcpy`` or ``gpu_memset`` is work, with its shape in ``args``; ``cuda_runtime`` and
-``cuda_driver`` are host calls, joined to work by ``correlation``; ``cpu_op`` is an operator, with the shapes of its inputs where the profiler
-recorded them; ``user_annotation`` is a range. All other events (arrows, memory, Python functions) are passed over. Which rank and GPUs
-it was stands around the events.
+Mental model: an event of category ``kernel``, ``gpu_memcpy`` or ``gpu_memset`` is work, with its shape in ``args``;
+``cuda_runtime`` and ``cuda_driver`` are host calls, joined to work by ``correlation``; ``cpu_op`` is an operator, with
+the shapes of its inputs where the profiler recorded them; ``user_annotation`` is a range. All other events (arrows,
+memory, Python functions) are passed over. Which rank and GPUs it was stands around the events.
 
 Source of the names: Kineto's ``output_json.cpp`` and traces of schema 1, 2022 to 2024.
 """

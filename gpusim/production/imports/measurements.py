@@ -1,8 +1,9 @@
-"""Measurements of single kernels (nvbench's JSON, Nsight Compute's CSV), as rows, through the readers of :mod:`gpusim.silicon.imports`.
+"""Measurements of single kernels (nvbench's JSON, Nsight Compute's CSV), as rows, through the readers of
+:mod:`gpusim.silicon.imports`.
 
-Mental model: a measurement has repeats of one launch, in microseconds each or as a median. Each repeat becomes a launch of the row; of a
-median alone, one launch of that time stands for its repeats, by weight. Benchmarks are not production: their launches weigh as often as
-they were repeated, which the source's note says.
+Mental model: a measurement has repeats of one launch, in microseconds each or as a median. Each repeat becomes a launch
+of the row; of a median alone, one launch of that time stands for its repeats, by weight. Benchmarks are not production:
+their launches weigh as often as they were repeated, which the source's note says.
 """
 
 from __future__ import annotations

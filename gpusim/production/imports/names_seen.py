@@ -1,6 +1,7 @@
 """Values that come again and again, each kept once and known by a number; a bounded number of them.
 
-Mental model: number 0 stands for what was too much to be kept. What is kept of a text is its first MOST_NAME_CHARACTERS.
+Mental model: number 0 stands for what was too much to be kept. What is kept of a text is its first
+MOST_NAME_CHARACTERS.
 """
 
 from __future__ import annotations

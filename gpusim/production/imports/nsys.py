@@ -1,8 +1,9 @@
 """SQLite exports of Nsight Systems (``nsys export --type sqlite``), as rows and facts.
 
-Mental model: a table a kind of event; kernels, copies and calls of the CUDA runtime are joined by ``correlationId`` within a process, names
-are numbers of ``StringIds``. Versions differ in columns (2021 to 2025): what a table lacks is NULL here, and only tables, no views, are read.
-A ``globalTid`` holds process and thread in bits 24 to 47 and 0 to 23, and above them which virtual machine; tables of devices name the process alone.
+Mental model: a table a kind of event; kernels, copies and calls of the CUDA runtime are joined by ``correlationId``
+within a process, names are numbers of ``StringIds``. Versions differ in columns (2021 to 2025): what a table lacks is
+NULL here, and only tables, no views, are read. A ``globalTid`` holds process and thread in bits 24 to 47 and 0 to 23,
+and above them which virtual machine; tables of devices name the process alone.
 
 The file is foreign: it is opened read-only and immutable, with no trusted schema, and every value is checked.
 Source: Nsight Systems' "SQLite Export Schema Reference".
@@ -172,7 +173,8 @@ class _Export:
         return (self._processes.setdefault(process, len(self._processes)) << 40) + correlation
 
     def _read(self, table: str, columns: tuple[str, ...], texts: tuple[str, ...] = ()) -> Iterator[list[Any]]:
-        """Rows of a table, NULL for columns that it lacks; [] where it is none. Numbers are whole and bounded, or None."""
+        """Rows of a table, NULL for columns that it lacks; [] where it is none. Numbers are whole and bounded, or
+        None."""
         if table not in self.tables:
             return
         there = {name for _, name, *_ in self.database.execute(f"pragma table_info({table})")}

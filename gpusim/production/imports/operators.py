@@ -1,8 +1,10 @@
-"""Execution traces of operators: which operators a step has, with the shapes of their inputs, without kernels and mostly without times.
+"""Execution traces of operators: which operators a step has, with the shapes of their inputs, without kernels and
+mostly without times.
 
-Mental model: a row a distinct operator, of kind "operator". Operators nest; those that count are the ones with a schema of their own
-(what a framework dispatches), each counted once, under the nearest named phase ("## forward ##") above it. A trace lists parents before
-or after their children, so that phases are looked up at the end, among the bounded number of nodes that is kept.
+Mental model: a row a distinct operator, of kind "operator". Operators nest; those that count are the ones with a schema
+of their own (what a framework dispatches), each counted once, under the nearest named phase ("## forward ##") above it.
+A trace lists parents before or after their children, so that phases are looked up at the end, among the bounded number
+of nodes that is kept.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """PARAM execution traces of PyTorch (``torch.profiler.ExecutionTraceObserver``), as rows of operators.
 
-Mental model: a JSON object with ``schema`` and ``nodes``. Schema 1.0 has a node's inputs, shapes and types beside each other and a schema of
-the operator in ``op_schema``; from 1.0.2-chakra on they stand in ``inputs`` and in a list ``attrs`` of named values. Collectives
-(``record_param_comms``, from 1.0.3-chakra on) tell size, type and group in ``attrs``.
+Mental model: a JSON object with ``schema`` and ``nodes``. Schema 1.0 has a node's inputs, shapes and types beside each
+other and a schema of the operator in ``op_schema``; from 1.0.2-chakra on they stand in ``inputs`` and in a list
+``attrs`` of named values. Collectives (``record_param_comms``, from 1.0.3-chakra on) tell size, type and group in
+``attrs``.
 
-Source: facebookresearch/param, et_replay/execution_trace.py (its readers of schema 1.0.1 to 1.1.1-chakra.0.0.4), and traces of 1.0.1.
+Source: facebookresearch/param, et_replay/execution_trace.py (its readers of schema 1.0.1 to 1.1.1-chakra.0.0.4), and
+traces of 1.0.1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Counts of rows of launches, from arrays of launches: by row, phase and operator.
 
-Mental model: each array is grouped by its three numbers at once; what a group adds to its row are sums, extremes and counts of bins.
-Above ``most`` rows a new one is counted without its phase and operator, and above twice that as OTHER of its GPU.
+Mental model: each array is grouped by its three numbers at once; what a group adds to its row are sums, extremes and
+counts of bins. Above ``most`` rows a new one is counted without its phase and operator, and above twice that as OTHER
+of its GPU.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Records in the order of their key, however many: sorted runs on the disk, merged as they are read.
 
-Mental model: traces come in the order in which buffers were flushed, what is asked of them needs the order of time, or of launches.
-Records gather in memory up to ``most``; then they are sorted and written as a run to a temporary file without a name. Reading takes
-from all runs, block by block, what lies below the least of the blocks' last keys: memory is that of a run, not of the trace.
+Mental model: traces come in the order in which buffers were flushed, what is asked of them needs the order of time, or
+of launches. Records gather in memory up to ``most``; then they are sorted and written as a run to a temporary file
+without a name. Reading takes from all runs, block by block, what lies below the least of the blocks' last keys: memory
+is that of a run, not of the trace.
 
-A record has a field ``key``; records of the same key come in the order of ``tie``, where there is such a field and they were in one run.
-Raises OSError when the disk of temporary files is full.
+A record has a field ``key``; records of the same key come in the order of ``tie``, where there is such a field and they
+were in one run. Raises OSError when the disk of temporary files is full.
 """
 
 from __future__ import annotations

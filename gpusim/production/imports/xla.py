@@ -1,9 +1,10 @@
 """Traces of XLA's profiler, as rows: what JAX and TensorFlow write (``*.trace.json.gz``, ``perfetto_trace.json.gz``).
 
-Mental model: a Chrome trace whose processes are devices (``/device:GPU:0``) and whose threads are their streams (``Stream #13(Compute)``)
-and what is derived from these (``XLA Ops``, ``XLA Modules``), which would count everything twice and is passed over. An event on a
-stream is a kernel or copy; ``kernel_details`` in its ``args`` has the shape, ``hlo_op`` the operator, ``hlo_module`` the
-compiled function, which stands as the phase. The trace tells neither the GPU's model nor inputs' shapes.
+Mental model: a Chrome trace whose processes are devices (``/device:GPU:0``) and whose threads are their streams
+(``Stream #13(Compute)``) and what is derived from these (``XLA Ops``, ``XLA Modules``), which would count everything
+twice and is passed over. An event on a stream is a kernel or copy; ``kernel_details`` in its ``args`` has the shape,
+``hlo_op`` the operator, ``hlo_module`` the compiled function, which stands as the phase. The trace tells neither the
+GPU's model nor inputs' shapes.
 
 Sources: XLA's ``xla/backends/profiler/gpu/cupti_collector.cc`` and ``kernel_details.h`` (``ToXStat``), 2024.
 

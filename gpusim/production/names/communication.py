@@ -1,8 +1,8 @@
 """NCCL's kernels, and copies and fills of the driver.
 
-Mental model: ``ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)`` says the collective, the operator, the type, the algorithm and the
-protocol; before NCCL 2.19 the order is ``ncclKernel_AllReduce_RING_LL_Sum_float``. A kernel that is not specialised
-(``ncclDevKernel_Generic``) runs any collective. One that sends to peers is called SendRecv.
+Mental model: ``ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)`` says the collective, the operator, the type, the
+algorithm and the protocol; before NCCL 2.19 the order is ``ncclKernel_AllReduce_RING_LL_Sum_float``. A kernel that is
+not specialised (``ncclDevKernel_Generic``) runs any collective. One that sends to peers is called SendRecv.
 
 Source: NCCL's ``src/device/generate.py`` (2.19 and later), ``src/collectives/device/common.h`` (before).
 """

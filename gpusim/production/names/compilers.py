@@ -1,13 +1,13 @@
 """Kernels that compilers name: TorchInductor's through Triton, and XLA's.
 
-Mental model: Inductor calls a kernel ``triton_KIND_fused_OPERATORS_NUMBER``: ``poi`` is pointwise, ``red`` a reduction in a loop, ``per`` one
-whose row fits into a program, ``tem`` a template (a matrix product, convolution or attention), ``for`` a foreach, ``split_scan`` a scan. Its
-operators say more: a reduction fused of ``native_layer_norm`` is a normalisation. Names without them (``triton__0d1d2d``,
-``triton_poi_fused_0``) do not say what is computed. XLA calls fusions by their root: ``loop_add_fusion``, ``input_reduce_fusion``,
-``gemm_fusion_dot_7``.
+Mental model: Inductor calls a kernel ``triton_KIND_fused_OPERATORS_NUMBER``: ``poi`` is pointwise, ``red`` a reduction
+in a loop, ``per`` one whose row fits into a program, ``tem`` a template (a matrix product, convolution or attention),
+``for`` a foreach, ``split_scan`` a scan. Its operators say more: a reduction fused of ``native_layer_norm`` is a
+normalisation. Names without them (``triton__0d1d2d``, ``triton_poi_fused_0``) do not say what is computed. XLA calls
+fusions by their root: ``loop_add_fusion``, ``input_reduce_fusion``, ``gemm_fusion_dot_7``.
 
-Sources: ``torch/_inductor/codegen/triton.py`` and ``torch/_inductor/utils.py`` (``get_fused_kernel_name``), PyTorch 2.0 to 2.7;
-XLA's fusions as its users' profiles show them.
+Sources: ``torch/_inductor/codegen/triton.py`` and ``torch/_inductor/utils.py`` (``get_fused_kernel_name``), PyTorch 2.0
+to 2.7; XLA's fusions as its users' profiles show them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def compiled(split: SplitName) -> KernelName | None:
 
 
 def unsigned(function: str) -> str:
-    """Without the signature that Triton 2 put behind a name: ``matmul_0d1d2c3de`` is ``matmul``. As it is where it has none."""
+    """Without the signature that Triton 2 put behind a name: ``matmul_0d1d2c3de`` is ``matmul``. As it is where it has
+    none."""
     head, _, tail = function.rpartition("_")
     if not tail.startswith("0d") and not tail.startswith("0c") or set(tail) - set("0123456789cde"):
         return function

@@ -1,10 +1,12 @@
 """PyTorch's own kernels: which functor an elementwise kernel or a reduction is a template of.
 
-Mental model: ``at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, ...>`` is a loop whose work is its
-functor; between loop and functor stand wrappers that bind a scalar or cast. The first name that is neither wrapper nor type is the
-functor. ``multi_tensor_apply_kernel`` (PyTorch's foreach and Apex) is the same over a list of tensors.
+Mental model: ``at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, ...>`` is a loop whose
+work is its functor; between loop and functor stand wrappers that bind a scalar or cast. The first name that is neither
+wrapper nor type is the functor. ``multi_tensor_apply_kernel`` (PyTorch's foreach and Apex) is the same over a list of
+tensors.
 
-Source: ``aten/src/ATen/native/cuda`` of PyTorch 1.13 to 2.7: ``Loops.cuh``, ``CUDALoops.cuh``, ``Reduce.cuh``, ``MultiTensorApply.cuh``.
+Source: ``aten/src/ATen/native/cuda`` of PyTorch 1.13 to 2.7: ``Loops.cuh``, ``CUDALoops.cuh``, ``Reduce.cuh``,
+``MultiTensorApply.cuh``.
 """
 
 from __future__ import annotations

@@ -10,12 +10,14 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class KernelName:
-    """``family``: of :data:`FAMILIES`; ``operation``: which of it (``gemm``, ``all_reduce``, ``add``), in the library's words.
+    """``family``: of :data:`FAMILIES`; ``operation``: which of it (``gemm``, ``all_reduce``, ``add``), in the library's
+    words.
 
-    ``dtype``: of the operands (``bf16``, ``tf32``, ``fp8_e4m3``, ``int64``), ``accumulator``: of the sums; ``tile``: elements of a block,
-    MxN or MxNxK (attention: queries x keys x the head's size); ``stages``: buffers of the pipeline; ``cluster``: blocks; ``architecture``: ``sm80``, or a
-    chip's generation where the library says no more; ``layout``: of the operands, as the library writes it; ``unit``: ``tensor core`` or
-    ``simt``; ``function``: the name without namespaces, arguments and parameters. Each is UNKNOWN where the name does not say it.
+    ``dtype``: of the operands (``bf16``, ``tf32``, ``fp8_e4m3``, ``int64``), ``accumulator``: of the sums; ``tile``:
+    elements of a block, MxN or MxNxK (attention: queries x keys x the head's size); ``stages``: buffers of the
+    pipeline; ``cluster``: blocks; ``architecture``: ``sm80``, or a chip's generation where the library says no more;
+    ``layout``: of the operands, as the library writes it; ``unit``: ``tensor core`` or ``simt``; ``function``: the name
+    without namespaces, arguments and parameters. Each is UNKNOWN where the name does not say it.
     """
 
     family: str = UNKNOWN

@@ -1,8 +1,9 @@
 """What the words of a function's name say, where no library's own rule reads it.
 
-Mental model: people call kernels by what they do. The letters of a name, without its underscores and capitals, are looked through for a list
-of fragments in an order in which the more special come first (``softmax`` in ``topk_softmax`` is a gate of experts);
-short ones count as whole words only, since letters of two words that stand side by side make others. Namespaces name the library.
+Mental model: people call kernels by what they do. The letters of a name, without its underscores and capitals, are
+looked through for a list of fragments in an order in which the more special come first (``softmax`` in ``topk_softmax``
+is a gate of experts); short ones count as whole words only, since letters of two words that stand side by side make
+others. Namespaces name the library.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from gpusim.production.names.kernel_name import UNKNOWN, KernelName
 from gpusim.production.names.split import SplitName, parts_of
 from gpusim.production.names.types import type_of
 
-#: family, then fragments -> operation; a fragment that begins with "=" is a whole word, or several with "_" between them.
+#: family, then fragments -> operation; a fragment that begins with "=" is a whole word, or several with "_" between
+#: them.
 _FRAGMENTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("kv_cache", (("reshapeandcache", "write"), ("concatandcache", "write"), ("appendpagedkv", "write"), ("setkvbuffer", "write"),
                   ("storekvcache", "write"), ("copyblocks", "copy"), ("swapblocks", "copy"), ("setmlakv", "write"),

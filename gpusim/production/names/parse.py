@@ -1,9 +1,9 @@
 """From a kernel's name to what it says, for one name or for all of a recording.
 
-Mental model: the library's own rules first, each of which knows its own names and leaves others alone; then words that people call kernels
-by. Mangled symbols are resolved together, by the C++ runtime's demangler in a process of its own (:mod:`gpusim.io.cpp_names`);
-:func:`parse_name` alone reads what stands in the symbol. Names are read as data: at most MOST_LETTERS letters of each, each a bounded
-number of times.
+Mental model: the library's own rules first, each of which knows its own names and leaves others alone; then words that
+people call kernels by. Mangled symbols are resolved together, by the C++ runtime's demangler in a process of its own
+(:mod:`gpusim.io.cpp_names`); :func:`parse_name` alone reads what stands in the symbol. Names are read as data: at most
+MOST_LETTERS letters of each, each a bounded number of times.
 """
 
 from __future__ import annotations

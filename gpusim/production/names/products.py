@@ -1,12 +1,13 @@
 """Matrix products and convolutions: the names that cuBLAS, cuBLASLt, cuDNN, CUTLASS and TensorRT give their kernels.
 
-Mental model: such a name is words joined by underscores, each with one meaning: ``sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_
-tilesize128x128x32_stage4_...``, ``cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_32x3_tn_align8``,
-``ampere_sgemm_128x64_tn``, ``nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT``. Read by position within their kind.
+Mental model: such a name is words joined by underscores, each with one meaning:
+``sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_ tilesize128x128x32_stage4_...``,
+``cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_32x3_tn_align8``, ``ampere_sgemm_128x64_tn``,
+``nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT``. Read by position within their kind.
 
-Sources: CUTLASS's names: its library generator, ``procedural_name`` in ``python/cutlass_library/gemm_operation.py`` (4.x). The others
-are documented nowhere; they are read as profiles published by their users show them. nvjet's letters are a guess from
-such profiles: bf16 products are ``tst``, fp16 ones ``hsh``, fp8 ones ``qqtst``.
+Sources: CUTLASS's names: its library generator, ``procedural_name`` in ``python/cutlass_library/gemm_operation.py``
+(4.x). The others are documented nowhere; they are read as profiles published by their users show them. nvjet's letters
+are a guess from such profiles: bf16 products are ``tst``, fp16 ones ``hsh``, fp8 ones ``qqtst``.
 """
 
 from __future__ import annotations
@@ -168,7 +169,8 @@ def _cutlass_sizes(sizes: list[str]) -> tuple[str, str, str]:
 
 
 def _trtllm(words: list[str]) -> KernelName:
-    """``bmm_E4m3_E4m3E4m3_Fp32_t128x64x128u2_s6_...``: TensorRT-LLM's generated products: output, operands, sum, tile, stages."""
+    """``bmm_E4m3_E4m3E4m3_Fp32_t128x64x128u2_s6_...``: TensorRT-LLM's generated products: output, operands, sum, tile,
+    stages."""
     operands = pair_of(words[2].lower()) or (SHORT.get(words[2].lower(), UNKNOWN),)
     tile = next(
         (

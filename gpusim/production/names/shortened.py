@@ -1,4 +1,5 @@
-"""Kernels' names for tables: arguments are left out and parameters cut, so that a name of hundreds of letters stays one line."""
+"""Kernels' names for tables: arguments are left out and parameters cut, so that a name of hundreds of letters stays one
+line."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ _OPENING, _CLOSING = "<([{", ">)]}"
 
 
 def shortened(text: str, inside: int = INSIDE, most: int = WHOLE) -> str:
-    """``text``, of whose outermost angle brackets no more than ``inside`` letters are left each, of others none, and ``most`` in all."""
+    """``text``, of whose outermost angle brackets no more than ``inside`` letters are left each, of others none, and
+    ``most`` in all."""
     if len(text) <= most // 2:
         return text
     kept: list[str] = []

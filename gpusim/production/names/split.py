@@ -1,10 +1,10 @@
 """A kernel's name taken apart: its path, its template's arguments, its words.
 
-Mental model: one pass over at most MOST_LETTERS letters, without backtracking, since names come from other people's files. A
-declaration (``void ns::f<int, 4>(float*)``) gives the path ``ns, f``, the text between the angle brackets and that between the
-parentheses. A mangled symbol (``_ZN2ns1fILi4EEEvPf``) gives the path and the names and numbers in it, since the identifiers
-of the Itanium C++ ABI stand in it with their length before them; what it abbreviates is not resolved here. Other names are a
-path of one.
+Mental model: one pass over at most MOST_LETTERS letters, without backtracking, since names come from other people's
+files. A declaration (``void ns::f<int, 4>(float*)``) gives the path ``ns, f``, the text between the angle brackets and
+that between the parentheses. A mangled symbol (``_ZN2ns1fILi4EEEvPf``) gives the path and the names and numbers in it,
+since the identifiers of the Itanium C++ ABI stand in it with their length before them; what it abbreviates is not
+resolved here. Other names are a path of one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _TWO_WORDS = (
 
 @dataclass(frozen=True)
 class SplitName:
-    """``text``: as read, cut; ``path``: namespaces and the function; ``words``: names and numbers of the template's arguments in
-    order; ``parameters``: those of the function's parameters."""
+    """``text``: as read, cut; ``path``: namespaces and the function; ``words``: names and numbers of the template's
+    arguments in order; ``parameters``: those of the function's parameters."""
 
     text: str
     path: tuple[str, ...]
@@ -74,8 +74,8 @@ def parts_of(identifier: str) -> list[str]:
 
 
 def _declared(text: str) -> tuple[str, str, str]:
-    """The qualified name, what stands in its angle brackets, and what in its parentheses. The name of a member of a template is
-    what follows the last brackets before the parentheses."""
+    """The qualified name, what stands in its angle brackets, and what in its parentheses. The name of a member of a
+    template is what follows the last brackets before the parentheses."""
     depth, begin, opened = 0, 0, -1
     name = ""
     inside: list[str] = []

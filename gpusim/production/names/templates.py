@@ -1,11 +1,12 @@
 """Kernels that are templates of CUTLASS: what their arguments say of products, convolutions and attention.
 
-Mental model: CUTLASS 2 gives a kernel's tile as ``GemmShape<128, 128, 32>`` (the block's comes before the warp's) and says in a class
-name what it does; CUTLASS 3 gives ``tuple<C<128>, C<128>, C<64>>`` after a main loop whose name has the architecture and whose
-policy has stages and cluster. In mangled symbols a size that stood there before is abbreviated: then the tile is unknown.
+Mental model: CUTLASS 2 gives a kernel's tile as ``GemmShape<128, 128, 32>`` (the block's comes before the warp's) and
+says in a class name what it does; CUTLASS 3 gives ``tuple<C<128>, C<128>, C<64>>`` after a main loop whose name has the
+architecture and whose policy has stages and cluster. In mangled symbols a size that stood there before is abbreviated:
+then the tile is unknown.
 
-Sources: ``cutlass/gemm/kernel``, ``cutlass/gemm/dispatch_policy.hpp``, ``cutlass/conv/kernel`` (CUTLASS 2.11 and 3.x); FlashAttention's
-``csrc/flash_attn/src/kernel_traits.h`` and ``hopper/flash_fwd_kernel_sm90.h``.
+Sources: ``cutlass/gemm/kernel``, ``cutlass/gemm/dispatch_policy.hpp``, ``cutlass/conv/kernel`` (CUTLASS 2.11 and 3.x);
+FlashAttention's ``csrc/flash_attn/src/kernel_traits.h`` and ``hopper/flash_fwd_kernel_sm90.h``.
 """
 
 from __future__ import annotations

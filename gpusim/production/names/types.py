@@ -45,8 +45,9 @@ BLAS = {
 
 
 def type_of(words: Iterable[str], integers: bool = True) -> str:
-    """The first floating-point type among a template's words; without one the first integer that is no ``uint``, which counts
-    elements nearly always; UNKNOWN without any. ``integers`` false: no integer, since among parameters these are sizes."""
+    """The first floating-point type among a template's words; without one the first integer that is no ``uint``, which
+    counts elements nearly always; UNKNOWN without any. ``integers`` false: no integer, since among parameters these are
+    sizes."""
     integer, complex_next = "", False
     for word in words:
         if word in _FLOATS:

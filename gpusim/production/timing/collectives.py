@@ -1,9 +1,9 @@
 """Collectives of all ranks, joined by their place in the sequence, and who came last to them.
 
-Mental model: ranks of a group run the same collectives in the same order, so that the n-th of one name, size and group on one rank is
-the n-th on the others. It ends on all at about the same time, when the last has come: a rank's kernel is longer by how much earlier it
-came. So the difference of durations tells the difference of arrivals, without a common clock; the shortest belongs to the last. What
-is sent from point to point (SendRecv) is no such thing and is left out.
+Mental model: ranks of a group run the same collectives in the same order, so that the n-th of one name, size and group
+on one rank is the n-th on the others. It ends on all at about the same time, when the last has come: a rank's kernel is
+longer by how much earlier it came. So the difference of durations tells the difference of arrivals, without a common
+clock; the shortest belongs to the last. What is sent from point to point (SendRecv) is no such thing and is left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Time in which nothing ran on a GPU, and whether the host was the cause.
 
-Mental model: in a gap between two pieces of work, the time before the next one had been launched is the host's (it had nothing to run);
-the rest passed although work was launched: it waited for something else (an event, a copy, the launch itself). What was launched
-before the recording began counts to neither.
+Mental model: in a gap between two pieces of work, the time before the next one had been launched is the host's (it had
+nothing to run); the rest passed although work was launched: it waited for something else (an event, a copy, the launch
+itself). What was launched before the recording began counts to neither.
 """
 
 from __future__ import annotations

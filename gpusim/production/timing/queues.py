@@ -1,8 +1,9 @@
 """How many launches wait on each stream, over time, and how long each waits from its call to its start.
 
-Mental model: a call adds one to its stream's queue, a start takes one away. Only work whose call was recorded counts, and work that
-seems to start before its call (clocks of host and GPU differ by microseconds) starts with it: so the length is never negative.
-Its time integral, taken at the ends of equal intervals of the span, gives the mean length in each: exact, however many launches.
+Mental model: a call adds one to its stream's queue, a start takes one away. Only work whose call was recorded counts,
+and work that seems to start before its call (clocks of host and GPU differ by microseconds) starts with it: so the
+length is never negative. Its time integral, taken at the ends of equal intervals of the span, gives the mean length in
+each: exact, however many launches.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """A kernel that is slower on one GPU than on all others.
 
-Mental model: rows of the same kernel and shape on at least three GPUs are laid side by side. A GPU is told where (1) its quartiles are
-each above those of every other GPU by more than the sketch's error and MIN_RATIO, and (2) a rank test (Mann-Whitney's, on the sketches'
-bins with ties) of its launches against those of all others rejects chance at ALPHA, Holm-corrected over all kernels and GPUs. Launches
-of one run depend on each other, so that (1), which more launches do not make easier, is asked first. Kernels of collectives are left
-out: they last as long as others let them wait.
+Mental model: rows of the same kernel and shape on at least three GPUs are laid side by side. A GPU is told where (1)
+its quartiles are each above those of every other GPU by more than the sketch's error and MIN_RATIO, and (2) a rank test
+(Mann-Whitney's, on the sketches' bins with ties) of its launches against those of all others rejects chance at ALPHA,
+Holm-corrected over all kernels and GPUs. Launches of one run depend on each other, so that (1), which more launches do
+not make easier, is asked first. Kernels of collectives are left out: they last as long as others let them wait.
 
-Sources: Mann and Whitney 1947; the normal approximation with its correction for ties, as scipy.stats.mannwhitneyu's asymptotic method has it.
+Sources: Mann and Whitney 1947; the normal approximation with its correction for ties, as scipy.stats.mannwhitneyu's
+asymptotic method has it.
 """
 
 from __future__ import annotations

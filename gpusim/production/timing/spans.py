@@ -1,8 +1,9 @@
 """How long one GPU was busy, with what, and the time between: intervals in the order of their starts, met once.
 
-Mental model: the time covered by intervals grows by what each reaches beyond the latest end so far; where one starts after that end
-there is a gap. Both come from a running maximum of ends that is carried from array to array. Time in which two kinds of work overlap is
-the sum of what each covers less what both together cover. All times in ns; work whose end is not known covers nothing.
+Mental model: the time covered by intervals grows by what each reaches beyond the latest end so far; where one starts
+after that end there is a gap. Both come from a running maximum of ends that is carried from array to array. Time in
+which two kinds of work overlap is the sum of what each covers less what both together cover. All times in ns; work
+whose end is not known covers nothing.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class DeviceSpans:
         self.kernels = Covered()
 
     def add(self, work: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """An array of WORK of this GPU in the order of starts: the work itself as far as it is timed, the latest end before each
-        and the row that had it."""
+        """An array of WORK of this GPU in the order of starts: the work itself as far as it is timed, the latest end
+        before each and the row that had it."""
         work = work[work["end"] != NONE]
         for kind, covered in ((COMMUNICATION, self.communication), (COMPUTATION, self.computation)):
             part = work[work["class"] == kind]

@@ -1,9 +1,10 @@
 """A rank that comes last to collectives more often than chance has it.
 
-Mental model: of each collective that several ranks were seen in, the rank with the shortest kernel came last, and the others waited for
-it: the cost is the difference to the next shortest, which nobody would have waited if this rank had come with it. If all ranks were alike,
-each would be last in a share of 1 / ranks; a binomial test, Holm-corrected over ranks, says whether more is chance. Collectives that follow each
-other are not independent, so that a rank must also cost LEAST_SHARE of the time that is spent in them.
+Mental model: of each collective that several ranks were seen in, the rank with the shortest kernel came last, and the
+others waited for it: the cost is the difference to the next shortest, which nobody would have waited if this rank had
+come with it. If all ranks were alike, each would be last in a share of 1 / ranks; a binomial test, Holm-corrected over
+ranks, says whether more is chance. Collectives that follow each other are not independent, so that a rank must also
+cost LEAST_SHARE of the time that is spent in them.
 """
 
 from __future__ import annotations

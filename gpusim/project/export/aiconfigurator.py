@@ -1,7 +1,9 @@
-"""Performance tables of AIConfigurator (ai-dynamo/aiconfigurator): a model's products, attention, experts and collectives on one GPU.
+"""Performance tables of AIConfigurator (ai-dynamo/aiconfigurator): a model's products, attention, experts and
+collectives on one GPU.
 
-Mental model: AIConfigurator interpolates in CSV files ``*_perf.txt`` with a row a shape and its latency in milliseconds. Columns after its loaders' tests
-(tests/sdk/database: gemm, context and generation attention, moe, nccl). Rows here are of the shapes that the model launches, by each way to share it out.
+Mental model: AIConfigurator interpolates in CSV files ``*_perf.txt`` with a row a shape and its latency in
+milliseconds. Columns after its loaders' tests (tests/sdk/database: gemm, context and generation attention, moe, nccl).
+Rows here are of the shapes that the model launches, by each way to share it out.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from gpusim.project.operator import Shape
 from gpusim.project.prices import Prices
 from gpusim.tile.operators import AttentionOp, GemmOp, MoeOp
 
-#: What AIConfigurator calls formats (GEMMQuantMode, MoEQuantMode of its sdk) -> :data:`gpusim.tile.formats.FORMATS`; those that a GPU has no products of are left out.
+#: What AIConfigurator calls formats (GEMMQuantMode, MoEQuantMode of its sdk) -> :data:`gpusim.tile.formats.FORMATS`;
+#: those that a GPU has no products of are left out.
 _DTYPES = {
     "bfloat16": "bf16",
     "fp8": "fp8",

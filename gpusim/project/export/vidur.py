@@ -1,9 +1,9 @@
 """Profile tables of Vidur (microsoft/vidur): a model's token-wise operators, its attention, and collectives.
 
-Mental model: Vidur trains its predictor on CSV files ``mlp.csv``, ``attention.csv``, ``all_reduce.csv`` and ``send_recv.csv`` whose rows hold statistics of repeated
-measurements in milliseconds; a projection is one value, which stands in all of them. Columns after Vidur's loader
-(vidur/execution_time_predictor/sklearn_execution_time_predictor.py, commit 82f0840). Overheads of the host are not projected: run it with
-``skip_cpu_overhead_modeling``.
+Mental model: Vidur trains its predictor on CSV files ``mlp.csv``, ``attention.csv``, ``all_reduce.csv`` and
+``send_recv.csv`` whose rows hold statistics of repeated measurements in milliseconds; a projection is one value, which
+stands in all of them. Columns after Vidur's loader (vidur/execution_time_predictor/sklearn_execution_time_predictor.py,
+commit 82f0840). Overheads of the host are not projected: run it with ``skip_cpu_overhead_modeling``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def _statistics(name: str, prices: Prices, op: Shape | None) -> dict[str, float]
 def tables(
     config: Decoder, prices: Prices, tensor_parallel: Sequence[int], most_tokens: int
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Names of files with their rows. Raises UsageError for a network that Vidur does not know the kind of (experts, latent or linear attention)."""
+    """Names of files with their rows. Raises UsageError for a network that Vidur does not know the kind of (experts,
+    latent or linear attention)."""
     if config.experts is not None or config.latent is not None or config.linear is not None:
         raise UsageError(f"{config.name}: Vidur's tables know no experts, no latent and no linear attention")
     ways = [tp for tp in tensor_parallel if config.heads % tp == 0 and config.feed_forward % tp == 0]

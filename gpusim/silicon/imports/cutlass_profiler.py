@@ -1,9 +1,10 @@
 """What ``cutlass_profiler`` writes with ``--output``, or prints at its end, as rows: one a problem and operation.
 
-Mental model: the header names pivot tags, ``Problem,Provider,OperationKind,Operation,Disposition,Status``, the operation's arguments, then
-``Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs``; a line is one launch that was repeated, its runtime the mean in milliseconds. Before the
-header stand the profiler's own lines, which are skipped. What did not run, or came out wrong, is left out: its runtime means nothing.
-Device, clocks and number of repeats are not in the file. Format: NVIDIA/cutlass, tools/profiler/src/performance_report.cpp.
+Mental model: the header names pivot tags, ``Problem,Provider,OperationKind,Operation,Disposition,Status``, the
+operation's arguments, then ``Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs``; a line is one launch that was repeated, its
+runtime the mean in milliseconds. Before the header stand the profiler's own lines, which are skipped. What did not run,
+or came out wrong, is left out: its runtime means nothing. Device, clocks and number of repeats are not in the file.
+Format: NVIDIA/cutlass, tools/profiler/src/performance_report.cpp.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def read(path: Path) -> list[SiliconRow]:
 
 
 def parse(text: str, source: str) -> list[SiliconRow]:
-    """Rows of the table in ``text``; ``source`` names it in errors and rows. Raises MeasurementFormatError with the line."""
+    """Rows of the table in ``text``; ``source`` names it in errors and rows. Raises MeasurementFormatError with the
+    line."""
     start = _header_start(text)
     if start is None:
         raise MeasurementFormatError(

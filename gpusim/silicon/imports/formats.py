@@ -1,9 +1,9 @@
 """Which format a file of measurements has, and its rows.
 
 Mental model: each format has an importer, found by name among gpusim's own and those that installed packages declare
-(:mod:`gpusim.silicon.imports.importer`). gpusim's own look at the file first, so that no stranger is loaded for what gpusim
-knows; then the others are asked. Where two claim a file, the user says which; where none does, gpusim's own reader of
-the nearest kind says what is wrong with it.
+(:mod:`gpusim.silicon.imports.importer`). gpusim's own look at the file first, so that no stranger is loaded for what
+gpusim knows; then the others are asked. Where two claim a file, the user says which; where none does, gpusim's own
+reader of the nearest kind says what is wrong with it.
 
 Files are untrusted: sizes are bounded, nothing in them is executed, and what is wrong is said with file and line.
 """
@@ -37,8 +37,8 @@ def importers() -> dict[str, Plugin]:
 def read_rows(path: Path, importer: str = "") -> list[SiliconRow]:
     """Rows of a file of any format that is known, or of that of the named ``importer``; never none.
 
-    Raises MeasurementFormatError, OSError where the file cannot be read, UsageError for a name that no importer has, and
-    PluginError for another package's importer that does not work.
+    Raises MeasurementFormatError, OSError where the file cannot be read, UsageError for a name that no importer has,
+    and PluginError for another package's importer that does not work.
     """
     path = Path(path)
     size = path.stat().st_size

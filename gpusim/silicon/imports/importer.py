@@ -1,8 +1,8 @@
 """What reads one format of measurements: the interface that gpusim's own importers and those of other packages share.
 
-Mental model: an importer is a module, or any object, with three names. ``description`` says in a few words what files it
-reads; ``recognises(path, head)`` looks at a file's name and first bytes; ``read(path)`` turns the file into rows. It is
-declared as an entry point of the group ``gpusim.importers``, and bears that entry point's name::
+Mental model: an importer is a module, or any object, with three names. ``description`` says in a few words what files
+it reads; ``recognises(path, head)`` looks at a file's name and first bytes; ``read(path)`` turns the file into rows. It
+is declared as an entry point of the group ``gpusim.importers``, and bears that entry point's name::
 
     [project.entry-points."gpusim.importers"]
     ours = "our_package.gpusim_importer"
@@ -23,7 +23,8 @@ class Importer(Protocol):
     description: str
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Whether the file at ``path``, which begins with ``head`` (its first 64 KiB), is of this format for certain."""
+        """Whether the file at ``path``, which begins with ``head`` (its first 64 KiB), is of this format for
+        certain."""
         ...
 
     def read(self, path: Path) -> list[SiliconRow]:

@@ -1,11 +1,13 @@
-"""Kernel Tuner's cache files, and results in the T4 format that it shares with other autotuners, as rows: one a configuration.
+"""Kernel Tuner's cache files, and results in the T4 format that it shares with other autotuners, as rows: one a
+configuration.
 
-Mental model: a cache file says device and kernel once, then a configuration an entry: its parameters, all times of it, or why it has none. T4
-says the same without device and kernel; the row is then called after the file, or what its optional ``metadata`` says. Configurations
-that did not compile, run or pass are left out, since nothing was measured of them. Times are milliseconds in both, unless T4's metadata name
-another unit. A cache of a run that goes on, or was broken off, lacks its closing brackets; it is read as far as it goes. A T1 file
-describes a tuning problem and holds no measurement.
-Formats: KernelTuner/kernel_tuner, ``kernel_tuner/schema`` (cache 1.1.0, T1 and T4 1.0.0), ``file_utils.py``.
+Mental model: a cache file says device and kernel once, then a configuration an entry: its parameters, all times of it,
+or why it has none. T4 says the same without device and kernel; the row is then called after the file, or what its
+optional ``metadata`` says. Configurations that did not compile, run or pass are left out, since nothing was measured of
+them. Times are milliseconds in both, unless T4's metadata name another unit. A cache of a run that goes on, or was
+broken off, lacks its closing brackets; it is read as far as it goes. A T1 file describes a tuning problem and holds no
+measurement. Formats: KernelTuner/kernel_tuner, ``kernel_tuner/schema`` (cache 1.1.0, T1 and T4 1.0.0),
+``file_utils.py``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What ``ncu --csv`` prints, as rows: both its pages, under any locale.
 
 Mental model: before the table stand lines of the profiler (``==PROF==``) and of the program, which are skipped until
-the header that names a column "Kernel Name". Page "raw" then has one column a metric, a first line that holds only units,
-and one line a launch; page "details" has one line a metric ("Metric Name", "Metric Unit", "Metric Value"), joined by "ID".
-Format: Nsight Compute CLI manual, "Output Pages"; units are scaled to base units, as ``--print-units base`` would.
+the header that names a column "Kernel Name". Page "raw" then has one column a metric, a first line that holds only
+units, and one line a launch; page "details" has one line a metric ("Metric Name", "Metric Unit", "Metric Value"),
+joined by "ID". Format: Nsight Compute CLI manual, "Output Pages"; units are scaled to base units, as ``--print-units
+base`` would.
 """
 
 from __future__ import annotations

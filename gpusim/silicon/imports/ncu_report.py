@@ -1,8 +1,8 @@
 """Nsight Compute's ``.ncu-rep`` files, as rows: through its own Python module, or else through ``ncu`` itself.
 
-Mental model: the format belongs to NVIDIA, so NVIDIA's code reads it: the module ``ncu_report`` (package ncu-report, or Nsight
-Compute's folder ``extras/python``; Python Report Interface manual), or ``ncu --import FILE --csv --page raw`` where only
-the program is there. With neither, MeasurementFormatError says how to print the file as CSV elsewhere.
+Mental model: the format belongs to NVIDIA, so NVIDIA's code reads it: the module ``ncu_report`` (package ncu-report, or
+Nsight Compute's folder ``extras/python``; Python Report Interface manual), or ``ncu --import FILE --csv --page raw``
+where only the program is there. With neither, MeasurementFormatError says how to print the file as CSV elsewhere.
 """
 
 from __future__ import annotations

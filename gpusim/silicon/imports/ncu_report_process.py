@@ -1,8 +1,9 @@
-"""What a .ncu-rep holds, printed as JSON by a process of its own: ``python -m gpusim.silicon.imports.ncu_report_process FILE``.
+"""What a .ncu-rep holds, printed as JSON by a process of its own: ``python -m gpusim.silicon.imports.ncu_report_process
+FILE``.
 
-Mental model: NVIDIA's module is C++ that ends its process on some damaged files (a failed check of Protocol Buffers), so it never runs in
-the process that asks. Printed is a list of profiles, as :mod:`gpusim.silicon.imports.profile` has them; what Python can
-report of a file that cannot be read goes to stderr as one line, with exit code 1.
+Mental model: NVIDIA's module is C++ that ends its process on some damaged files (a failed check of Protocol Buffers),
+so it never runs in the process that asks. Printed is a list of profiles, as :mod:`gpusim.silicon.imports.profile` has
+them; what Python can report of a file that cannot be read goes to stderr as one line, with exit code 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Numbers and units as profilers print them.
 
 Mental model: a table was printed under one locale, so what a comma or a point means is decided for the whole file:
-``1,234.5`` (or ``27.595.520``) shows it, a lone ``1,234`` does not. Where no cell decides, the point is decimal, as in the
-"C" locale. Units are scaled to Nsight Compute's base units: nanoseconds, bytes, hertz, cycles.
+``1,234.5`` (or ``27.595.520``) shows it, a lone ``1,234`` does not. Where no cell decides, the point is decimal, as in
+the "C" locale. Units are scaled to Nsight Compute's base units: nanoseconds, bytes, hertz, cycles.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Mental model: a report holds benchmarks, a benchmark holds states (points of its axes), a state holds summaries found by
 their tag, whose values are text. The "cold" measurement, which flushes L2 before each launch, becomes a cold row, the
 "batch" measurement, launches back to back, a warm one. Raw samples stand in a file of float32 seconds beside the report
-if it was written with ``--jsonbin``, the SM clock of each in another; then median and interval come from them, else from mean
-and standard deviation.
-Format: NVIDIA/nvbench, nvbench/json_printer.cu, and its tags.
+if it was written with ``--jsonbin``, the SM clock of each in another; then median and interval come from them, else
+from mean and standard deviation. Format: NVIDIA/nvbench, nvbench/json_printer.cu, and its tags.
 """
 
 from __future__ import annotations
@@ -181,7 +180,8 @@ def _estimate(values: dict[str, float | None], family: str) -> Estimate | None:
 
 
 def _binary(path: Path, summaries: list[_Summary], tag: str) -> list[float]:
-    """One figure a sample, in base units, from the file that the report names under ``tag``, if it lies beside the report."""
+    """One figure a sample, in base units, from the file that the report names under ``tag``, if it lies beside the
+    report."""
     for summary in summaries:
         if summary["tag"] != tag:
             continue

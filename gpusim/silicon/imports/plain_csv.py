@@ -95,7 +95,8 @@ def parse(text: str, source: str) -> list[SiliconRow]:
 
 
 def _refuse_axis(row: SiliconRow, counts: dict[tuple, int]) -> None:
-    """Refuse rows of one launch that n alone tells apart: it was meant as an axis, and both would be taken for the default shape."""
+    """Refuse rows of one launch that n alone tells apart: it was meant as an axis, and both would be taken for the
+    default shape."""
     if row.shape or row.samples_us or row.cubin_hash:
         return
     launch = (

@@ -1,4 +1,5 @@
-"""gpusim's own rows, a JSON object a line, as ``gpusim measure`` writes them, among the formats that can be imported."""
+"""gpusim's own rows, a JSON object a line, as ``gpusim measure`` writes them, among the formats that can be
+imported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where the cycles of an alert went: regress's attribution between the two stored launches of its most-moved series.
 
-Mental model: nothing is simulated again; what the store has kept of both launches (stall reasons by instruction and line, counters, the GPU's
-figures) is laid side by side, as ``gpusim regress`` does with two runs.
+Mental model: nothing is simulated again; what the store has kept of both launches (stall reasons by instruction and
+line, counters, the GPU's figures) is laid side by side, as ``gpusim regress`` does with two runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ EXECUTED = "smsp__inst_executed.sum"
 
 @dataclass(frozen=True)
 class Place:
-    """``share`` of a difference, from 0 to 1, that a stall reason has at a source line; ``code``: its text as the launches kept it."""
+    """``share`` of a difference, from 0 to 1, that a stall reason has at a source line; ``code``: its text as the
+    launches kept it."""
 
     file: str
     line: int
@@ -61,7 +62,8 @@ def compare_launches(store: Store, before_id: int, after_id: int) -> Outcome | N
 
 
 def attribution_record(outcome: Outcome) -> dict[str, Any]:
-    """``outcome`` as an alert keeps it: as :func:`gpusim.regress.records.document` has it, its lists shortened, and the machine code's size."""
+    """``outcome`` as an alert keeps it: as :func:`gpusim.regress.records.document` has it, its lists shortened, and the
+    machine code's size."""
     (record,) = document([outcome])
     for name in _LISTS:
         record[name] = record[name][:MOST_TERMS]

@@ -1,9 +1,9 @@
 """The queue of a webhook: which events its receiver has yet to be told, kept in the store.
 
-Mental model: every event of an alert is told to every receiver once. What is owed is found by asking which events have no row here, so
-nothing is lost when nobody sends for a week. A sender claims a few rows for a while, sends, and says what came of it; one that is
-killed lets its claim run out, and the receiver, which may then hear of an event twice, knows it by its key. A receiver that is new
-hears of what is not settled, not of all that ever was.
+Mental model: every event of an alert is told to every receiver once. What is owed is found by asking which events have
+no row here, so nothing is lost when nobody sends for a week. A sender claims a few rows for a while, sends, and says
+what came of it; one that is killed lets its claim run out, and the receiver, which may then hear of an event twice,
+knows it by its key. A receiver that is new hears of what is not settled, not of all that ever was.
 """
 
 from __future__ import annotations

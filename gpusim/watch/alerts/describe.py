@@ -1,8 +1,8 @@
 """The words and the attribution of alerts, brought up to date after their changes.
 
-Mental model: an alert's attribution says of which change, series and launches it is; where that is no longer what the alert is about, both
-are made anew. That reads launches and takes a while, so it is done outside of what opened the alert; whoever comes next does it if a
-process ended in between.
+Mental model: an alert's attribution says of which change, series and launches it is; where that is no longer what the
+alert is about, both are made anew. That reads launches and takes a while, so it is done outside of what opened the
+alert; whoever comes next does it if a process ended in between.
 """
 
 from __future__ import annotations

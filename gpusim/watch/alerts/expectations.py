@@ -1,8 +1,8 @@
 """Changes that were agreed on beforehand: ``expect.toml``, which lies beside the plan.
 
-Mental model: an expectation says of which kernel, GPU and commit a slowdown of how many percent was agreed by whom, and until when. An
-alert all of whose slower series are expected is opened as accepted and rouses nobody. On the day after its end it says nothing more,
-and what it had excused is open again.
+Mental model: an expectation says of which kernel, GPU and commit a slowdown of how many percent was agreed by whom, and
+until when. An alert all of whose slower series are expected is opened as accepted and rouses nobody. On the day after
+its end it says nothing more, and what it had excused is open again.
 
 It is untrusted input: raises ExpectationError with the place for what is none.
 """
@@ -29,7 +29,8 @@ _HASH = re.compile(r"[0-9a-f]{7,40}")
 
 @dataclass(frozen=True)
 class Expectation:
-    """``kernel`` and ``gpu``: patterns as a shell's; ``commit``: a hash or its first digits, empty for any (then ``until`` bounds it).
+    """``kernel`` and ``gpu``: patterns as a shell's; ``commit``: a hash or its first digits, empty for any (then
+    ``until`` bounds it).
     ``percent``: at least and at most so much slower. ``until``: its last day, ISO."""
 
     agreed_by: str

@@ -1,7 +1,8 @@
 """What the history of a plan shows now, read for its alerts: every step of the series that have new points.
 
-Mental model: a night adds a point to each series; reading a year for it would be a waste. So a series is read from the commit before the first one
-that was run, or from where an alert that speaks of it begins, if that is earlier and not long ago.
+Mental model: a night adds a point to each series; reading a year for it would be a waste. So a series is read from the
+commit before the first one that was run, or from where an alert that speaks of it begins, if that is earlier and not
+long ago.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from gpusim.watch.changes import all_changes
 from gpusim.watch.read_history import ALL_DIGITS, MEASURED, HistoryPoint, history_of, list_series, read_points
 from gpusim.watch.side_by_side import REFUTED, Comparison, read_comparisons
 
-#: An alert whose series moved so many commits ago is no reason to read as far back: one that waits, and one that was mended, whose return
-#: would be another alert after that.
+#: An alert whose series moved so many commits ago is no reason to read as far back: one that waits, and one that was
+#: mended, whose return would be another alert after that.
 LOOK_BACK_COMMITS, LOOK_BACK_MENDED = 500, 100
 #: A measured series is judged by so many of its newest values.
 MOST_MEASUREMENTS = 3000
-#: On a server two runs' points get their numbers in one order and appear in another; so many of them are looked at again.
+#: On a server two runs' points get their numbers in one order and appear in another; so many of them are looked at
+#: again.
 SLACK_POINTS = 10_000
 
 
@@ -38,8 +40,8 @@ class Found:
 
 
 def find_steps(store: Store, plan: str, since: int | None) -> Found:
-    """The steps of the series of ``plan`` that have points from position ``since`` on, of all where that is None. If a measured series is
-    among them, all measured ones are looked at, for one tells of another's noise and cause."""
+    """The steps of the series of ``plan`` that have points from position ``since`` on, of all where that is None. If a
+    measured series is among them, all measured ones are looked at, for one tells of another's noise and cause."""
     positions = _commits(store, plan)
     wanted = None if since is None else _touched(store, plan, since)
     begun = _begun(store, plan, max(positions.values(), default=0))
@@ -80,7 +82,8 @@ def _as_judged(
 
 
 def unjudged_since(store: Store, plan: str) -> int | None:
-    """The lowest position at which ``plan`` has got a point since its history was judged last; None where it never was."""
+    """The lowest position at which ``plan`` has got a point since its history was judged last; None where it never
+    was."""
     with store.reading() as connection:
         if connection is None:
             return None

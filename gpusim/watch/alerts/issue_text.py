@@ -1,8 +1,8 @@
 """An alert as the text of an issue on GitHub or GitLab, or as a page of Markdown.
 
-Mental model: what comes from outside (a kernel's name, a commit's subject, a note) is data, never markup: no letter of it means anything
-to Markdown, mentions nobody, closes no issue and is no quick action of GitLab's (those begin a line). Whom the plan's rules name is
-mentioned, once.
+Mental model: what comes from outside (a kernel's name, a commit's subject, a note) is data, never markup: no letter of
+it means anything to Markdown, mentions nobody, closes no issue and is no quick action of GitLab's (those begin a line).
+Whom the plan's rules name is mentioned, once.
 """
 
 from __future__ import annotations

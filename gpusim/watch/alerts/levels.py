@@ -1,8 +1,9 @@
 """Whether a series of an alert is at its old level again.
 
-Mental model: levels are compared by ratios. From the step of the alert on, every later step that is a kernel's doing is multiplied in;
-changes of method (another model, another description) are left out, for they move every commit alike. The product falls to 1 where the
-old level is back. Whatever lies within a tenth of the step counts as back: other commits move a series a little meanwhile.
+Mental model: levels are compared by ratios. From the step of the alert on, every later step that is a kernel's doing is
+multiplied in; changes of method (another model, another description) are left out, for they move every commit alike.
+The product falls to 1 where the old level is back. Whatever lies within a tenth of the step counts as back: other
+commits move a series a little meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from gpusim.watch.alerts.step import Step
 from gpusim.watch.history import METHOD
 
-#: So much of the step may be left where it counts as gone, and so much must be there for it to count as having returned.
+#: So much of the step may be left where it counts as gone, and so much must be there for it to count as having
+#: returned.
 LEFT, RETURNED = 0.1, 0.5
 #: The same of a measured series, whose levels are known less well.
 LEFT_MEASURED = 0.3

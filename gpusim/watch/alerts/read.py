@@ -1,7 +1,7 @@
 """Alerts read back from the store.
 
-Mental model: a reader asks and changes nothing; a store without alerts answers with none. Raises UnknownAlertError for a number that no
-alert has, StoreFormatError for a damaged one.
+Mental model: a reader asks and changes nothing; a store without alerts answers with none. Raises UnknownAlertError for
+a number that no alert has, StoreFormatError for a damaged one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _NAMES = ("kernel", "shape", "launch", "gpu", "toolchain", "mode", "unit", "file
 def list_alerts(
     store: Store, plan: str | None = None, states: Sequence[str] = (), owner: str | None = None
 ) -> list[Alert]:
-    """The alerts of ``plan`` (of all without one) in ``states`` (in any without one) that are ``owner``'s, newest first."""
+    """The alerts of ``plan`` (of all without one) in ``states`` (in any without one) that are ``owner``'s, newest
+    first."""
     conditions: list[ColumnElement[bool]] = []
     if plan is not None:
         conditions.append(alerts.c.plan == plan)

@@ -1,8 +1,9 @@
 """What the history shows, held against the alerts that are there: which change is whose, and which alert is new.
 
-Mental model: a change (a step of a series) belongs to one alert. One that is there is left alone; new ones go, cause by cause, to the alert
-of that cause; to the alert whose change they are seen to have been all along, when a commit in between got its value later; to one
-that was mended, when its slowdown returns; else to a new one. Nothing is written here.
+Mental model: a change (a step of a series) belongs to one alert. One that is there is left alone; new ones go, cause by
+cause, to the alert of that cause; to the alert whose change they are seen to have been all along, when a commit in
+between got its value later; to one that was mended, when its slowdown returns; else to a new one. Nothing is written
+here.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class KeptAlert:
 
 @dataclass
 class Group:
-    """The new steps of one cause. ``alert``: to which they go, None for a new one; ``moved``: that alert's cause is this one from now on;
+    """The new steps of one cause. ``alert``: to which they go, None for a new one; ``moved``: that alert's cause is
+    this one from now on;
     ``returned``: its slowdown has returned; ``replaced``: changes of alerts that these steps are seen to have been."""
 
     key: str
@@ -71,7 +73,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Reconciled:
-    """``same``: changes that are there, with their steps now; ``groups``: new ones; ``gone``: changes that the history no longer shows."""
+    """``same``: changes that are there, with their steps now; ``groups``: new ones; ``gone``: changes that the history
+    no longer shows."""
 
     same: list[tuple[KeptChange, Step]]
     groups: list[Group]
@@ -125,7 +128,8 @@ def _groups(new: Iterable[Step], by_key: Mapping[str, KeptAlert], least_percent:
 
 
 def _was(change: KeptChange, step: Step) -> bool:
-    """Whether ``step`` is what ``change`` was taken for while a commit between them had no value, or fewer measurements were known."""
+    """Whether ``step`` is what ``change`` was taken for while a commit between them had no value, or fewer measurements
+    were known."""
     same_way = (change.after > change.before) == (step.ratio > 1)
     if step.exact:
         within = change.before_position < step.new.position <= change.position

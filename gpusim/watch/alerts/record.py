@@ -1,8 +1,9 @@
 """An alert as it is kept: one cause, the series that it moved, and everything that was done about it.
 
-Mental model: an alert is one row a cause (a commit, a compiler, a GPU description, a model, a host), however many series moved. It
-walks from ``open`` over ``triaged`` (somebody said what it is), ``bisected`` (its first bad commit, version or value is found) and ``fixed``
-(somebody says it is mended) to ``verified`` (later runs show the old level). Whatever changes it is an event, numbered within the alert.
+Mental model: an alert is one row a cause (a commit, a compiler, a GPU description, a model, a host), however many
+series moved. It walks from ``open`` over ``triaged`` (somebody said what it is), ``bisected`` (its first bad commit,
+version or value is found) and ``fixed`` (somebody says it is mended) to ``verified`` (later runs show the old level).
+Whatever changes it is an event, numbered within the alert.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ SETTLED = (METHOD, HARDWARE, NOISE, ACCEPTED)
 SLOWER, FASTER = "slower", "faster"
 #: A series of an alert stands at its new level, or later runs showed the old one.
 MOVED, BACK = "moved", "back"
-#: Kinds of event: opened; state, verdict, owner set; a note; more series moved (grew), a series left it for another alert (shrank), the
-#: cause was found to be an earlier one (moved); later runs showed the old level of a series (back); the slowdown returned (reopened).
+#: Kinds of event: opened; state, verdict, owner set; a note; more series moved (grew), a series left it for another
+#: alert (shrank), the cause was found to be an earlier one (moved); later runs showed the old level of a series (back);
+#: the slowdown returned (reopened).
 KINDS = ("opened", "state", "verdict", "owner", "note", "grew", "shrank", "moved", "back", "reopened")
 #: Who does what the runs themselves show.
 GPUSIM = "gpusim"
@@ -30,11 +32,12 @@ GPUSIM = "gpusim"
 
 @dataclass(frozen=True)
 class Alert:
-    """``who``: the commit's hash, or "old -> new" of what changed of the method; ``commit``: the first commit at which it shows, at
-    ``position`` of the plan's history; ``unseen``: commits just before that gave no value and may be the first. ``size_percent``: of the
-    most-moved series, above 0 where it got slower. ``expiry``: the date on which an acceptance ends, empty for none. ``attribution``: of the
-    most-moved series, as :func:`gpusim.regress.records.document` has it, empty where it has no stored launches. ``found``: what a
-    bisection found. ``series``: how many moved; ``revision``: the number of its newest event, of the time ``changed``."""
+    """``who``: the commit's hash, or "old -> new" of what changed of the method; ``commit``: the first commit at which
+    it shows, at ``position`` of the plan's history; ``unseen``: commits just before that gave no value and may be the
+    first. ``size_percent``: of the most-moved series, above 0 where it got slower. ``expiry``: the date on which an
+    acceptance ends, empty for none. ``attribution``: of the most-moved series, as
+    :func:`gpusim.regress.records.document` has it, empty where it has no stored launches. ``found``: what a bisection
+    found. ``series``: how many moved; ``revision``: the number of its newest event, of the time ``changed``."""
 
     number: int
     plan: str
@@ -69,8 +72,9 @@ class Alert:
 
 @dataclass(frozen=True)
 class AlertSeries:
-    """A series of an alert, in its ``unit`` (cycles or us): from ``before`` at ``before_position`` to ``after`` at ``position``, that of
-    ``commit``. ``name``: what a report calls it. The launches are those of the store; None for a measurement."""
+    """A series of an alert, in its ``unit`` (cycles or us): from ``before`` at ``before_position`` to ``after`` at
+    ``position``, that of ``commit``. ``name``: what a report calls it. The launches are those of the store; None for a
+    measurement."""
 
     alert: int
     series_id: int
@@ -100,8 +104,8 @@ class AlertSeries:
 
 @dataclass(frozen=True)
 class AlertEvent:
-    """What was done to an alert: its ``sequence`` there counts from 1, ``time`` is the writer's clock; ``before`` and ``after`` of what
-    ``kind`` names; ``text`` says why."""
+    """What was done to an alert: its ``sequence`` there counts from 1, ``time`` is the writer's clock; ``before`` and
+    ``after`` of what ``kind`` names; ``text`` says why."""
 
     alert: int
     sequence: int

@@ -1,8 +1,8 @@
 """Alerts as a SARIF 2.1.0 log, which code-scanning services show beside the code.
 
-Mental model: an alert is a result of one of three rules; its place is the source line that most of the cycles went to, or the kernel's
-file. Its fingerprint is its cause, so that a service knows it again whatever line it has moved to. What was settled is suppressed,
-with the reason.
+Mental model: an alert is a result of one of three rules; its place is the source line that most of the cycles went to,
+or the kernel's file. Its fingerprint is its cause, so that a service knows it again whatever line it has moved to. What
+was settled is suppressed, with the reason.
 
 SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """

@@ -1,4 +1,5 @@
-"""An alert in words for whoever owns the kernel, or the owner's manager: what got how much slower, since what, and where the time goes."""
+"""An alert in words for whoever owns the kernel, or the owner's manager: what got how much slower, since what, and
+where the time goes."""
 
 from __future__ import annotations
 

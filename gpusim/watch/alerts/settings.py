@@ -1,4 +1,5 @@
-"""What a plan says of its alerts, kept with its runs, so that whoever reads the history later goes by the same rules."""
+"""What a plan says of its alerts, kept with its runs, so that whoever reads the history later goes by the same
+rules."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _KIND = "watch alerts"
 
 @dataclass(frozen=True)
 class AlertSettings:
-    """``owners``: whose a kernel is; ``least_percent``: no smaller change opens an alert; ``expectations``: what was agreed on."""
+    """``owners``: whose a kernel is; ``least_percent``: no smaller change opens an alert; ``expectations``: what was
+    agreed on."""
 
     owners: tuple[OwnerRule, ...] = ()
     least_percent: NotNegative = LEAST_PERCENT

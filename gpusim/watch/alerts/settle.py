@@ -1,8 +1,8 @@
 """What becomes of an alert by what the runs show: verified, open again, accepted because it was agreed on.
 
-Mental model: an alert is verified when every series that got slower has come back, whoever mended it; it is open again when one of them is
-slow and the alert said otherwise, or when the day has passed until which it was accepted. What people have said of an alert is never
-overruled by an expectation.
+Mental model: an alert is verified when every series that got slower has come back, whoever mended it; it is open again
+when one of them is slow and the alert said otherwise, or when the day has passed until which it was accepted. What
+people have said of an alert is never overruled by an expectation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def settle(
     settings: AlertSettings,
     today: date,
 ) -> str:
-    """Bring ``alert``, as it was just read, to where its series are; what was done: verified, reopened, accepted or nothing."""
+    """Bring ``alert``, as it was just read, to where its series are; what was done: verified, reopened, accepted or
+    nothing."""
     if not alert.changes:
         return _verify(connection, alert, None)
     by_name = {(s.series.id, s.new.position, s.key): s for each in steps.values() for s in each}
@@ -118,7 +119,8 @@ def _why_open(alert: KeptAlert, direction: str, size: float, today: date) -> str
 
 
 def _size(alert: KeptAlert, least_percent: float) -> float:
-    """The largest slowdown of its series in percent, or the largest gain (below 0) where none got slower by as much as counts."""
+    """The largest slowdown of its series in percent, or the largest gain (below 0) where none got slower by as much as
+    counts."""
     slowest = max((change.percent for change in alert.changes), default=0.0)
     fastest = min((change.percent for change in alert.changes), default=0.0)
     return slowest if slowest >= least_percent or slowest >= -fastest else fastest

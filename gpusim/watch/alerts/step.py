@@ -1,8 +1,8 @@
 """A step: a change of one series between two points, with all that an alert needs of it.
 
-Mental model: the points of a series are walked in the order of their commits. Where two methods gave values at one commit (the model was
-changed and the night run again), the walk first goes on by the method that it came with and then crosses to the new one there: so the
-commit's own change and the method's are two steps, each with its own cause.
+Mental model: the points of a series are walked in the order of their commits. Where two methods gave values at one
+commit (the model was changed and the night run again), the walk first goes on by the method that it came with and then
+crosses to the new one there: so the commit's own change and the method's are two steps, each with its own cause.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ MEANS = ("gpu_hash", "model", "gpusim", "host", "device", "clock", "timer", UNRE
 
 @dataclass(frozen=True)
 class Step:
-    """From ``old`` to ``new``, points of ``series``, the ``order``-th step of it, found as ``change``. ``before`` and ``after`` are the levels; ``key``: of the
-    cause, the same for all series that it moved; ``who``: the commit, or "old -> new" of the method; ``commit`` and ``position``: of the
-    commit that is named, which of a measured series need not be the new point's. ``unseen``: others that it may be."""
+    """From ``old`` to ``new``, points of ``series``, the ``order``-th step of it, found as ``change``. ``before`` and
+    ``after`` are the levels; ``key``: of the cause, the same for all series that it moved; ``who``: the commit, or "old
+    -> new" of the method; ``commit`` and ``position``: of the commit that is named, which of a measured series need not
+    be the new point's. ``unseen``: others that it may be."""
 
     series: SeriesKey
     order: int
@@ -89,7 +90,8 @@ def make_steps(
 
 
 def cause_key(change: Change, named: str, old: HistoryPoint, new: HistoryPoint) -> str:
-    """What is the same for all series that one cause moved. A new gpusim brings its model and its descriptions of GPUs: one cause."""
+    """What is the same for all series that one cause moved. A new gpusim brings its model and its descriptions of GPUs:
+    one cause."""
     cause = change.cause
     if cause in (COMMIT, UNRECORDED):
         return f"{cause} {named}"

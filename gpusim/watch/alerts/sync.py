@@ -1,9 +1,9 @@
 """The alerts of a plan, brought to what its history shows.
 
-Mental model: the history is read and judged without holding anything; then, in one transaction, alerts are opened, grown, verified and opened
-again. If somebody wrote meanwhile what was judged, it is judged again. So two processes at once open nothing twice, and when the database goes
-away nothing has happened, and the next call does it. What takes long, where the cycles went, is told afterwards (:mod:`.describe`), of
-every alert that lacks it, whoever opened it.
+Mental model: the history is read and judged without holding anything; then, in one transaction, alerts are opened,
+grown, verified and opened again. If somebody wrote meanwhile what was judged, it is judged again. So two processes at
+once open nothing twice, and when the database goes away nothing has happened, and the next call does it. What takes
+long, where the cycles went, is told afterwards (:mod:`.describe`), of every alert that lacks it, whoever opened it.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class SyncSummary:
 def sync_alerts(
     store: Store, plan: str, settings: AlertSettings, *, whole: bool = False, today: date | None = None
 ) -> SyncSummary:
-    """Open, grow, verify and reopen the alerts of ``plan``, by the points that came since the last time, or by the ``whole`` history.
-    Raises what the store raises; then nothing has been done, or all but some descriptions."""
+    """Open, grow, verify and reopen the alerts of ``plan``, by the points that came since the last time, or by the
+    ``whole`` history. Raises what the store raises; then nothing has been done, or all but some descriptions."""
     day = today or datetime.now(UTC).date()
     since = None if whole else unjudged_since(store, plan)
     done = None
@@ -192,7 +192,8 @@ def _shrink(connection: Connection, group: Group) -> None:
 
 
 def _owners(steps: Sequence[Step], settings: AlertSettings, slower: bool) -> list[str]:
-    """Whose the alert is: the owners of its kernels, the most-moved first; of a change of method those of that cause alone."""
+    """Whose the alert is: the owners of its kernels, the most-moved first; of a change of method those of that cause
+    alone."""
     found: dict[str, None] = {}
     cause = "" if steps[0].cause not in (*MEANS, "toolchain", "driver") else steps[0].cause
     for step in sorted(steps, key=lambda step: -step.percent if slower else step.percent):

@@ -1,7 +1,7 @@
 """From which state an alert may go to which, and what is said where it may not.
 
-Mental model: a way forward is open from every state that comes before, and back to ``open``; ``verified`` is never said, only shown:
-a run at which all series are at their old level says it.
+Mental model: a way forward is open from every state that comes before, and back to ``open``; ``verified`` is never
+said, only shown: a run at which all series are at their old level says it.
 """
 
 from __future__ import annotations

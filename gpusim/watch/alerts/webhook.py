@@ -1,10 +1,12 @@
 """Telling a receiver of events, by JSON over HTTP, in order, until it has taken them.
 
-Mental model: a POST an event, with a key by which the receiver knows it again and a signature by which it knows the sender. A receiver that is
-not there, overloaded or at fault is tried again, in this call a few times after growing pauses, by later calls after longer
-ones; one that finds fault with an event itself (400, 413, 422) is not asked again until somebody wants it. Redirects are not followed: the signature is for one receiver.
+Mental model: a POST an event, with a key by which the receiver knows it again and a signature by which it knows the
+sender. A receiver that is not there, overloaded or at fault is tried again, in this call a few times after growing
+pauses, by later calls after longer ones; one that finds fault with an event itself (400, 413, 422) is not asked again
+until somebody wants it. Redirects are not followed: the signature is for one receiver.
 
-``X-Gpusim-Signature: sha256=HEX`` is the HMAC-SHA256, by the secret, of the timestamp in ``X-Gpusim-Timestamp``, a dot, and the body.
+``X-Gpusim-Signature: sha256=HEX`` is the HMAC-SHA256, by the secret, of the timestamp in ``X-Gpusim-Timestamp``, a dot,
+and the body.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ _FOR_GOOD = (400, 413, 422)
 
 @dataclass
 class SendSummary:
-    """Events that were ``delivered`` and ``refused`` for good in this call, and that are ``waiting`` after it; ``said``: why they are."""
+    """Events that were ``delivered`` and ``refused`` for good in this call, and that are ``waiting`` after it;
+    ``said``: why they are."""
 
     delivered: int = 0
     refused: int = 0
@@ -95,8 +98,8 @@ def send_events(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> SendSummary:
-    """Tell the receiver at ``url`` of all events it has not been told of. Ends at the first event that it does not take now: later ones
-    wait, so that it hears of them in order. ``again``: also what it refused and what is not due yet."""
+    """Tell the receiver at ``url`` of all events it has not been told of. Ends at the first event that it does not take
+    now: later ones wait, so that it hears of them in order. ``again``: also what it refused and what is not due yet."""
     parts = refuse_address(url)
     done = SendSummary()
     queue_events(store, url, plan, improvements=improvements)

@@ -1,9 +1,9 @@
 """What is done to an alert, kept with who and when.
 
-Mental model: every function is one transaction that reads the alert under the store's write lock, changes its row and adds an event; so
-two people who do something at once do it one after the other, and the second is judged by what the first has left. The
-sequence of an event is counted, not taken from a clock. Raises UnknownAlertError, AlertStateError and UsageError, before anything is
-changed, and what the store raises.
+Mental model: every function is one transaction that reads the alert under the store's write lock, changes its row and
+adds an event; so two people who do something at once do it one after the other, and the second is judged by what the
+first has left. The sequence of an event is counted, not taken from a clock. Raises UnknownAlertError, AlertStateError
+and UsageError, before anything is changed, and what the store raises.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ MOST_LETTERS = 10_000
 def set_state(
     store: Store, number: int, state: str, *, who: str, verdict: str = "", reason: str = "", expiry: str = ""
 ) -> Alert:
-    """Bring an alert to ``state``; ``triaged`` takes a ``verdict``, and ``accepted`` a ``reason`` and an ``expiry`` (2027-03-31)."""
+    """Bring an alert to ``state``; ``triaged`` takes a ``verdict``, and ``accepted`` a ``reason`` and an ``expiry``
+    (2027-03-31)."""
     _refuse_text(reason, who)
     with _changing(store, number) as (connection, alert):
         refuse_transition(alert, state, verdict, reason, expiry)
@@ -44,8 +45,8 @@ def set_state(
 
 
 def set_bisected(store: Store, number: int, *, who: str, found: str, text: str) -> Alert:
-    """Keep what a bisection found to be first bad (a commit, a version, a figure's value); ``text`` says how it was found. An alert that
-    is settled, fixed or verified keeps its state."""
+    """Keep what a bisection found to be first bad (a commit, a version, a figure's value); ``text`` says how it was
+    found. An alert that is settled, fixed or verified keeps its state."""
     _refuse_text(text, who)
     _refuse_text(found, who)
     with _changing(store, number) as (connection, alert):
