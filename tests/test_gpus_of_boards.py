@@ -26,6 +26,7 @@ BOARDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "patterns_rtx4070": ("rtx4070", ("clock_hz",)),
     "warp_ladder_rtx4070ti_super": ("rtx4070ti_super", ("clock_hz", "dram.peak_bytes_per_ns")),
     "gems_h20": ("h20_141gb", ()),
+    "column_sums_rtx2070_super": ("rtx2070_super", ()),
 }
 #: What the settings leave as the relative has it because no row of theirs asks for it: what the board is called, may
 #: take and is linked by.
@@ -73,6 +74,7 @@ def test_every_set_that_is_predicted_by_more_settings_than_clocks_has_its_boards
         ("NVIDIA GeForce RTX 2080 Ti", "rtx2080ti"),
         ("TITAN V", "titan_v"),
         ("NVIDIA TITAN RTX", "titan_rtx"),
+        ("NVIDIA GeForce RTX 2070 SUPER", "rtx2070_super"),
         ("NVIDIA GeForce RTX 4060 Ti", "rtx4060ti"),
         ("NVIDIA GeForce RTX 4070 Ti SUPER", "rtx4070ti_super"),
         ("NVIDIA GeForce RTX 4070 Ti", ""),

@@ -54,7 +54,7 @@ MEMORY_OF = {
     "rtx_a4000": "GDDR6", "rtx_a6000": "GDDR6", "rtx3090": "GDDR6X", "l40": "GDDR6", "l40s": "GDDR6", "l4": "GDDR6",
     "rtx4090": "GDDR6X", "h100": "HBM3", "h100_pcie": "HBM2e", "h800": "HBM3", "gh200": "HBM3", "h200": "HBM3e",
     "b200": "HBM3e", "b300": "HBM3e", "gb200": "HBM3e", "rtx5090": "GDDR7", "rtx_pro_6000": "GDDR7", "rtx_pro_6000_server": "GDDR7",
-    "rtx2080ti": "GDDR6", "titan_rtx": "GDDR6", "titan_v": "HBM2", "rtx3080": "GDDR6X", "rtx3070": "GDDR6",
+    "rtx2080ti": "GDDR6", "titan_rtx": "GDDR6", "rtx2070_super": "GDDR6", "titan_v": "HBM2", "rtx3080": "GDDR6X", "rtx3070": "GDDR6",
     "rtx4060ti": "GDDR6", "rtx4070": "GDDR6X", "rtx4070ti_super": "GDDR6X",
     "a10g": "GDDR6", "rtx3060": "GDDR6", "rtx3080ti": "GDDR6X", "l20": "GDDR6", "rtx_6000_ada": "GDDR6",
     "rtx4070_super": "GDDR6X", "rtx4080": "GDDR6X", "h20": "HBM3", "h20_141gb": "HBM3e", "h100_nvl": "HBM3", "gb300": "HBM3e", "rtx5060ti": "GDDR7",

@@ -18,6 +18,7 @@ _PATTERNS = (
     (r"titan v", "titan_v"),
     (r"(tesla )?t4", "t4"),
     (r"(geforce )?rtx 2080 ti", "rtx2080ti"),
+    (r"(geforce )?rtx 2070 super", "rtx2070_super"),
     (r"titan rtx", "titan_rtx"),
     (r"a100-sxm4-40gb", "a100_40gb"),
     (r"a100-pcie-40gb", "a100_pcie_40gb"),
