@@ -55,12 +55,12 @@ def test_a_gpu_with_less_of_drams_rate_for_each_sm_reaches_more_of_it_with_16_bi
         weight_bytes = 5120 * 8192 * (2 if dtype == "bf16" else 1)
         return weight_bytes / (seconds[1] - seconds[0]) / (1e9 * spec.dram.read_bytes_per_ns)
 
-    # Set on an A100, whose own share it leaves; up to what DRAM alone bounds where an SM has less than 0.77 of an
+    # Set on an A100, whose own share it leaves; up to what DRAM alone bounds where an SM has less than 0.81 of an
     # A100's, and between them in between.
-    assert share(A100, "bf16") == pytest.approx(0.73, rel=0.03)
+    assert share(A100, "bf16") == pytest.approx(0.77, rel=0.03)
     assert share("rtx4090", "bf16") == pytest.approx(0.95, rel=0.02)
     slower = replace(A100, dram=replace(A100.dram, peak_bytes_per_ns=0.9 * A100.dram.peak_bytes_per_ns))
-    assert share(slower, "bf16") == pytest.approx(0.73 / 0.9, rel=0.03)
+    assert share(slower, "bf16") == pytest.approx(0.77 / 0.9, rel=0.03)
     assert share("rtx4090", "fp8") < 0.8
 
 
