@@ -16,7 +16,17 @@ from pathlib import Path
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.library import RATES, Library, Tile, is_known, kernels_of, library_of, newest_kernels
+from gpusim.tile.library import (
+    RATES,
+    Library,
+    Tile,
+    is_known,
+    kernels_of,
+    library_of,
+    mean_rates,
+    multiplies_by_warps,
+    newest_kernels,
+)
 from gpusim.tile.machine import fma_lanes, tile_machine
 
 _FILE = Path(__file__).with_name("described.toml")
@@ -92,18 +102,16 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
     # The constants were set beside these tiles, and not beside those that a newer library's 16-bit products have.
     feed = library_of(newest_kernels(spec), _BASE)
     ghz = spec.clock_hz / 1e9
-    of_warps = not (spec.tensor_memory.columns_per_cycle or spec.tensor.warpgroup_f16_macs_per_cycle)
+    of_warps = multiplies_by_warps(spec)
     flops_per_cycle = tile_machine(spec, "fp16").flops_per_cycle
     tiles = feed.tiles
     if of_warps:
         # Between steps a warp passes a barrier, loads its operands and waits for its first product.
         waited = spec.l1.barrier_latency_cycles + spec.l1.shared_latency_cycles + spec.pipes["tensor"].latency_cycles
         tiles = tuple(replace(tile, step_cycles=float(waited)) for tile in tiles)
-    rates = {}
-    for name, (least, beyond) in RATES.items():
-        # Tensor cores that read shared memory themselves are not held back by its port on the GPUs that were measured.
-        found = [_fed_share(tile, flops_per_cycle) for tile in tiles if of_warps and least <= tile.outputs < beyond]
-        rates[name] = min(used.rate, sum(found) / len(found)) if found else used.rate
+    # Tensor cores that read shared memory themselves are not held back by its port on the GPUs that were measured.
+    fed = mean_rates(tiles if of_warps else (), lambda tile: _fed_share(tile, flops_per_cycle))
+    rates = {name: min(used.rate, fed.get(name, used.rate)) for name in RATES}
     return replace(
         feed,
         generation=f"described {spec.name}",

@@ -25,7 +25,7 @@ from gpusim.tile.attention_figures import (
     attention_library_of,
     context_library_of,
 )
-from gpusim.tile.library import is_known, newest_kernels
+from gpusim.tile.library import is_known, multiplies_by_warps, newest_kernels
 from gpusim.tile.machine import tile_machine
 
 _FILE = Path(__file__).with_name("described_attention.toml")
@@ -119,7 +119,7 @@ def described_attention(spec: GpuSpec, constants: AttentionConstants | None = No
     """The kernels for one query token a sequence on ``spec``, as its description and ``constants`` (those of all
     measured rows) have them."""
     used, kernels = constants or attention_constants_of(), newest_kernels(spec)
-    software, ghz, of_warps = _software(kernels), spec.clock_hz / 1e9, _of_warps(spec)
+    software, ghz, of_warps = _software(kernels), spec.clock_hz / 1e9, multiplies_by_warps(spec)
     like = attention_library_of(kernels)
     # The last block of a head adds its parts up itself, which its figures have (combine_rows), or a kernel of its own
     # does.
@@ -175,14 +175,10 @@ def described_context(spec: GpuSpec, constants: AttentionConstants | None = None
     )
 
 
-def _of_warps(spec: GpuSpec) -> bool:
-    return not (spec.tensor_memory.columns_per_cycle or spec.tensor.warpgroup_f16_macs_per_cycle)
-
-
 def _fed_share(spec: GpuSpec, tile: ContextLibrary) -> float:
     """Of the tensor cores' peak, what both products of a tile can reach: shared memory's port writes a tile's keys and
     values once, and reads them for each warp."""
-    if not _of_warps(spec):
+    if not multiplies_by_warps(spec):
         return 1.0
     work_cycles = 4.0 * tile.query_rows * tile.kv_columns * _HEAD_DIM / tile_machine(spec, "fp16").flops_per_cycle
     moved_bytes = 2.0 * tile.kv_columns * _HEAD_DIM * _ELEMENT_BYTES * (_WARPS + 1)

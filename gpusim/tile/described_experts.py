@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import Constants, constants_of, described_library, operand_cycles
-from gpusim.tile.library import RATES, Library, Tile
+from gpusim.tile.library import Library, Tile, mean_rates, multiplies_by_warps
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.moe_library import MoeLibrary, moe_library_of
 
@@ -31,8 +31,7 @@ def described_experts(spec: GpuSpec, whose: str, constants: Constants | None = N
     software; ``constants``: of described products (those of all measured rows)."""
     around = moe_library_of(whose, "bf16", DESCRIBED_FRAMEWORK)
     products = described_library(spec, constants or constants_of())
-    of_warps = not (spec.tensor_memory.columns_per_cycle or spec.tensor.warpgroup_f16_macs_per_cycle)
-    if of_warps:
+    if multiplies_by_warps(spec):
         products = replace(products, **_rates_in_turns(spec, products))
     return replace(around, product=replace(products, launch_ns=around.product.launch_ns), clock_mhz=0.0)
 
@@ -44,9 +43,4 @@ def _rates_in_turns(spec: GpuSpec, products: Library) -> dict[str, float]:
         work_cycles = 2.0 * tile.outputs * tile.depth / flops_per_cycle
         return work_cycles / (work_cycles + operand_cycles(tile, _WARP_OUTPUTS))
 
-    rates = {}
-    for name, (least, beyond) in RATES.items():
-        found = [share(tile) for tile in products.tiles if least <= tile.outputs < beyond]
-        if found:
-            rates[name] = sum(found) / len(found)
-    return rates
+    return mean_rates(products.tiles, share)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ LIKE = {"ada": _WARPS, "turing": _WARPS, "volta": _WARPS, _BLACKWELL_OF_WARPS: _
 
 #: Serving frameworks whose kernels are followed; the first is taken where none is named.
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
+
+
+def multiplies_by_warps(spec: GpuSpec) -> bool:
+    """Whether tensor cores of ``spec`` are fed by warps alone, neither by warp groups nor from tensor memory."""
+    return not (spec.tensor_memory.columns_per_cycle or spec.tensor.warpgroup_f16_macs_per_cycle)
 
 
 def newest_kernels(spec: GpuSpec) -> str:
@@ -230,6 +236,16 @@ class Library:
     def rate(self, outputs: int) -> float:
         """Share of the tensor cores' peak that the inner loop of a tile of ``outputs`` results reaches."""
         return next(getattr(self, name) for name, (_, beyond) in RATES.items() if outputs < beyond)
+
+
+def mean_rates(tiles: Sequence[Tile], share: Callable[[Tile], float]) -> dict[str, float]:
+    """Each of :data:`RATES` that is of any of ``tiles``: the mean of the ``share`` of the peak that these reach."""
+    rates = {}
+    for name, (least, beyond) in RATES.items():
+        found = [share(tile) for tile in tiles if least <= tile.outputs < beyond]
+        if found:
+            rates[name] = sum(found) / len(found)
+    return rates
 
 
 @functools.cache

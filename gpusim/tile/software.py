@@ -17,7 +17,17 @@ from typing import Any
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.described import SHARED_BYTES_PER_CYCLE, library_on
-from gpusim.tile.library import FRAMEWORKS, RATES, SCALE_DEPTH, Library, has_rows, kernels_of, library_of, named_kernels
+from gpusim.tile.library import (
+    FRAMEWORKS,
+    SCALE_DEPTH,
+    Library,
+    Tile,
+    has_rows,
+    kernels_of,
+    library_of,
+    mean_rates,
+    named_kernels,
+)
 from gpusim.tile.machine import fma_lanes, tile_machine
 from gpusim.tile.memory import memory_library_of
 from gpusim.tile.moe_waves import STEP_DEPTH, WIDEST_OUTPUTS
@@ -157,12 +167,9 @@ def _rates_alone(spec: GpuSpec, dense: Library) -> dict[str, float]:
     """Shares of the tensor cores' peak that tiles reach whose operands an SM's port of shared memory writes once and
     reads once."""
     flops_per_cycle = tile_machine(spec, "fp16").flops_per_cycle
-    rates = {}
-    for name, (least, beyond) in RATES.items():
-        tiles = [tile for tile in dense.tiles if least <= tile.outputs < beyond]
-        moved = [2.0 * (tile.rows + tile.columns) * _WIDE_BYTES / SHARED_BYTES_PER_CYCLE for tile in tiles]
-        work = [2.0 * tile.outputs / flops_per_cycle for tile in tiles]
-        shares = [min(1.0, each / port) for each, port in zip(work, moved, strict=True)]
-        own = getattr(dense, name)
-        rates[name] = min(own, sum(shares) / len(shares)) if shares else own
-    return rates
+
+    def share(tile: Tile) -> float:
+        port_cycles = 2.0 * (tile.rows + tile.columns) * _WIDE_BYTES / SHARED_BYTES_PER_CYCLE
+        return min(1.0, 2.0 * tile.outputs / flops_per_cycle / port_cycles)
+
+    return {name: min(getattr(dense, name), rate) for name, rate in mean_rates(dense.tiles, share).items()}
