@@ -14,6 +14,11 @@ from collections.abc import Sequence
 import pytest
 
 
+def _place(case: str) -> int:
+    """Where the case of that name comes among its test's."""
+    return zlib.crc32(case.encode())
+
+
 def nightly_by_day(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The cases among ``items`` that their tests' ``by_day`` leaves to the night. Raises pytest.UsageError for a mark
     without a number above 0."""
@@ -26,7 +31,7 @@ def nightly_by_day(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         mark = own[0].get_closest_marker("by_day")
         if mark is None or len(mark.args) != 1 or not isinstance(mark.args[0], int) or mark.args[0] < 1:
             raise pytest.UsageError(f"{name}: by_day takes the number of cases that run by day, 1 or more")
-        left += sorted(own, key=lambda item: zlib.crc32(item.nodeid.encode()))[mark.args[0] :]
+        left += sorted(own, key=lambda item: _place(item.nodeid))[mark.args[0] :]
     return left
 
 
@@ -39,7 +44,6 @@ def calls_by_day(metafunc: pytest.Metafunc) -> list:
     day = [call for call in calls if all(mark.name != "nightly" for mark in call.marks)]
     mark = definition.get_closest_marker("by_day")
     if mark and mark.args and isinstance(mark.args[0], int) and mark.args[0] > 0:
-        first = sorted(day, key=lambda call: zlib.crc32(f"{definition.nodeid}[{call.id}]".encode()))[: mark.args[0]]
-        chosen = {id(call) for call in first}
-        day = [call for call in day if id(call) in chosen]
+        places = sorted(_place(f"{definition.nodeid}[{call.id}]") for call in day)[: mark.args[0]]
+        day = [call for call in day if _place(f"{definition.nodeid}[{call.id}]") in places]
     return day or calls[:1]
