@@ -19,14 +19,19 @@ from gpusim.record.wire import MOST_BINS
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the recorder is built by a C compiler")
 
 
-def run(what: str, wrong: str = "", settings=environment, **more: str) -> tuple[int, dict[tuple[str, str, int], Total]]:
-    """(exit code, totals by kernel, kind and blocks) of the program that does ``what`` where CUPTI has what is
-    ``wrong``."""
+def rows(what: str, wrong: str = "", settings=environment, **more: str) -> tuple[int, list[Total]]:
+    """Exit code, and rows as they came, of the program that does ``what`` where CUPTI has what is ``wrong``."""
     folder = Path(tempfile.mkdtemp(prefix="r"))
     path = folder / "s"
     own = settings(path, GPUSIM_RECORD_CUPTI=str(fake_cupti()), FAKE_CUPTI=wrong, **more)
     program = [stub_folder() / "program", what]
     code, totals, _ = recorded(folder, path, lambda: subprocess.run(program, env=own, timeout=20).returncode)
+    return code, list(totals)
+
+
+def run(what: str, wrong: str = "", settings=environment, **more: str) -> tuple[int, dict[tuple[str, str, int], Total]]:
+    """(exit code, totals by kernel, kind and blocks) of ``rows``."""
+    code, totals = rows(what, wrong, settings, **more)
     found: dict[tuple[str, str, int], Total] = {}
     for total in totals:
         key = (total.what.kernel, total.what.kind, total.what.grid[0])
@@ -48,6 +53,12 @@ def test_times_join_their_launches() -> None:
     assert (first.what.block, first.what.dynamic_shared_bytes, first.what.gpu) == ((64, 1, 1), 128, "40" * 16)
     other = totals["alpha", "launch", 3]
     assert (other.launches, other.timed, other.sum_ns) == (20, 20, 60_000)
+
+
+def test_a_time_that_comes_before_its_launch_waits_for_it() -> None:
+    """CUPTI has given the record out, the thread has not yet noted that the call succeeded."""
+    split = [total for total in rows("times", wrong="b")[1] if total.what.grid[0] == 5]
+    assert [(total.launches, total.timed) for total in split] == [(100, 100)]
 
 
 def test_kernels_of_a_graph_are_counted_by_their_times() -> None:

@@ -3,6 +3,9 @@
  * The background thread flushes and reads; CUPTI is given BUFFERS buffers and no more: without a free one it drops records, and
  * their kernels are counted without a time. At exit all is flushed once more, for FLUSH_MS at most, from a handler that is registered
  * after the driver has been loaded and so runs before its end.
+ *
+ * A time may come before its launch: the kernel has ended and its record is flushed before the launching thread has put its event into the
+ * ring. Such a record is kept (`early`) until its launch is known, for EARLY_MS at most.
  */
 #define _GNU_SOURCE
 #include "cupti_layout.h"
@@ -12,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BUFFERS = 8, BUFFER_BYTES = 1 << 17, FLUSH_EVERY_MS = 1000, FLUSH_MS = 100, POLL_NS = 500000 };
+enum { BUFFERS = 8, BUFFER_BYTES = 1 << 17, EARLY = 1024, EARLY_MS = 1000, FLUSH_EVERY_MS = 1000, FLUSH_MS = 100, POLL_NS = 500000 };
 enum { FREE, GIVEN, FULL };
 enum { OFF, ACTIVE, ENDING, FLUSHED, ENDED };
 
@@ -22,6 +25,8 @@ static int (*flush)(uint32_t), (*next_record)(uint8_t *, size_t, uint8_t **), (*
 static _Atomic int begun, phase;
 static _Atomic bool taken; /* by the program */
 static _Atomic uint64_t dropped;
+static struct { uint64_t since_ns; uint8_t record[RECORD_BYTES]; } early[EARLY]; /* the background thread's */
+static int early_count;
 
 uint64_t cupti_dropped(void) { return atomic_load(&dropped); }
 
@@ -49,8 +54,9 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t by
 }
 
 /* A launch that somebody has counted is timed in its own row, found by its correlation id; where that is not known, in the row of its
- * kernel and shape without a stream. A graph's kernels were counted by nobody: they have the graph launch's stream and range. */
-static void take(const uint8_t *record) {
+ * kernel and shape without a stream. A graph's kernels were counted by nobody: they have the graph launch's stream and range.
+ * `waits`: a record whose launch is not known yet may be kept. */
+static void take(const uint8_t *record, bool waits) {
     uint64_t start, end, node;
     uint32_t kind, device, stream, correlation, graph;
     int32_t shape[6], fixed, dynamic;
@@ -66,6 +72,11 @@ static void take(const uint8_t *record) {
     bool in_graph = graph || node;
     const struct join *launch = join_find(correlation);
     bool counted = !in_graph && (launch || launches_noted());
+    if (waits && !launch && correlation && callbacks_on() && early_count < EARLY) {
+        early[early_count].since_ns = now_ns();
+        memcpy(early[early_count++].record, record, RECORD_BYTES);
+        return;
+    }
     struct event event = {
         .kernel = launch && !in_graph && launch->kernel ? launch->kernel : kernel_by_name(name, registers, (uint32_t)fixed),
         .grid_x = (uint32_t)shape[0], .grid_y = (uint16_t)shape[1],
@@ -79,25 +90,41 @@ static void take(const uint8_t *record) {
     rows_timed(&event, launch ? launch->minute : rows_minute(), end - start, !counted);
 }
 
-static void read_buffers(void) {
+/* Those whose launches have come since, and those that have waited for long enough: nobody has noted their launches. */
+static void take_early(bool all) {
+    uint64_t now = now_ns();
+    int kept = 0;
+    for (int i = 0; i < early_count; i++) {
+        uint32_t correlation;
+        memcpy(&correlation, early[i].record + CORRELATION_AT, 4);
+        if (!all && !join_find(correlation) && now - early[i].since_ns < (uint64_t)EARLY_MS * 1000000) early[kept++] = early[i];
+        else take(early[i].record, false);
+    }
+    early_count = kept;
+}
+
+static void read_buffers(bool waits) {
     for (int i = 0; i < BUFFERS; i++) {
         if (atomic_load_explicit(&buffers[i].state, memory_order_acquire) != FULL) continue;
         uint8_t *record = NULL, *start = buffers[i].bytes;
         for (size_t most = buffers[i].valid / 8; most && !next_record(start, buffers[i].valid, &record); most--) {
             if (record < start || record + RECORD_BYTES > start + buffers[i].valid) break;
-            take(record);
+            take(record, waits);
         }
         atomic_store_explicit(&buffers[i].state, FREE, memory_order_release);
     }
 }
 
-void cupti_poll(void) {
+int cupti_phase(void) { return atomic_load(&phase); }
+
+/* `now` is the phase before the rings were drained: what was flushed at the end is read after its launches. */
+void cupti_poll(int now) {
     static uint64_t flushed_ms;
     uint64_t now_ms = now_ns() / 1000000;
-    int now = atomic_load(&phase);
     if (now != ACTIVE && now != FLUSHED) return;
+    take_early(now == FLUSHED);
     if (now == ACTIVE && now_ms - flushed_ms >= FLUSH_EVERY_MS) flushed_ms = now_ms, flush(0);
-    read_buffers();
+    read_buffers(now == ACTIVE);
     if (now == FLUSHED) atomic_store(&phase, ENDED);
 }
 
@@ -137,7 +164,7 @@ void cupti_give_way(void) {
 }
 
 /* CUPTI does not work in a forked child of a process that has used the driver: the child counts. */
-void cupti_after_fork(void) { atomic_store(&phase, OFF); }
+void cupti_after_fork(void) { atomic_store(&phase, OFF); early_count = 0; }
 
 #define FIND(pointer, name) (*(void **)&(pointer) = library_symbol(library, name))
 

@@ -185,7 +185,8 @@ const uint8_t *identity_salt(void);
 
 /* cupti.c */
 void cupti_start(void);
-void cupti_poll(void);
+int cupti_phase(void);
+void cupti_poll(int);
 void cupti_give_way(void);
 void cupti_after_fork(void);
 uint64_t cupti_dropped(void);

@@ -59,8 +59,9 @@ static uint64_t step(bool last) {
     uint32_t until = atomic_load(&hot.capture_until_s);
     if (until && coarse_seconds() > until) atomic_store(&hot.capture_until_s, 0);
     rows_set_minute((uint32_t)(clock_ns(CLOCK_REALTIME_COARSE) / 60000000000u));
+    int cupti = cupti_phase();
     uint64_t taken = rings_drain(rows_event);
-    if (!last) cupti_poll(); /* at the end the driver may be gone */
+    if (!last) cupti_poll(cupti); /* at the end the driver may be gone */
     channel_step(last);
     return taken;
 }
