@@ -71,6 +71,22 @@ def test_products_and_loads_of_experts_warps_take_turns_and_warp_groups_do_not()
     assert described_experts(H100, "hopper").product.rate_largest == described_library(H100).rate_largest
 
 
+def test_grouped_products_split_no_depth_and_have_no_small_tiles_of_warp_groups():
+    # One expert of few columns: dense products would split the depth to fill the SMs.
+    narrow = MoeOp(4, 7168, 2048, 8, 1, ep=8, tp=32, framework="trtllm", distribution="balanced")
+    for spec, around in ((A100, "hopper"), (H100, "ampere")):
+        found = described_experts(spec, around)
+        assert found.product.most_splits == 1
+        split = replace(found, product=replace(found.product, most_splits=0.0))
+        assert project_moe(spec, narrow, split).seconds < project_moe(spec, narrow, found).seconds
+    assert moe_library_of("hopper", "bf16", "trtllm").product.most_splits == 1
+    dense = described_library(H100).tiles
+    kept = described_experts(H100, "ampere").product.tiles
+    assert kept == tuple(tile for tile in dense if tile.outputs >= 128 * 64) and len(kept) < len(dense)
+    # Grouped kernels of warps have tiles of 32 by 128.
+    assert len(described_experts(A100, "hopper").product.tiles) == len(described_library(A100).tiles)
+
+
 def test_a_conversion_that_sms_bound_is_no_faster_on_faster_dram():
     around = software_of("trtllm", "fp8_block")
     faster = replace(H100, dram=replace(H100.dram, peak_bytes_per_ns=2 * H100.dram.peak_bytes_per_ns))
