@@ -20,8 +20,8 @@ from gpusim.tile.projection import Projection
 #: As many times as long as FlashAttention-2, forward and backward. Dao, FlashAttention-2 (2023), section 4.1, of
 #: FlashAttention in Triton on an A100: forward 1.3 to 1.5 times, backward around twice.
 TIMES: dict[str, tuple[float, float]] = {"flash-2": (1.0, 1.0), "flash-triton": (1.4, 2.0)}
-#: The GPU on which FlashAttention-2 was measured. The same code reaches up to 335 TFLOP/s on an H100 (the same
-#: section), 1.65 times what the paper's figure 4 has for an A100; SMs and clocks say 1.72 (that H100 may have run below its boost clock).
+#: The GPU on which FlashAttention-2 was measured. The same code reaches up to 335 TFLOP/s forward and backward on an
+#: H100 (the same section), 1.64 times what up to 230 forward and 196 backward make on an A100; SMs and clocks say 1.72.
 _MEASURED = "a100_80gb"
 #: Generations whose measured kernels multiply with mma.sync themselves.
 _SAME_INSTRUCTIONS = ("ampere", "ada")
