@@ -33,6 +33,12 @@ from gpusim.report.tables import FORMATS, format_records
 from tools.model_error import network, summary
 
 ROWS = ROOT / "traces" / "library" / "published_runs.csv"
+#: Attention's kernels of sources that train, where they are not the GPU's own of today. llm-foundry: Triton's of 2023
+#: (scripts/train/benchmarking/submit_benchmarks.py, --attn_impl); PyTorch's scaled_dot_product_attention has
+#: FlashAttention-2 (its notes of 2.2), as the other sources' names or texts say.
+SCORES = {
+    "llm-foundry": "flash-triton", "fms-fsdp": "flash-2", "torchtitan": "flash-2", "flash-attention-2": "flash-2", "lambda-flash-attention-2": "flash-2",
+}  # fmt: skip
 
 
 def learns(row: Any) -> bool:
@@ -47,6 +53,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, data_parallel=row.gpus // row.tp, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
+        scores=SCORES.get(row.source, "fused"),
     )  # fmt: skip
     if row.phase == "request":
         whole = project_request(prices, config, plan).seconds

@@ -192,7 +192,7 @@ class TokensOption(click.Option):
     type=click.Choice(SCORES),
     default="fused",
     show_default=True,
-    help="Of attention in training: on the chip in one kernel, or in memory between kernels of their own (eager: before FlashAttention).",
+    help="Of attention in training: on the chip in one kernel (the one measured on the GPU, FlashAttention-2, or FlashAttention in Triton before it), or in memory between kernels of their own (eager: before FlashAttention).",
 )
 @click.option(
     "--all-reduce",

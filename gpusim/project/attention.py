@@ -4,6 +4,7 @@ share."""
 from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LatentAttention
+from gpusim.project.earlier_attention import EarlierAttention
 from gpusim.project.load import Group, Load
 from gpusim.project.operator import (
     Operator,
@@ -69,7 +70,8 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
             phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, queries, plan.kv_dtype, window,
             each_head=plan.reads == "each" and phase == "generation", framework=plan.attended_by, cold=phase == "generation",
         )  # fmt: skip
-        found.append(Operator(PART, "attention", op))
+        kernel = op if plan.scores == "fused" else EarlierAttention(op, plan.scores)
+        found.append(Operator(PART, "attention", kernel))
     if config.gates_heads:
         gated = 2.0 * tokens * heads * dim
         found.append(Operator(PART, "gate", MemoryOp("activation", 2 * gated, gated)))

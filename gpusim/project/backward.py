@@ -10,8 +10,10 @@ Recomputation runs the forward pass again before it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpusim.collective.shape import Collective
+from gpusim.project.earlier_attention import EarlierAttention
 from gpusim.project.operator import Operator
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
 
@@ -47,6 +49,8 @@ def _behind(operator: Operator, added_up: bool) -> list[Operator]:
     if isinstance(op, MemoryOp):
         more = op.read_bytes + op.written_bytes
         return [Operator(part, name, MemoryOp(op.kind, more, op.written_bytes), count)]
+    if isinstance(op, EarlierAttention):
+        return [Operator(part, name, replace(op, backward=True), _ATTENTION_PASSES * count)]
     if isinstance(op, AttentionOp):
         return [Operator(part, name, op, _ATTENTION_PASSES * count)]
     if isinstance(op, MoeOp | RecurrentOp):

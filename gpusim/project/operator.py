@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpusim.collective.shape import Collective
+from gpusim.project.earlier_attention import EarlierAttention
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp, SortOp
 from gpusim.tile.software import CONVERTED
 
-Shape = GemmOp | AttentionOp | MoeOp | MemoryOp | RecurrentOp | SortOp | Collective
+Shape = GemmOp | AttentionOp | EarlierAttention | MoeOp | MemoryOp | RecurrentOp | SortOp | Collective
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,10 @@ KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 #: layer's sums run piece by piece beside the products next to them (Megatron's --tp-comm-overlap).
 OVERLAPS = ("none", "two-batch", "products")
 READS = ("shared", "each")
-#: Attention of a training step: one kernel that keeps scores on the chip, or "eager": products, softmax and dropout
-#: each with scores in memory, as before FlashAttention.
-SCORES = ("fused", "eager")
+#: Attention of a training step: one kernel that keeps scores on the chip (the GPU's measured one; "flash-2",
+#: "flash-triton": :mod:`gpusim.project.earlier_attention`), or "eager": products, softmax and dropout each with scores
+#: in memory, as before FlashAttention.
+SCORES = ("fused", "flash-2", "flash-triton", "eager")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM,
 #: SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
@@ -170,7 +171,7 @@ class Plan:
         if self.phase == "mixed" and not self.chunk and not self.groups:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
         if self.scores != "fused" and self.phase != "train":
-            raise UsageError("scores lie in memory in training alone: give --phase train, or leave out --scores")
+            raise UsageError("attention has other kernels in training alone: give --phase train, or leave out --scores")
         if self.virtual_stages > 1 and (self.phase != "train" or self.pipeline_parallel == 1):
             raise UsageError(
                 "stages are worked on in pieces where a pipeline trains: give --phase train and --pp, or leave out --virtual-stages"

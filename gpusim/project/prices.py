@@ -16,6 +16,7 @@ from gpusim.collective.shape import Collective
 from gpusim.energy.power import held_limit
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.spec import GpuSpec
+from gpusim.project.earlier_attention import EarlierAttention, project_earlier
 from gpusim.project.operator import Shape
 from gpusim.tile.beside import Shares, shares_beside
 from gpusim.tile.library import has_rows, named_kernels
@@ -69,7 +70,7 @@ class Prices:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
         if (
             not self._has_bf16
-            and not isinstance(op, Collective | MemoryOp | RecurrentOp | SortOp)
+            and not isinstance(op, Collective | EarlierAttention | MemoryOp | RecurrentOp | SortOp)
             and op.dtype == "bf16"
         ):
             op = replace(op, dtype="fp16")  # what a model keeps in 16 bits
@@ -79,10 +80,16 @@ class Prices:
         if found is None:
             if isinstance(op, Collective):
                 found = project_collective(self.spec, op)
+            elif isinstance(op, EarlierAttention):
+                found = project_earlier(self.spec, op, self._attention)
             else:
                 found = _PROJECT[type(op)](self.spec, op, self.held_watts)
             self._known[op] = found
         return found
+
+    def _attention(self, spec: GpuSpec, op: AttentionOp) -> Projection:
+        """By the kernels that were measured on ``spec``, another's under that one's own power limit."""
+        return project_attention_op(spec, op, self.held_watts if spec is self.spec else held_limit(spec, None))
 
     def beside(self, op: GemmOp, channels: int, dram_bytes_per_second: float) -> Shares:
         """Of their own speeds, at which ``op`` and a collective go while both run

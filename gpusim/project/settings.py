@@ -15,6 +15,12 @@ _RECOMPUTED = {
     "selective": "attention's activations computed again (selective recomputation)",
     "full": "all activations computed again (full recomputation)",
 }
+_ATTENTION = {
+    "fused": "attention in one kernel",
+    "flash-2": "attention by FlashAttention-2",
+    "flash-triton": "attention by FlashAttention in Triton",
+    "eager": "attention's scores in memory",
+}
 _TURNS = "halves of the batch take turns, one computes while the other's collectives run"
 _LAUNCHED = {"eager": "kernels launched one by one", "graphs": "kernels replayed as a CUDA graph"}
 
@@ -47,7 +53,7 @@ def _training(plan: Plan) -> list[str]:
     if plan.overlap == "two-batch":
         found.append(_TURNS)
     found.append(_RECOMPUTED[plan.recompute])
-    found.append("attention in one kernel" if plan.scores == "fused" else "attention's scores in memory")
+    found.append(_ATTENTION[plan.scores])
     return found
 
 

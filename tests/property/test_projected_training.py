@@ -7,17 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from gpusim.errors import UsageError
+from gpusim.errors import SpecError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.backward import backward_of
+from gpusim.project.earlier_attention import EarlierAttention
 from gpusim.project.execution import step_traces
 from gpusim.project.footprint import footprint_of
 from gpusim.project.network import decoder_of
 from gpusim.project.operator import Operator
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
+from gpusim.project.settings import schedule_of
 from gpusim.project.whole import ModelProjection, project_model
-from gpusim.tile.operators import GemmOp, MemoryOp
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
 
 PIPELINE = Plan("train", batch=8, sequence=512, pipeline_parallel=4, micro_batches=8)
 SHARED = Plan("train", batch=2, sequence=1024, tensor_parallel=4)
@@ -106,3 +108,32 @@ def test_a_framework_takes_more_memory_where_its_gpus_speak_to_each_other() -> N
     assert taken(tensor_parallel=2) == taken(pipeline_parallel=2) == 2.5e9 + 1.92e9
     assert taken(framework="trtllm") == 3.4e9
     assert taken(framework="trtllm", tensor_parallel=8) == 8.2e9
+
+
+def test_attention_of_before_hopper_goes_by_sms_and_their_clock() -> None:
+    attention = AttentionOp("context", 8, 4096, 4096, 16, 16, 128)
+    ampere, hopper = load_gpu("a100_80gb"), load_gpu("h100")
+    measured = Prices(ampere).of(attention)
+    own = Prices(ampere).of(EarlierAttention(attention, "flash-2"))
+    assert (own.seconds, own.validated) == (measured.seconds, measured.validated)
+    cycles = {spec.name: spec.sm_count * spec.clock_hz for spec in (ampere, hopper)}
+    later = Prices(hopper).of(EarlierAttention(attention, "flash-2"))
+    assert later.gpu == "h100" and not later.validated
+    assert later.seconds / own.seconds == pytest.approx(cycles["a100_80gb"] / cycles["h100"])
+    triton = [Prices(hopper).of(EarlierAttention(attention, "flash-triton", backward=each)).seconds for each in (False, True)]  # fmt: skip
+    assert [each / later.seconds for each in triton] == pytest.approx([1.4, 2.0])
+    # Below what Hopper's own kernel does, and above what mma.sync could at most.
+    assert Prices(hopper).of(attention).seconds < later.seconds
+    with pytest.raises(SpecError, match="leave out --scores"):
+        Prices(load_gpu("t4")).of(EarlierAttention(attention, "flash-2"))
+
+
+def test_a_training_step_takes_the_attention_that_it_is_given(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    own, triton = (project_model(prices, network, replace(SHARED, scores=each)) for each in ("fused", "flash-triton"))
+    assert triton.step.seconds - own.step.seconds == pytest.approx(
+        _seconds(triton, "attention", "attention, backward") - _seconds(own, "attention", "attention, backward")
+    )
+    (behind,) = [item.operator for item in triton.items if item.operator.name == "attention, backward"]
+    assert isinstance(behind.op, EarlierAttention) and behind.op.backward and behind.count == 3 * network.layers
+    assert "attention by FlashAttention in Triton" in schedule_of(triton.plan)
