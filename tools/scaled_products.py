@@ -45,8 +45,8 @@ from gpusim.launch.memory import DeviceMemory
 from gpusim.report.power import within_power
 from gpusim.report.tables import FORMATS, format_records
 from kernels.cuda_cpp.hopper_fp8 import choose_tiles
-from workloads.external.families import cast_of_b
 from workloads.external.fp8_loop import operators_around
+from workloads.external.product_families import cast_of_b
 
 MEASURED = Path(__file__).parent / "asynchronous" / "scaled_products.csv"
 GPU = "h800"

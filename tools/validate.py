@@ -57,7 +57,7 @@ from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.silicon.methods import method_named
 from gpusim.workers import worker_pool
-from workloads.external.families import FAMILIES
+from workloads.external.families import FAMILIES, file_of
 
 RESULTS = FOLDER / "results.json"
 #: What is said of a set whose halves are both open.
@@ -100,7 +100,7 @@ class Job:
                 self.power,
                 *([method_named(self.method)] if self.method else []),
             ),
-            timed.sources,
+            (*timed.sources, file_of(self.family)),
         )
 
 

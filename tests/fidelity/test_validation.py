@@ -3,6 +3,7 @@ of the field?"""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
@@ -25,7 +26,8 @@ from validation.residuals import Residual
 import gpusim
 from gpusim.compare.error import ComparedPoint
 from gpusim.errors import ToolchainError, UsageError
-from workloads.external import families
+from workloads.external import product_families as families
+from workloads.external.families import FAMILIES, file_of
 
 CONVOLUTION = dict(zip(families._CONVOLUTION, (16, 2, 1, 2, 1, 1), strict=True))
 
@@ -246,7 +248,7 @@ def test_behind_a_flush_a_launch_pays_for_the_lines_that_are_written_back(tmp_pa
         kernel = families.CudaKernel(tmp_path / "copy.cu", "copy")
         return families.Timed(kernel, (blocks,), (256,), lambda depth: arrays, (kernel.source,))
 
-    monkeypatch.setitem(families.FAMILIES, "copy", copied)
+    monkeypatch.setitem(FAMILIES, "copy", copied)
     spec = machine_of("t4", [])
     empty, dirty = (predict("copy", {}, spec, "none", 1e6, None, cache) for cache in ("cold", "flushed"))
     written_back_us = 1e-3 * 2 * 128 * 256 * 16 / spec.dram.peak_bytes_per_ns  # a line for each that is read or written
@@ -326,6 +328,11 @@ def test_a_recording_says_whether_the_source_is_still_the_one_that_made_it() -> 
     assert (second.kind, second.state, second.unknown) == ("fitted", SAME, 0)
     assert {each.state for each in never} == {NEVER} and "liger_forward_a100" in {each.source for each in never}
     assert digest_of(key_of(dear)) != digest_of(key_of(cheap))  # another description
+
+
+def test_a_set_s_recording_is_of_the_file_that_makes_its_launches() -> None:
+    for family, maker in FAMILIES.items():
+        assert getattr(inspect.getmodule(maker), "__file__", "") == str(file_of(family)), family
 
 
 def test_a_recording_of_which_rows_cannot_be_predicted_stays_as_it_was(monkeypatch):

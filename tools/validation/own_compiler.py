@@ -20,7 +20,7 @@ from gpusim.errors import CompileError, ToolchainError
 from gpusim.frontend.native import nvrtc
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.cache_folder import cache_folder
-from workloads.external.families import CudaKernel, Timed
+from workloads.external.launches import CudaKernel, Timed
 
 #: Where the package of each CUDA release keeps its library.
 _LIBRARIES = {

@@ -45,7 +45,8 @@ from gpusim.model.occupancy import Occupancy, occupancy
 from gpusim.report.answer import answer
 from gpusim.silicon.methods import ALONE, OVERWRITTEN, method_named
 from gpusim.trace.record import Trace
-from workloads.external.families import FAMILIES, FLUSH, SuiteLaunch, Timed
+from workloads.external.families import FAMILIES
+from workloads.external.launches import FLUSH, SuiteLaunch, Timed
 
 from .held_clock import held_clock_hz
 from .own_compiler import by_own_compiler

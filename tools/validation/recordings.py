@@ -23,6 +23,7 @@ from gpusim.io.records import parse_record
 from gpusim.io.whole_file import write_whole
 from gpusim.uncertainty.interval import kind_of
 from gpusim.uncertainty.table import DATASHEET
+from workloads.external.families import file_of
 
 from . import kept
 from .held_out import held_out
@@ -85,8 +86,13 @@ def described(key: Key) -> GpuSpec:
 
 
 def digest_of(key: Key) -> str:
-    """Of all that decides a recording's predictions today: gpusim's source and the description."""
-    return hashlib.sha256(f"{kept.source_digest()} {described(key)!r}".encode()).hexdigest()[:16]
+    """Of all that decides a recording's predictions today: gpusim's source, the description, and what makes a set's
+    launches."""
+    digest = hashlib.sha256(f"{kept.source_digest()} {described(key)!r}".encode())
+    if key[0] not in CURVES:
+        (one,) = load_sets([key[0]])
+        digest.update(file_of(one.entry["family"]).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def known_digests(path: Path = DIGESTS) -> dict[str, str]:

@@ -23,8 +23,8 @@ from gpusim.report.power import within_power
 from gpusim.tile.operators import GemmOp, MemoryOp, project_gemm_op, project_memory_op
 from gpusim.tile.projection import Projection
 from gpusim.trace.record import Trace
-from workloads.external.families import SuiteLaunch, Timed
 from workloads.external.fp8_loop import Elementwise, Product
+from workloads.external.launches import SuiteLaunch, Timed
 
 
 def run_suite_launch(launch: SuiteLaunch, spec: GpuSpec) -> tuple[Trace, Result, str]:

@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from kernels.case import Case
+
+from .fp8_loop import Elementwise, Product
+
 HERE = Path(__file__).parent
 #: What CUDA takes at a time for small allocations: a program's first one begins it. Which bins share an atomic unit
 #: depends on that.
@@ -67,6 +71,24 @@ class CudaKernel:
 
     def __cuda_cpp__(self) -> dict[str, Any]:
         return {"source": str(self.source), "entry": self.entry, "options": self.options, "cooperative": False}
+
+
+@dataclass(frozen=True)
+class SuiteLaunch:
+    """A row that a kernel of the suite stands for: entry ``name`` with ``shape(SMs of the GPU)``, one launch. It is run
+    whole, its waves sampled. ``before(case)``: a launch that leaves its data in the caches; ``around``: what the
+    measured program runs in turn with it, with which it shares the clock that the board's power leaves."""
+
+    name: str
+    shape: Callable[[int], dict[str, int]]
+    sources: tuple[Path, ...]
+    options: tuple[str, ...] = ()
+    before: Callable[[Case], Timed] | None = None
+    around: tuple[Product | Elementwise, ...] = ()
+
+
+#: Writes the whole of a buffer: ``(buffer of float4, its length)``.
+FLUSH = CudaKernel(HERE / "flush.cu", "flush")
 
 
 def slab_of_counters() -> np.ndarray:
