@@ -72,8 +72,8 @@ class KeptPredictions:
         return replace(found, parameters=dict(parameters))
 
     def add(self, row: Predicted, sources: Iterable[str] | None) -> None:
-        """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises UsageError
-        where the file does not take it."""
+        """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises as
+        :func:`gpusim.io.whole_line.add_line`."""
         if self._path is None or sources is None:
             return
         files = {file: digest for file in _with_included(sources) if (digest := self._digest(file))}
