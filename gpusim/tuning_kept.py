@@ -2,9 +2,10 @@
 
 Mental model: a line is a JSON object, written whole. It is found again by all that decides a prediction: the case's
 file, the GPU's description, the configuration, gpusim and the compilers (the line's key), and the source files that the
-captured code names (with a digest each, as only the capture says which they are; with what lies beside them and is
-included by them). What was left out before anything was captured has no such files; it is tried again, as its source
-may have been mended.
+captured code names and its kernel was made from (with a digest each, as only the capture says which they are; with
+what they include from their own folders and from those of ``headers=``). What was left out before anything was captured
+has no such files; it is tried again, as its source may have been mended. So is a kernel of a file that is not found
+again by its name.
 """
 
 from __future__ import annotations
@@ -13,20 +14,26 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
-import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gpusim.errors import UsageError
 from gpusim.frontend.native.included import beside
+from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, described, describes_cuda_cpp
 from gpusim.io.package_digest import package_digest
 from gpusim.io.records import as_record, read_json
-from gpusim.io.whole_line import append_line
+from gpusim.io.whole_line import add_line
 
 #: Packages that make machine code.
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "triton", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvcc", "nvidia-cutlass-dsl")  # fmt: skip
+#: Folders that options name, and what includes.
+_FOLDER = re.compile(r"^(?:-I|--include-path=)(.+)$")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*[<"]([^>"\n]+)[>"]', re.M)
+#: What text and bytes that were in no file are called.
+_NO_FILE = re.compile(r"source\d*\.\w+|cubin")
 
 
 @dataclass(frozen=True)
@@ -65,20 +72,13 @@ class KeptPredictions:
         return replace(found, parameters=dict(parameters))
 
     def add(self, row: Predicted, sources: Iterable[str] | None) -> None:
-        """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises UsageError
-        where the file does not take it."""
+        """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises as
+        :func:`gpusim.io.whole_line.add_line`."""
         if self._path is None or sources is None:
             return
         files = {file: digest for file in _with_included(sources) if (digest := self._digest(file))}
         line = json.dumps({"key": self._key(row.parameters, row.stage), **asdict(row), "files": files}, default=str)
-        try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-            try:
-                append_line(file, self._path, line)
-            finally:
-                os.close(file)
-        except OSError as error:
-            raise UsageError(f"{self._path}: {error.strerror or error}") from error
+        add_line(self._path, line)
 
     def _digest(self, file: str) -> str:
         """Of a source file as it stands; empty where it cannot be read, as text that was never in a file."""
@@ -97,6 +97,58 @@ def _with_included(sources: Iterable[str]) -> list[str]:
         with contextlib.suppress(OSError, ValueError):
             found.update(path for path, _, _ in beside(Path(file).read_text(errors="replace"), str(Path(file).parent)))
     return sorted(found)
+
+
+def files_of(kernel: object, folder: Path) -> set[str] | None:
+    """The files that ``kernel``, of CUDA C++, PTX or machine code, was made from, beside those that its lines name: its
+    own and those that it is linked with, where they lie in ``folder`` or the current one, and all that it includes from
+    folders that it names. None where a file of its is in neither. Kernels of other languages have none."""
+    if describes_cuda_cpp(kernel):
+        kernel = described(kernel)
+    if not isinstance(kernel, (CudaCppKernel, PtxKernel, CubinKernel)):
+        return set()
+    found: set[str] = set()
+    for name, content in _contents(kernel):
+        paths = [(each / name).absolute() for each in (folder, Path())]
+        path = next((path for path in paths if _holds(path, content)), None)
+        if path is None and not _NO_FILE.fullmatch(name):
+            return None
+        found.update([] if path is None else [str(path)])
+    if isinstance(kernel, CudaCppKernel):
+        named = [match[1] for match in map(_FOLDER.match, kernel.options) if match]
+        texts = [kernel.source, *(text for _, text in kernel.headers), *(part.decode("latin-1") for name, part in kernel.link if name.endswith(".cu"))]  # fmt: skip
+        found |= _included(texts, [*named, *kernel.folders])
+    return found
+
+
+def _contents(kernel: CudaCppKernel | PtxKernel | CubinKernel) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of what came from a file whose folder the kernel does not say."""
+    if isinstance(kernel, CudaCppKernel):
+        yield from kernel.link
+    elif isinstance(kernel, PtxKernel):
+        yield from ((kernel.file, kernel.text.encode()), *kernel.link)
+    else:
+        yield kernel.file, kernel.code
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        return path.read_bytes() == content
+    return False
+
+
+def _included(texts: Sequence[str], folders: Sequence[str]) -> set[str]:
+    """The files that ``texts`` include from ``folders``, and what those do."""
+    found: set[Path] = set()
+    waiting = list(texts)
+    while waiting:
+        for name in _INCLUDE.findall(waiting.pop()):
+            path = next((path for each in folders if (path := Path(each).absolute() / name).is_file()), None)
+            if path is not None and path not in found:
+                found.add(path)
+                with contextlib.suppress(OSError):
+                    waiting.append(path.read_text(errors="replace"))
+    return set(map(str, found))
 
 
 def as_text(parameters: Mapping[str, Any]) -> str:

@@ -40,9 +40,10 @@ from gpusim.io.nearest import hint
 from gpusim.io.progress import task
 from gpusim.io.records import parse_record
 from gpusim.io.sibling import traces_folder
+from gpusim.io.whole_file import write_whole
 from gpusim.launch.memory import DeviceMemory
 from gpusim.trace.record import Trace
-from gpusim.tuning_kept import KeptPredictions, Predicted, as_text
+from gpusim.tuning_kept import KeptPredictions, Predicted, as_text, files_of
 from gpusim.workers import worker_pool
 
 COARSE, EXACT = "coarse", "exact"
@@ -130,7 +131,7 @@ class Tuned:
             "objective": "time",
             "cache": entries,
         }
-        Path(path).write_text(json.dumps(document, indent=1))
+        write_whole(Path(path), json.dumps(document, indent=1).encode())
 
 
 class _Summary(TypedDict):
@@ -239,6 +240,14 @@ def _source_of(case: str | Callable[..., Any]) -> tuple[str, str]:
     return getattr(function, "__name__", type(function).__name__), text
 
 
+def _folder_of(function: Callable[..., Any]) -> Path:
+    """Where a case is written; the current folder where it is in no file."""
+    try:
+        return Path(inspect.getsourcefile(function) or "").parent
+    except TypeError:
+        return Path()
+
+
 def _refuse_parameters(case: str | Callable[..., Any], name: str, configurations: Sequence[Mapping[str, Any]]) -> None:
     """Raises UsageError for the first configuration that the case function does not take."""
     try:
@@ -321,19 +330,24 @@ def _predict(
     case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu: str, stage: str
 ) -> tuple[Predicted, set[str] | None]:
     """One configuration's time, of a part of each launch or of all, and the source files of its code; None where
-    nothing was captured."""
+    nothing was captured, or they cannot be told."""
     sources: set[str] | None = None
+    is_told = True
 
     def captured(launch: CaseLaunch, grid: Any) -> Trace:
-        nonlocal sources
+        nonlocal sources, is_told
         trace = capture(
             launch.kernel, grid, launch.block, launch.args, gpu=spec, shared_bytes=launch.shared_bytes, memory=memory
         )
-        sources = (sources or set()) | {file for file in trace.program.files if file}
+        lines = {file for file in trace.program.files if file}
+        files = files_of(launch.kernel, folder)
+        is_told = is_told and files is not None
+        sources = (sources or set()) | lines | (files or set())
         return trace
 
     spec = load_gpu(gpu)
     function = case_function(case) if isinstance(case, str) else case
+    folder = _folder_of(function)
     try:
         made = as_case(getattr(function, "__name__", "case"), function(**parameters))
         memory, time_us, factors = DeviceMemory(), 0.0, [0.0]
@@ -352,7 +366,7 @@ def _predict(
         row = Predicted(dict(parameters), None, stage, " ".join(str(error).split()))
     except AssertionError as error:
         row = Predicted(dict(parameters), None, stage, f"wrong result: {assertion_text(error)}")
-    return row, sources
+    return row, sources if is_told else None
 
 
 def _part_us(launch: CaseLaunch, spec: GpuSpec, captured: Callable[[CaseLaunch, Any], Trace]) -> float | None:

@@ -10,10 +10,12 @@ import click
 
 from gpusim.cases.names import refuse_unknown_kernel, refuse_unknown_request
 from gpusim.cases.native_names import is_native
+from gpusim.cases.requests import split_request
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
 from gpusim.commands.options import HELP, Figure, format_option, gpu_option, set_option
 from gpusim.commands.property_options import PropertyCommand, PropertyName
+from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 
@@ -131,7 +133,13 @@ def explore(
             if is_native(kernel):
                 refuse_unknown_kernel(kernel)
             else:
-                refuse_unknown_request(kernel)
+                name_alone, shape = split_request(kernel)
+                refuse_unknown_request(name_alone)
+                if shape:
+                    raise UsageError(
+                        f"{kernel}: a search draws the shapes itself, of every axis of the kernel and of as much work as --growth allows: name"
+                        f" {name_alone} alone (ranges and values are for a launch of a kernel in a file of CUDA C++, PTX or machine code)"
+                    )
     override_gpu(load_gpu(gpu), settings)
     # A search's matrices are small: a second thread of OpenBLAS spins beside them, a fifth of the processor time of 250
     # workloads. Read when NumPy is loaded, which is behind this.

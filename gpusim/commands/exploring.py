@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from gpusim.cases.names import general_names
-from gpusim.cases.native_names import is_native
 from gpusim.cases.run_case import unchecked_kernels
-from gpusim.cases.suite import find_kernel, parse_request, shape_text
+from gpusim.cases.suite import find_kernel, shape_text
 from gpusim.cluster import connect
 from gpusim.commands.foreign_code import announce_code
 from gpusim.commands.property_options import options_given
@@ -74,9 +73,6 @@ def explore(
             f"none of {', '.join(chosen)} is launched within --growth {growth:g}; there are {', '.join(of_networks)}"
         )
     for kernel in chosen:
-        name_alone, shape = (kernel, {}) if is_native(kernel) else parse_request(kernel)
-        if shape:
-            raise UsageError(f"{kernel}: a search draws the shapes itself: name {name_alone} alone")
         find_kernel(kernel)
     is_chosen_for_us = not kernels or "all" in kernels
     options = options_given(context, name, gpu, settings)

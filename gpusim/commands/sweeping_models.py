@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from gpusim.commands.output_place import refuse_no_place
 from gpusim.commands.planned_models import gpu_and_count, plan_of, projected, record_of, refuse_of_others
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.load import load_gpu, own_claims
@@ -155,6 +156,7 @@ def _swept(network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequ
     _, count = gpu_and_count(options["gpu"])
     whole = None if options["batch"] is None else options["batch"] * options["dp"]
     base = plan_of(dict(options) | {"batch": whole}, None if shared_out else count)
+    refuse_no_place(options["resume"])
     kept, swept = Kept(options["resume"]), _Swept()
     plans = list(combinations(base, options["gpu"], axes))
     with shown(), task("projecting", len(plans), "plans") as progress:

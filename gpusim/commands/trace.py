@@ -8,15 +8,32 @@ import click
 
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
+from gpusim.errors import UsageError
 
 
-@click.group(context_settings=HELP)
+class TraceGroup(click.Group):
+    """What follows ``trace`` and is no command is a file, of which ``info`` is asked."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            if not Path(args[0]).exists():
+                raise UsageError(
+                    f"there is no trace file {args[0]!r}, and no command of that name: gpusim trace info FILE"
+                )
+            args = ["info", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=TraceGroup, context_settings=HELP)
 def trace() -> None:
-    """Trace files.
+    """Trace files; of a FILE alone print `info`.
 
     \b
     Example:
       gpusim trace info saxpy.trace
+      gpusim trace saxpy.trace
     """
 
 

@@ -340,7 +340,7 @@ def _entry(
     unnamed = "" if row.gpu else "the row names no GPU"
     method = method_of(row)
     besides_us = method.besides_us(clock_mhz * 1e6) if method else 0.0
-    added = f"{method.name}: {besides_us:.2g} us added for {method.added}" if method and besides_us else ""
+    added = f"as {method.name} measures: {besides_us:.2g} us added for {method.added}" if method and besides_us else ""
     return Entry(
         simulator.spec.name,
         launch.name,

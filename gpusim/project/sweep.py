@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from gpusim.errors import UsageError
 from gpusim.io.package_digest import package_digest
-from gpusim.io.whole_line import append_line
+from gpusim.io.whole_line import add_line
 from gpusim.project.plan import Plan
 
 #: Names of a plan's parts on the command line -> in the plan; "gpu" is an axis too.
@@ -137,13 +136,7 @@ class Kept:
         if self._path is None:
             return
         line = json.dumps({_IDENTITY: identity, _VERSION: package_digest(), "row": row}, allow_nan=False)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            append_line(descriptor, self._path, line)
-        except OSError as error:
-            raise UsageError(f"{self._path}: {error.strerror or error}") from error
-        finally:
-            os.close(descriptor)
+        add_line(self._path, line)
 
 
 def _read(path: Path) -> Iterator[tuple[str, str | None, dict[str, Any]]]:

@@ -123,9 +123,12 @@ def method_named(name: str) -> MeasuringMethod:
 
 
 def method_of(row: SiliconRow) -> MeasuringMethod | None:
-    """The method by which a row of another tool's report was measured, None where that is not known."""
+    """The method by which a row was measured, None where that is not known. What lies between CUPTI's stamps does not
+    depend on the state of L2, which such a row states itself."""
     if row.method == "ncu":
         return METHODS["ncu"] if row.cache in ("cold", "") else None
+    if row.method == "cupti":
+        return METHODS["nsys"]
     if row.method == "imported" and row.toolchain.split(" ")[0] == "nvbench":
         return METHODS["nvbench-cold" if row.cache == "cold" else "nvbench-batch"]
     return None

@@ -327,3 +327,14 @@ def test_every_value_of_a_gpu_is_shown_with_its_source(capsys) -> None:
     assert [row for row in rows if row["key"] == "l2.slices" or row["key"].startswith("dram.")] == json.loads(out)
     code, _, err = gpusim(capsys, "gpus", "show", "h200", "l2.hit")
     assert code == 2 and "did you mean l2.hit_latency_ns?" in err
+
+
+def test_what_a_search_and_a_trace_take_is_said_where_something_else_is_given(capsys, tmp_path: Path) -> None:
+    for request in ("saxpy:n=1..1Ki", "saxpy:n=1,2", "saxpy:n=4"):
+        code, _, err = gpusim(capsys, "explore", request, "-o", str(tmp_path / "found"))
+        assert code == 2 and f"{request}: a search draws the shapes itself" in err and "name saxpy alone" in err
+    code, _, err = gpusim(capsys, "trace", "nothing.trace")
+    assert code == 2 and err.startswith("error: there is no trace file 'nothing.trace'")
+    recorded = str(ROOT / "traces" / "recorded" / "softmax-h200.trace")
+    code, out, _ = gpusim(capsys, "trace", recorded, "--format", "json")
+    assert code == 0 and out == gpusim(capsys, "trace", "info", recorded, "--format", "json")[1]

@@ -3,7 +3,12 @@ spoilt."""
 
 from __future__ import annotations
 
+import resource
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,8 @@ import pytest
 import gpusim
 from gpusim import tuning_kept
 from gpusim.errors import NoDataError, UsageError
-from gpusim.tuning_kept import KeptPredictions, Predicted
+from gpusim.tuning_kept import KeptPredictions, Predicted, files_of
+from gpusim.tuning_search import Tuned
 
 ROW = Predicted({"block": 64}, 1.5, "exact")
 SPACE = {"block": [64]}
@@ -90,3 +96,67 @@ def test_what_did_not_compile_is_tried_again(tmp_path: Path, counted: tuple[Call
         gpusim.tune(case, SPACE, gpu="a100_80gb", keep=tmp_path / "kept.jsonl")
     (tmp_path / "factor.h").write_text("#define ROUNDS 1\n")
     assert gpusim.tune(case, SPACE, gpu="a100_80gb", keep=tmp_path / "kept.jsonl").best.time_us
+
+
+@pytest.mark.parametrize("included", ['"rounds.h"', "<rounds.h>"])
+def test_a_header_in_a_folder_of_headers_counts_too(tmp_path: Path, included: str) -> None:
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "case.py").write_text(
+        f"""
+import numpy as np
+import gpusim
+
+TEXT = '''#include {included}
+__global__ void scale(float *x) {{ for (int i = 0; i < ROUNDS; i++) x[threadIdx.x] = x[threadIdx.x] * 2.5f + 1; }}
+'''
+
+def case(block):
+    print("made")
+    return gpusim.cuda_cpp(TEXT, "scale", headers=["headers"]), 1, block, (np.ones(block, np.float32),)
+
+tuned = gpusim.tune(case, {{"block": [64]}}, gpu="a100_80gb", keep="kept.jsonl")
+print(tuned.best.time_us)
+"""
+    )
+    found: list[tuple[int, float]] = []
+    for rounds in (1, 1, 9999):
+        (tmp_path / "headers" / "rounds.h").write_text(f"#define ROUNDS {rounds}\n")
+        run = subprocess.run([sys.executable, "case.py"], cwd=tmp_path, capture_output=True, text=True)
+        *made, time_us = run.stdout.split()
+        found.append((len(made), float(time_us)))
+    assert [made for made, _ in found] == [2, 0, 2]
+    assert found[0][1] == found[1][1] < found[2][1] / 1.5
+
+
+def test_files_of_ptx_and_machine_code_count_where_they_are_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "scale.ptx", tmp_path / "elsewhere"
+    path.write_text(".version 8.0\n")
+    other.mkdir()
+    monkeypatch.chdir(other)
+    kernel = gpusim.ptx(path, "scale")
+    assert files_of(kernel, tmp_path) == {str(path)} and files_of(kernel, other) is None
+    assert files_of(gpusim.ptx(".version 8.0\n", "scale"), other) == set()
+    path.with_suffix(".cubin").write_bytes(b"\x7fELF")
+    assert files_of(gpusim.cubin(path.with_suffix(".cubin")), tmp_path) == {str(path.with_suffix(".cubin"))}
+    linked = gpusim.cuda_cpp("__global__ void scale() {}\n", "scale", link=[path])
+    assert files_of(linked, tmp_path) == {str(path)} and files_of(linked, other) is None
+    assert files_of(len, tmp_path) == set()
+
+
+def test_a_cache_file_for_which_the_disk_has_no_room_is_as_it_was(tmp_path: Path) -> None:
+    tuned = Tuned("a100_80gb", "scale", tuple(replace(ROW, parameters={"block": n}) for n in range(999)), ())
+    path = tmp_path / "cache.json"
+    tuned.write_cache(path)
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"cache\.json"):
+            tuned.write_cache(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

@@ -99,3 +99,14 @@ def test_the_command_line_says_what_a_method_would_report(capsys) -> None:
     assert "--why goes without it" in capsys.readouterr().err
     assert cli.run([*asked, "--gpu", "a40"]) == 2
     assert "--measured-by is for one run" in capsys.readouterr().err
+
+
+def test_rows_timed_by_cuptis_records_keep_their_state_and_get_what_its_stamps_add(tmp_path: Path) -> None:
+    simulator = CaseSimulator(load_gpu("h200"), tmp_path)
+    (launch,) = simulator.add("saxpy", {"n": 4096})
+    for state in ("cold", "warm"):
+        row = replace(ROW, method="cupti", cache=state, toolchain="gpusim")
+        assert cache_state(row) == (state, "")
+        assert simulator.cycles(row, launch, 1e9) == pytest.approx(
+            simulator.simulate(launch, state, 1e9).cycles + 1e3 * CUPTI_US
+        )

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from gpusim.cli import run
-from gpusim.errors import UsageError
 from gpusim.project.sweep import Kept
 
 
@@ -68,12 +67,21 @@ def test_a_row_for_which_the_disk_has_no_room_is_not_begun(tmp_path: Path, monke
         return write(where, data[: room.pop()])
 
     monkeypatch.setattr("gpusim.io.whole_line.os.write", filling)
-    with pytest.raises(UsageError, match="rows.jsonl: No space left on device"):
+    with pytest.raises(OSError, match="No space left on device: .*rows.jsonl"):  # as of every file that is written
         kept.add("b", {"step_ms": 2.0})
     monkeypatch.setattr("gpusim.io.whole_line.os.write", write)
     kept.add("c", {"step_ms": 3.0})
     again = Kept(tmp_path / "rows.jsonl")
     assert again.get("a") == {"step_ms": 1.0} and again.get("b") is None and again.get("c") == {"step_ms": 3.0}
+
+
+def test_a_file_in_no_folder_is_refused_before_any_plan_is_projected(
+    said: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpusim.commands.sweeping_models.projected", lambda *_, **__: pytest.fail("projected"))
+    for place, why in ((tmp_path / "none" / "rows.jsonl", "there is no folder"), (tmp_path, "is a")):
+        code, err = said("project", "llama3_8b", "--phase", "decode", "--sweep", "batch=1", "--resume", str(place))
+        assert code == 2 and why in err
 
 
 def test_ways_to_share_out_gpus_that_no_plan_has_are_named(said: Callable[..., tuple[int, str]]) -> None:
