@@ -16,6 +16,7 @@ import gpusim
 from gpusim.gpus.load import list_gpus
 from workloads.external import grid_families as families
 from workloads.external.launches import CudaKernel
+from workloads.external.relaxation_families import laplace
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 
@@ -148,3 +149,28 @@ def test_a_set_of_several_gpus_is_recorded_gpu_by_gpu() -> None:
     assert {each.gpu for each in never} == own and all(each.rows == 3 for each in never)
     (filters,) = load_sets(["filters_rtx3060"])
     assert filters.left_out == 7 and all(families.filters(row.values, None).streams for row in filters.rows)
+
+
+@pytest.mark.parametrize("element", ["float", "half", "float4", "half2"])
+def test_a_relaxation_takes_the_mean_of_four_neighbours_and_the_copy_takes_it_back(element: str) -> None:
+    side, row = 128, {"element": element, "side": "128"}
+    kind = np.float16 if element.startswith("half") else np.float32
+    lanes = {"float4": 4, "half2": 2}.get(element, 1)
+    now = np.random.default_rng(5).integers(0, 9, (side, side)).astype(kind)
+    around, flat = np.zeros(side * side, np.float64), now.reshape(-1).astype(np.float64)
+    for step in (-side, -1, 1, side):
+        around += np.roll(flat, -step)
+    # Vectors leave the first one of a row alone, single elements the first and the last one.
+    inside = np.s_[1:-1, lanes : side if lanes > 1 else -1]
+    wanted = np.zeros((side, side))
+    wanted[inside] = around.reshape(side, side)[inside] / 4
+
+    following, before = np.zeros_like(now), now.copy()
+    held = (array.view(np.uint16) if kind is np.float16 else array for array in (following, now))
+    args = (side - 2, side - 2, *held)
+    run(laplace(row | {"kernel": "relax"}), args)
+    np.testing.assert_array_equal(following, wanted.astype(kind))
+
+    run(laplace(row | {"kernel": "take_back"}), args)
+    before[inside] = following[inside]
+    np.testing.assert_array_equal(now, before)

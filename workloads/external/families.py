@@ -19,6 +19,7 @@ from .memory_families import MEMORY_FAMILIES
 from .notes_families import NOTES_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .product_families import PRODUCT_FAMILIES
+from .relaxation_families import RELAXATION_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
 from .transform_families import TRANSFORM_FAMILIES
 from .vector_families import VECTOR_FAMILIES
@@ -34,6 +35,7 @@ _TABLES: dict[str, Mapping[str, Maker]] = {
     "notes_families": NOTES_FAMILIES,
     "pattern_families": PATTERN_FAMILIES,
     "product_families": PRODUCT_FAMILIES,
+    "relaxation_families": RELAXATION_FAMILIES,
     "teaching_families": TEACHING_FAMILIES,
     "transform_families": TRANSFORM_FAMILIES,
     "vector_families": VECTOR_FAMILIES,
