@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from workloads.external import families
+from workloads.external import product_families as families
 
 pytestmark = pytest.mark.usefixtures("without_source_lines")
 

@@ -117,11 +117,14 @@ def too_seldom(judged: Sequence[Judged], part: Part) -> bool:
 
 
 def unsure(known: Sequence[Residual], missed: Collection[str], capability_of: Mapping[str, str]) -> set[str]:
-    """Classes whose rows, each set as one, lie within the intervals that the other sets' rows make :func:`too_seldom`;
-    without the capabilities ``missed``, of which none is promised."""
-    judged = [each for each in left_out(known, set_of) if capability_of[each.row.gpu] not in missed]
-    of_each = {name: [each for each in judged if class_of(each.row) == name] for name in CLASSES}
-    return {name for name, own in of_each.items() if own and too_seldom(own, set_of)}
+    """Classes whose rows, each set as one or each GPU as one, lie within the intervals that the others' rows make
+    :func:`too_seldom`; without the capabilities ``missed``, of which none is promised."""
+    found = set()
+    for part in (set_of, gpu_of):
+        judged = [each for each in left_out(known, part) if capability_of[each.row.gpu] not in missed]
+        of_each = {name: [each for each in judged if class_of(each.row) == name] for name in CLASSES}
+        found |= {name for name, own in of_each.items() if own and too_seldom(own, part)}
+    return found
 
 
 def rule_of(pool_sets: float) -> Rule:
