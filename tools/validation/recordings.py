@@ -14,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gpusim.errors import UsageError
@@ -30,7 +31,7 @@ from .held_out import held_out
 from .predict import machine_of
 from .published import NAME as PUBLISHED
 from .residuals import FILE, Residual
-from .sets import gpu_of, load_sets, settings_of
+from .sets import MeasuredSet, gpu_of, load_sets, settings_of
 
 DIGESTS = FILE.with_name("recorded.json")
 #: The suite that tools/microbenchmarks.py has the figures of.
@@ -75,11 +76,18 @@ def name_of(key: Key) -> str:
     return " ".join(filter(None, key))
 
 
+@cache
+def _measured(name: str) -> MeasuredSet:
+    """The external set of that name, which a process reads once."""
+    (one,) = load_sets([name])
+    return one
+
+
 def described(key: Key) -> GpuSpec:
     """The description that a recording's rows are predicted on."""
     source, kind, gpu, _ = key
     if source not in CURVES:
-        (one,) = load_sets([source])
+        one = _measured(source)
         row = next(row for row in one.rows if gpu_of(one.entry, row) == gpu)
         return machine_of(gpu, list(settings_of(one.entry, row)))
     return held_out(gpu) if kind == DATASHEET else load_gpu(gpu)
@@ -90,8 +98,7 @@ def digest_of(key: Key) -> str:
     launches."""
     digest = hashlib.sha256(f"{kept.source_digest()} {described(key)!r}".encode())
     if key[0] not in CURVES:
-        (one,) = load_sets([key[0]])
-        digest.update(file_of(one.entry["family"]).read_bytes())
+        digest.update(file_of(_measured(key[0]).entry["family"]).read_bytes())
     return digest.hexdigest()[:16]
 
 

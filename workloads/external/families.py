@@ -7,6 +7,7 @@ sources, so that another family is no reason to predict these anew.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,26 +27,24 @@ from .vector_families import VECTOR_FAMILIES
 from .wgmma_families import WGMMA_FAMILIES
 
 Maker = Callable[[Row, Path | None], Timed | SuiteLaunch]
-_TABLES: dict[str, Mapping[str, Maker]] = {
-    "gems_families": GEMS_FAMILIES,
-    "grid_families": GRID_FAMILIES,
-    "instruction_families": INSTRUCTION_FAMILIES,
-    "layer_families": LAYER_FAMILIES,
-    "memory_families": MEMORY_FAMILIES,
-    "notes_families": NOTES_FAMILIES,
-    "pattern_families": PATTERN_FAMILIES,
-    "product_families": PRODUCT_FAMILIES,
-    "relaxation_families": RELAXATION_FAMILIES,
-    "teaching_families": TEACHING_FAMILIES,
-    "transform_families": TRANSFORM_FAMILIES,
-    "vector_families": VECTOR_FAMILIES,
-    "wgmma_families": WGMMA_FAMILIES,
-}
 #: Family -> what makes a launch of one of its rows, given a checkout of the original or None.
-FAMILIES: Mapping[str, Maker] = {family: maker for table in _TABLES.values() for family, maker in table.items()}
-_FILES = {family: Path(__file__).with_name(f"{name}.py") for name, table in _TABLES.items() for family in table}
+FAMILIES: Mapping[str, Maker] = {
+    **GEMS_FAMILIES,
+    **GRID_FAMILIES,
+    **INSTRUCTION_FAMILIES,
+    **LAYER_FAMILIES,
+    **MEMORY_FAMILIES,
+    **NOTES_FAMILIES,
+    **PATTERN_FAMILIES,
+    **PRODUCT_FAMILIES,
+    **RELAXATION_FAMILIES,
+    **TEACHING_FAMILIES,
+    **TRANSFORM_FAMILIES,
+    **VECTOR_FAMILIES,
+    **WGMMA_FAMILIES,
+}
 
 
 def file_of(family: str) -> Path:
     """What makes the launches of ``family``. Raises KeyError for one that there is not."""
-    return _FILES[family]
+    return Path(inspect.getfile(FAMILIES[family]))
