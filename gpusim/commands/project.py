@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpusim.commands.default_command import DefaultCommand
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option, gpu_option, power_limit_option
 from gpusim.commands.project_collective import collective
@@ -23,16 +24,11 @@ UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")
 FRAMEWORKS_DIFFER = ("fp8", "fp8_block", "nvfp4")
 
 
-class _Operators(click.Group):
+class _Operators(DefaultCommand):
     """A word that is no operator is a model's name: ``gpusim project llama3_8b`` is ``gpusim project model
     llama3_8b``."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            return "model", self.commands["model"], args
-        return super().resolve_command(ctx, args)
+    default = "model"
 
 
 @click.group(cls=_Operators, context_settings=HELP)

@@ -6,27 +6,26 @@ from pathlib import Path
 
 import click
 
+from gpusim.commands.default_command import DefaultCommand
 from gpusim.commands.later import done_by
 from gpusim.commands.options import HELP, format_option
 from gpusim.errors import UsageError
 
 
-class TraceGroup(click.Group):
+class _Files(DefaultCommand):
     """What follows ``trace`` and is no command is a file, of which ``info`` is asked."""
+
+    default = "info"
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self.commands:
-            if not Path(args[0]).exists():
-                raise UsageError(
-                    f"there is no trace file {args[0]!r}, and no command of that name: gpusim trace info FILE"
-                )
-            args = ["info", *args]
+        if args[0] not in self.commands and not Path(args[0]).exists():
+            raise UsageError(f"there is no trace file {args[0]!r}, and no command of that name: gpusim trace info FILE")
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=TraceGroup, context_settings=HELP)
+@click.group(cls=_Files, context_settings=HELP)
 def trace() -> None:
     """Trace files; of a FILE alone print `info`.
 
