@@ -15,13 +15,13 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gpusim.errors import UsageError
-from gpusim.frontend.native.included import beside
+from gpusim.frontend.native.included import included, included_by
 from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, described, describes_cuda_cpp
 from gpusim.io.package_digest import package_digest
 from gpusim.io.records import as_record, read_json
@@ -29,9 +29,6 @@ from gpusim.io.whole_line import add_line
 
 #: Packages that make machine code.
 _COMPILERS = ("numba", "numba-cuda", "llvmlite", "triton", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-nvvm", "nvidia-cuda-nvcc", "nvidia-cutlass-dsl")  # fmt: skip
-#: Folders that options name, and what includes.
-_FOLDER = re.compile(r"^(?:-I|--include-path=)(.+)$")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*[<"]([^>"\n]+)[>"]', re.M)
 #: What text and bytes that were in no file are called.
 _NO_FILE = re.compile(r"source\d*\.\w+|cubin")
 
@@ -95,7 +92,8 @@ def _with_included(sources: Iterable[str]) -> list[str]:
     found = set(sources)
     for file in list(found):
         with contextlib.suppress(OSError, ValueError):
-            found.update(path for path, _, _ in beside(Path(file).read_text(errors="replace"), str(Path(file).parent)))
+            text = Path(file).read_text(errors="replace")
+            found.update(path for path, *_ in included([(text, str(Path(file).parent))]))
     return sorted(found)
 
 
@@ -115,9 +113,7 @@ def files_of(kernel: object, folder: Path) -> set[str] | None:
             return None
         found.update([] if path is None else [str(path)])
     if isinstance(kernel, CudaCppKernel):
-        named = [match[1] for match in map(_FOLDER.match, kernel.options) if match]
-        texts = [kernel.source, *(text for _, text in kernel.headers), *(part.decode("latin-1") for name, part in kernel.link if name.endswith(".cu"))]  # fmt: skip
-        found |= _included(texts, [*named, *kernel.folders])
+        found.update(path for path, *_ in included_by(kernel))
     return found
 
 
@@ -135,20 +131,6 @@ def _holds(path: Path, content: bytes) -> bool:
     with contextlib.suppress(OSError):
         return path.read_bytes() == content
     return False
-
-
-def _included(texts: Sequence[str], folders: Sequence[str]) -> set[str]:
-    """The files that ``texts`` include from ``folders``, and what those do."""
-    found: set[Path] = set()
-    waiting = list(texts)
-    while waiting:
-        for name in _INCLUDE.findall(waiting.pop()):
-            path = next((path for each in folders if (path := Path(each).absolute() / name).is_file()), None)
-            if path is not None and path not in found:
-                found.add(path)
-                with contextlib.suppress(OSError):
-                    waiting.append(path.read_text(errors="replace"))
-    return set(map(str, found))
 
 
 def as_text(parameters: Mapping[str, Any]) -> str:

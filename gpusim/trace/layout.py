@@ -75,9 +75,7 @@ class PipeClass(IntEnum):
     REDUCE = 20  # reductions over a warp
     CONVERT_WIDE = 21  # conversions from and to types of 64 bits
     BFLOAT = 22  # packed bfloat16
-    ALU_LITE = (
-        23  # what a lighter ALU beside the ALU has where there is one: move, select, compare, minimum, sum of two
-    )
+    ALU_LITE = 23  # of a lighter ALU beside the ALU, where there is one: move, select, compare, minimum, sum of two
     HALF_MMA = 24  # packed half on the FP64 units' side (HFMA2.MMA)
     HALF_SINGLE = 25  # halves into FP32
     FMA_PAIRS = 26  # FP32 add, multiply, FMA on pairs

@@ -84,14 +84,17 @@ def test_lines_are_of_the_file_wherever_gpusim_is_run_from(tmp_path: Path, monke
             assert trace.program.files == (str(tmp_path / name / "saxpy.cu"),)
 
 
-def test_a_header_that_is_edited_between_two_captures_is_compiled_again(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
+@pytest.mark.parametrize("how", ["beside", "in headers=", "by -I"])
+def test_a_header_that_is_edited_between_two_captures_is_compiled_again(how: str, tmp_path: Path) -> None:
+    headers = tmp_path if how == "beside" else tmp_path / "headers"
+    (headers / "inner").mkdir(parents=True)
     (tmp_path / "add.cu").write_text('#include "outer.h"\n__global__ void add(float *x) { x[threadIdx.x] += MORE; }\n')
-    (tmp_path / "outer.h").write_text('#include "inner/more.h"\n')
+    (headers / "outer.h").write_text('#include "inner/more.h"\n')
+    given = {"in headers=": {"headers": [headers]}, "by -I": {"options": [f"-I{headers}"]}}.get(how, {})
     x = np.zeros(32, np.float32)
     for more in (1, 20):
-        (tmp_path / "inner" / "more.h").write_text(f"#define MORE {more}\n")
-        gpusim.capture(gpusim.cuda_cpp(tmp_path / "add.cu", "add"), 1, 32, (x,))
+        (headers / "inner" / "more.h").write_text(f"#define MORE {more}\n")
+        gpusim.capture(gpusim.cuda_cpp(tmp_path / "add.cu", "add", **given), 1, 32, (x,))
     assert (x == 21).all()
 
 

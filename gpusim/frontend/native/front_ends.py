@@ -16,7 +16,7 @@ from gpusim.frontend.native import cpp, link
 from gpusim.frontend.native.arguments import parameter_values
 from gpusim.frontend.native.cpp_unit import CppUnit
 from gpusim.frontend.native.entry_names import one_of
-from gpusim.frontend.native.included import beside
+from gpusim.frontend.native.included import State, included_by
 from gpusim.frontend.native.kernels import CubinKernel, CudaCppKernel, PtxKernel, described, describes_cuda_cpp
 from gpusim.frontend.native.machine_code import find_kernel
 from gpusim.frontend.native.ptx_text import entries, raised
@@ -75,7 +75,7 @@ class CudaCppFrontEnd(_Native):
 
     def compile(self, kernel: Any, args: tuple, capability: tuple[int, int], *, lines: bool = True) -> KernelBinary:
         kernel = described(kernel) if describes_cuda_cpp(kernel) else kernel
-        return _build_cpp(kernel, capability, lines, beside(kernel.source, kernel.folder) if kernel.folder else ())
+        return _build_cpp(kernel, capability, lines, included_by(kernel))
 
 
 class PtxFrontEnd(_Native):
@@ -98,9 +98,9 @@ class CubinFrontEnd(_Native):
 
 @lru_cache(maxsize=256)
 def _build_cpp(
-    kernel: CudaCppKernel, capability: tuple[int, int], lines: bool, included: tuple[tuple[str, int, int], ...]
+    kernel: CudaCppKernel, capability: tuple[int, int], lines: bool, included: tuple[State, ...]
 ) -> NativeBinary:
-    """``included`` are its headers as they are now: a session edits them and captures again."""
+    """``included`` are the files that it includes as they are now: a session edits them and captures again."""
     row = nearest(capability)
     target, compiled_for = row.name, row.compiled_as.name
     try:

@@ -1,32 +1,73 @@
-"""Which files beside a source it includes: by these, and not by its own text alone, it is known to be the source that
-it was.
+"""Which files a kernel's sources include: by these, and not by its own text alone, it is known to be the kernel that it
+was.
 
-Mental model: ``#include "name"`` of a file in the source's own folder, and what that includes in turn. Headers of
-libraries are not followed: they are many and do not change between two captures.
+Mental model: ``#include`` of a file in the source's own folder or in one that the user names, and what that includes in
+turn. Headers of the CUDA toolkit are not followed: they are many and do not change between two captures. A file's names
+are read once for as long as it stays as it is, since a library of templates has hundreds.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+from gpusim.frontend.native.kernels import CudaCppKernel
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.M)
+_FOLDER = re.compile(r"^(?:-I|--include-path=)(.+)$")
+_SOURCES = (".cu", ".cuh", ".cpp")
+
+#: Path, size in bytes, time of change in ns.
+State = tuple[str, int, int]
 
 
-def beside(source: str, folder: str) -> tuple[tuple[str, int, int], ...]:
-    """(path, size in bytes, time of change in ns) of each file that ``source``, a text of a file in ``folder``,
-    includes from there."""
-    found: dict[str, tuple[int, int]] = {}
-    waiting = [(source, Path(folder))]
+def included_by(kernel: CudaCppKernel) -> tuple[State, ...]:
+    """Each file that ``kernel`` is made of beside its own, as it is now: what its source, its headers and the sources
+    that it is linked with include."""
+    linked = [code.decode(errors="replace") for name, code in kernel.link if Path(name).suffix in _SOURCES]
+    texts = [(kernel.source, kernel.folder), *((text, "") for _, text in kernel.headers), *((text, "") for text in linked)]  # fmt: skip
+    named = [found[1] for found in map(_FOLDER.match, kernel.options) if found]
+    return included(texts, [*named, *kernel.folders])
+
+
+def included(texts: Iterable[tuple[str, str]], folders: Sequence[str] = ()) -> tuple[State, ...]:
+    """The files that ``texts`` include, each a text and the folder that it lies in (empty: none), from there and from
+    ``folders``."""
+    found: dict[str, State] = {}
+    waiting = [(_names(text), folder) for text, folder in texts]
     while waiting:
-        text, place = waiting.pop()
-        for name in _INCLUDE.findall(text):
-            path = place / name
-            if str(path) in found:
-                continue
-            with contextlib.suppress(OSError, ValueError):
-                about = path.stat()
-                found[str(path)] = about.st_size, about.st_mtime_ns
-                waiting.append((path.read_text(errors="replace"), path.parent))
-    return tuple((path, *about) for path, about in sorted(found.items()))
+        names, folder = waiting.pop()
+        for name, quoted in names:
+            state = _first(name, [folder, *folders] if quoted and folder else folders)
+            if state is not None and state[0] not in found:
+                found[state[0]] = state
+                waiting.append((_names_of(state), str(Path(state[0]).parent)))
+    return tuple(sorted(found.values()))
+
+
+def _first(name: str, folders: Sequence[str]) -> State | None:
+    """The file ``name`` of the first of ``folders`` that has it."""
+    for folder in folders:
+        path = Path(folder).absolute() / name
+        try:
+            about = path.stat()
+        except (OSError, ValueError):
+            continue
+        if path.is_file():
+            return str(path), about.st_size, about.st_mtime_ns
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _names_of(state: State) -> tuple[tuple[str, bool], ...]:
+    try:
+        return _names(Path(state[0]).read_text(errors="replace"))
+    except OSError:
+        return ()
+
+
+def _names(text: str) -> tuple[tuple[str, bool], ...]:
+    """(name, whether it stands in quotation marks) of each file that ``text`` includes."""
+    return tuple((pointed or quoted, bool(quoted)) for pointed, quoted in _INCLUDE.findall(text))
