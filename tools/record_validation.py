@@ -3,6 +3,7 @@
     python tools/record_validation.py                      each recording: rows, processor seconds, whether gpusim's source is still that which made it
     python tools/record_validation.py --stale              only those of another source and those never recorded; exit 1 if there are any
     python tools/record_validation.py --probe 2            the two cheapest rows of each predicted anew: did the figures move? (minutes)
+    python tools/record_validation.py --probe 1 --confirm --minutes 20   the same of what is not of today's source; where no digit moved, that is noted
     python tools/record_validation.py --run --minutes 40   record what is not of today's source, the cheapest first, as far as the minutes go
     python tools/record_validation.py --run --final        final halves of external sets too: when a change is finished
     python tools/record_validation.py --run convolution_a100 --gpu a100_pcie_40gb          only these sources and GPUs
@@ -11,6 +12,12 @@ Mental model: a recording is one source's rows on one description (validation/re
 last time cost, which the rows say (``expected_s``); each is saved as soon as it is made; what does not fit is named and
 left. Behind it the intervals, the figures of external sets and the pages are written anew. All of it takes two to three
 hours of one core; rows are kept, so a run that was broken off goes on.
+
+A change that is to change no figure, one that makes the engine faster, say, need not be paid for with all of that: a
+probe predicts a few rows of each recording, and with ``--confirm`` one whose rows come out to the recorded digit counts
+as confirmed for today's source ("a probe the same", and of how many rows), one after the other, so that it too goes on
+where it was broken off. That says nothing of the rows that were not predicted, and the cheapest ones may be just those
+that a change does not reach: for a change of the model record anew.
 """
 
 from __future__ import annotations
@@ -31,6 +38,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from record_residuals import Only, of_curves, of_datasheets, of_set, of_small_launches
 from validation.recordings import (
     NEVER,
+    PROBED,
     PUBLISHED,
     SAME,
     SMALL,
@@ -38,14 +46,17 @@ from validation.recordings import (
     Recording,
     key_of,
     known_digests,
+    known_probes,
     name_of,
+    note_probe,
     recordings,
     remember,
+    row_s,
 )
 from validation.residuals import Residual, load_residuals, save_residuals
 from validation.sets import FINAL
 
-from gpusim.errors import GpusimError, NoDataError
+from gpusim.errors import GpusimError, NoDataError, UsageError
 from gpusim.io.progress import say, shown
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.uncertainty.table import DATASHEET, FITTED
@@ -66,20 +77,51 @@ def made_anew(key: Key, rows: int, only: Only = None) -> Iterator[Residual]:
         yield from of_set(source, rows, (half,), only=only, gpu=gpu)
 
 
+def cheapest_rows(rows: Iterable[Residual], count: int) -> list[Residual]:
+    """So many of a recording's rows, those of unknown cost last."""
+    return sorted(rows, key=lambda row: (row.cpu_s == 0, row.cpu_s, row.series, row.point))[:count]
+
+
 def probed(key: Key, rows: list[Residual], count: int) -> dict[str, object]:
-    """How far the cheapest ``count`` rows of a recording have moved."""
-    cheapest = sorted(rows, key=lambda row: (row.cpu_s == 0, row.cpu_s, row.series, row.point))[:count]
+    """How far the cheapest ``count`` rows of a recording have moved; ``to_the_digit``: what would be recorded of them is
+    what is."""
+    cheapest = cheapest_rows(rows, count)
     old = {(row.series, row.point): row.time_ratio for row in cheapest}
     begun = time.process_time()
     new = {(row.series, row.point): row.time_ratio for row in made_anew(key, len(rows), set(old))}
     moved = [100 * (new[each] / old[each] - 1) for each in old if each in new]
     worst = max(moved, key=abs, default=0.0)
     verdict = "not predicted" if len(moved) < len(old) else "moved" if abs(worst) > MOVED_PERCENT else "the same"
+    exactly = bool(old) and all(each in new and f"{new[each]:.5f}" == f"{old[each]:.5f}" for each in old)
     source, kind, gpu, half = key
     return {
         "source": source, "kind": kind, "gpu": gpu, "half": half, "rows": len(moved), "largest_move_percent": round(worst, 2),
-        "figures": verdict, "cpu_s": round(time.process_time() - begun, 1),
+        "figures": verdict, "to_the_digit": exactly, "cpu_s": round(time.process_time() - begun, 1),
     }  # fmt: skip
+
+
+def probe_all(
+    chosen: list[Recording], rows: list[Residual], count: int, minutes: float, confirm: bool
+) -> tuple[list[dict[str, object]], list[Recording]]:
+    """(what :func:`probed` says of each that fits into ``minutes`` of processor time, those that were left), the
+    cheapest probe first; ``confirm``: note each at once of which no digit has moved."""
+
+    def of(each: Recording) -> list[Residual]:
+        return [row for row in rows if key_of(row) == each.key]
+
+    def expected_s(each: Recording) -> float:
+        return sum(row.cpu_s or row_s(rows, row.source) for row in cheapest_rows(of(each), count))
+
+    lines, left, begun = [], [], time.process_time()
+    for each in sorted(chosen, key=expected_s):
+        if time.process_time() - begun + expected_s(each) > 60 * minutes:
+            left.append(each)
+            continue
+        line = probed(each.key, of(each), count)
+        lines.append(line)
+        if confirm and line["to_the_digit"]:
+            note_probe(each.key, int(str(line["rows"])))
+    return lines, left
 
 
 def record(chosen: list[Recording], minutes: float) -> list[Recording]:
@@ -132,19 +174,29 @@ def write_the_rest(sources: set[str], rows: dict[str, int], final: bool) -> None
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @click.option("--gpu", "gpus", multiple=True, help="Only recordings of these GPUs.")
 @click.option("--probe", type=click.IntRange(1), default=None, help="Predict so many rows of each anew.")
-@click.option("--stale", "stale_only", is_flag=True, help="Only recordings of another source; exit 1 if there are any.")
-@click.option("--run", "run_it", is_flag=True, help="Record anew what is not of today's source.")
-@click.option("--minutes", default=180.0, show_default=True, help="Processor time that recording may take.")
+@click.option("--confirm", is_flag=True, help="With --probe, of another source only: note where no digit has moved.")
+@click.option(
+    "--stale",
+    "stale_only",
+    is_flag=True,
+    help="Only recordings of another source that no probe has confirmed; exit 1 if there are any.",
+)
+@click.option("--run", "run_it", is_flag=True, help="Record anew what is not of today's source, nor confirmed for it.")
+@click.option("--probed-too", is_flag=True, help="With --run: also what a probe has confirmed.")
+@click.option("--minutes", default=180.0, show_default=True, help="Processor time that recording or probing may take.")
 @click.option("--final", is_flag=True, help="Final halves of external sets too.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(
-    sources: tuple[str, ...], gpus: tuple[str, ...], probe: int | None, stale_only: bool, run_it: bool, minutes: float, final: bool, form: str
+    sources: tuple[str, ...], gpus: tuple[str, ...], probe: int | None, confirm: bool, stale_only: bool, run_it: bool, probed_too: bool,
+    minutes: float, final: bool, form: str,
 ) -> None:  # fmt: skip
     try:
+        if confirm and not probe:
+            raise UsageError("--confirm notes what a probe finds; say --probe 1 --confirm")
         rows = load_residuals()
         chosen = [
             each
-            for each in recordings(rows, known_digests())
+            for each in recordings(rows, known_digests(), known_probes())
             if (not sources or each.source in sources)
             and not (probe and each.state == NEVER)
             and (not gpus or each.gpu in gpus)
@@ -153,13 +205,19 @@ def main(
         if not chosen:
             raise NoDataError("no recording has this source and GPU")
         if probe:
+            if confirm:  # what stands needs none
+                chosen = [each for each in chosen if each.state != SAME and each.probed < min(probe, each.rows)]
             with shown():
-                lines = []
-                for each in chosen:
-                    lines.append(probed(each.key, [row for row in rows if key_of(row) == each.key], probe))
-            click.echo(format_records(lines, form))
-            sys.exit(int(any(line["figures"] != "the same" for line in lines)))
-        old = [each for each in chosen if each.state != SAME]
+                lines, left = probe_all(chosen, rows, probe, minutes, confirm)
+            if lines:
+                click.echo(format_records(lines, form))
+            for each in left:
+                say(f"left, no probe: {name_of(each.key)}")
+            unlike = [
+                line for line in lines if not (line["to_the_digit"] if confirm else line["figures"] == "the same")
+            ]
+            sys.exit(int(bool(unlike or confirm and left)))
+        old = [each for each in chosen if each.state != SAME and (each.state != PROBED or run_it and probed_too)]
         if stale_only and not run_it:
             if old:
                 click.echo(format_records([asdict(each) for each in old], form))
