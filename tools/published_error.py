@@ -40,6 +40,9 @@ SCORES = {
     "llm-foundry": "flash-triton", "fms-fsdp": "flash-2", "torchtitan": "flash-2", "flash-attention-2": "flash-2", "lambda-flash-attention-2": "flash-2",
 }  # fmt: skip
 
+#: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
+BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
+
 
 def learns(row: Any) -> bool:
     """Whether constants may be set by the row."""
@@ -51,9 +54,9 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     """Seconds of what was measured, low, high."""
     config = network(row.model)
     plan = Plan(
-        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, data_parallel=row.gpus // row.tp, dtype=row.dtype,
-        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
-        scores=SCORES.get(row.source, "fused"),
+        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
+        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
+        scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
     if row.phase == "request":
         whole = project_request(prices, config, plan).seconds
