@@ -35,7 +35,8 @@ class EnergyFigures:
     """Picojoules an event (``_pj``; nanojoules: ``_nj``), watts, degrees Celsius and kelvins, at the described clock;
     what each is stands in the files. ``clock_exponent``: dynamic power goes with the clock to this power.
     ``settle_ms``: how long a run of launches lasts before the board's limit holds half of it, ``run_launches``: of the
-    runs that its generation's rows are of."""
+    runs that its generation's rows are of. ``control_ms``: over which the board's control averages; ``long_share``: of
+    the dynamic power that the limit leaves runs shorter than that, what it leaves longer ones."""
 
     constant_watts: float
     leakage_watts: float
@@ -46,6 +47,8 @@ class EnergyFigures:
     clock_exponent: float
     settle_ms: float
     run_launches: float
+    control_ms: float
+    long_share: float
     issue_pj: float
     lane_register_pj: float
     lane_integer_pj: float
