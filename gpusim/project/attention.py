@@ -37,7 +37,7 @@ def attention_of(config: Decoder, plan: Plan, load: Load, window: int) -> list[O
     # A gate comes between attention and the product, in 16 bits.
     converted = written_converted(plan) and not config.gates_heads
     if not converted:
-        found += quantised(PART, load.tokens, inner, plan, written=False)
+        found += quantised(PART, load.tokens, inner, plan)
     found.append(Operator(PART, "output", product(load.tokens, config.hidden, inner, plan, converted=converted)))
     # Of networks that sum once, the sum behind the feed-forward block has attention's part too.
     if not config.sums_once:

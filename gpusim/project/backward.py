@@ -1,7 +1,7 @@
 """The backward pass of a layer, and the optimizer's step, as operators.
 
 Mental model: each product has two of the same size behind it (for the gradient of its input and of its weights, or of
-both inputs), and gradients of weights are added up in FP32; products of fp8 take gradients that were brought to 8 bits; attention has five products where forward has two (Dao,
+both inputs), and gradients of weights are added up in FP32; attention has five products where forward has two (Dao,
 FlashAttention-2 (2023), section 3.1), at a lower rate; experts and linear attention take twice their forward pass (of
 the latter a guess); element-wise operators read their input again beside the gradient. Sums over GPUs come once more.
 Recomputation runs the forward pass again before it.
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.earlier_attention import EarlierAttention
-from gpusim.project.operator import Operator, converted_twice
+from gpusim.project.operator import Operator
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
 
 #: A backward attention as so many forward ones: two and a half times the operations, at 196 TFLOP/s of an A100 where
@@ -23,9 +23,6 @@ _ATTENTION_PASSES = 3
 #: Of a gradient's sum over micro-batches, in which Megatron-LM's products of weights accumulate
 #: (gradient_accumulation_fusion), as footprints have it.
 _SUM_BYTES = 4.0
-#: Products whose gradient the activation's backward pass writes, in fp8 where they take that (TransformerEngine,
-#: pytorch/module/layernorm_mlp.py).
-_BEFORE_ACTIVATION = ("up", "gate", "gate and up")
 #: Adam in mixed precision: reads gradient, master copy, mean, variance (4 bytes each), writes the three back and the
 #: 16-bit weight.
 _ADAM_READ_BYTES, _ADAM_WRITTEN_BYTES = 16.0, 14.0
@@ -43,16 +40,12 @@ def backward_of(operators: Iterable[Operator], *, added_up: bool = True) -> list
 def _behind(operator: Operator, added_up: bool) -> list[Operator]:
     op, part, name, count = operator.op, operator.part, f"{operator.name}, backward", operator.count
     if isinstance(op, GemmOp):
-        of_input, of_weights = replace(op, columns=op.depth, depth=op.columns), replace(op, rows=op.columns, columns=op.depth, depth=op.rows)  # fmt: skip
+        of_input = GemmOp(op.rows, op.depth, op.columns, op.dtype, batch=op.batch)
+        of_weights = GemmOp(op.columns, op.depth, op.rows, op.dtype, batch=op.batch)
         found = [Operator(part, name, of_input, count), Operator(part, name, of_weights, count)]
-        if op.dtype == "fp8" and operator.name not in _BEFORE_ACTIVATION:
-            gradient = converted_twice(part, f"{name}, quantisation", op.rows, op.columns)
-            found.insert(0, gradient.times(count))
         if added_up and op.batch == 1:  # attention's products have no weights
             found.append(Operator(part, f"{name}, added up", _added_up(op.columns * op.depth), count))
         return found
-    if isinstance(op, MemoryOp) and op.kind == "quantize":
-        return []  # the gradient has a conversion of its own
     if isinstance(op, MemoryOp):
         more = op.read_bytes + op.written_bytes
         return [Operator(part, name, MemoryOp(op.kind, more, op.written_bytes), count)]

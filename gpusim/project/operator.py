@@ -71,8 +71,6 @@ def _static_fp8(plan: Plan) -> bool:
     return (plan.framework, plan.dtype, plan.reads) == ("trtllm", "fp8", "shared")
 
 
-#: The framework whose products of fp8 are cuBLAS's.
-_OF_CUBLAS = "trtllm"
 #: Rows up to which products of NVFP4 are the named framework's own (TensorRT-LLM's: library.toml, nvfp4_trtllm). Its
 #: kernels of generation are slower than vLLM's, by a third at 384 rows of Llama 70B's first product: published
 #: throughputs of Llama 70B and 405B on B200s and GB200s were projected 5 % too fast with vLLM's. Above, vLLM's are
@@ -87,12 +85,8 @@ def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *,
     frameworks differ in the format (:data:`gpusim.tile.software.CONVERTED`). ``converted``: whether the first operand
     comes in the format (:func:`written_converted`), as TensorRT-LLM's of fp8 always does (:func:`quantised`): its
     measured kernels look for the operand's largest element first, which checkpoints that carry scales spare. Of its
-    older engines what is followed without a name. Training multiplies fp8 by cuBLAS, too (TransformerEngine,
-    common/gemm/cublaslt_gemm.cu; XLA, --xla_gpu_enable_triton_gemm=false), on operands that come converted
-    (:func:`quantised`)."""
+    older engines what is followed without a name."""
     dtype = dtype or plan.dtype
-    if plan.phase == "train" and dtype == "fp8":
-        return GemmOp(rows, columns, depth, dtype, framework=_OF_CUBLAS, input_dtype=dtype)
     static = dtype == "fp8" and _static_fp8(plan)
     own = dtype in CONVERTED and (static or (plan.framework, dtype) != ("trtllm", "fp8"))
     own = own or (dtype == "nvfp4" and rows <= _OWN_FP4_ROWS)
@@ -102,25 +96,13 @@ def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *,
     )  # fmt: skip
 
 
-def quantised(part: str, rows: int, depth: int, plan: Plan, dtype: str = "", *, written: bool = True) -> list[Operator]:
+def quantised(part: str, rows: int, depth: int, plan: Plan, dtype: str = "") -> list[Operator]:
     """The kernel that brings 16-bit rows to the format of the product behind it, the plan's or ``dtype``, by a scale
-    that is known before, where the product has no conversion of its own. In training that is the kernel before it,
-    which writes rows in 8 bits and their transpose for the gradient of the weights in place of 16 bits
-    (TransformerEngine, pytorch/module/layernorm_linear.py and layernorm_mlp.py; XLA's fusions), but where attention's
-    result is not ``written`` so (pytorch/module/linear.py: cast and transposed)."""
-    if plan.phase == "train":
-        return [] if written or plan.dtype != "fp8" else [converted_twice(part, "quantisation", rows, depth)]
+    that is known before, where the product has no conversion of its own."""
     if not _static_fp8(plan) or (dtype or plan.dtype) != plan.dtype:
         return []
     elements = float(rows) * depth
     return [Operator(part, "quantisation", MemoryOp("quantize", 2.0 * elements, elements))]
-
-
-def converted_twice(part: str, name: str, rows: int, columns: int) -> Operator:
-    """The kernel that brings 16-bit rows to 8 bits, as they are and transposed: on Hopper products of fp8 take operands
-    along their depth alone."""
-    moved = 2.0 * rows * columns
-    return Operator(part, name, MemoryOp("quantize", moved, moved))
 
 
 def normalisation(part: str, rows: int, columns: int, *, residual: bool = True) -> Operator:
