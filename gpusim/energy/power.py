@@ -25,9 +25,9 @@ _HALVINGS = 40
 @dataclass(frozen=True)
 class PowerLimit:
     """``limit_watts``: of the board; ``static_watts``: what no clock changes; ``exponent``: of the clock in dynamic
-    power; ``settle_seconds``: a launch of that length is held for half of its time; ``long_share``: of the dynamic power
-    that it leaves what it leaves runs that outlast the board's control, as one of launches of ``control_seconds`` just
-    does not."""
+    power; ``settle_seconds``: a launch of that length is held for half of its time; ``long_share``: of the dynamic
+    power that it leaves what it leaves runs that outlast the board's control, as one of launches of
+    ``control_seconds`` just does not."""
 
     limit_watts: float
     static_watts: float
