@@ -153,21 +153,20 @@ def slowed_beside_dram(
         picojoules += figures.tensor_flop_pj(dtype) * flops
     clocked_joules, dram_joules = 1e-12 * picojoules, 1e-12 * figures.dram_byte_pj * dram_bytes
 
-    def watts(share: float) -> float:
-        of_time = figures.busy_watts * share**limit.exponent
-        return (
-            limit.static_watts
-            + of_time
-            + (dram_joules + clocked_joules * share ** (limit.exponent - 1.0)) / seconds_at(share)
-        )
+    def held_seconds(budget_share: float) -> float:
+        """With so much of what the limit leaves for all but DRAM, of which no rows say that longer runs have less."""
 
-    def within(limit_watts: float) -> float:
-        if watts(1.0) <= limit_watts:
+        def watts(share: float) -> float:
+            clocked = figures.busy_watts * share**limit.exponent
+            clocked += clocked_joules * share ** (limit.exponent - 1.0) / seconds_at(share)
+            return limit.static_watts + dram_joules / seconds_at(share) + clocked / budget_share
+
+        if watts(1.0) <= limit.limit_watts:
             return seconds
         low, high = _SLOWEST, 1.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
-            low, high = (middle, high) if watts(middle) <= limit_watts else (low, middle)
+            low, high = (middle, high) if watts(middle) <= limit.limit_watts else (low, middle)
         return seconds_at(low)
 
-    return limit.mean_seconds(seconds, within(limit.limit_watts), within(limit.long_watts))
+    return limit.mean_seconds(seconds, held_seconds(1.0), held_seconds(limit.long_share))
