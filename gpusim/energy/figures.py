@@ -25,6 +25,13 @@ LIKE = {"ada": "hopper", "turing": "ampere", "volta": "ampere"}
 #: Generation, capability -> whose figures are taken (a guess): a GB202 has neither the HBM nor the tensor memory that
 #: Blackwell's figures are of.
 _FIGURES_LIKE = {("blackwell", 12): "ada"}
+#: Of generations that take another's figures: served networks on Ada's boards and on an RTX PRO 6000, which are long
+#: runs, are no faster than these say (traces/library/served_elsewhere.csv, served_models.csv).
+_LONG_SHARE_ELSEWHERE = {
+    "value": 1.0,
+    "kind": "guess",
+    "source": "no runs shorter than the control's average are known",
+}
 #: Generation -> capabilities whose GPUs are made in another process than the rest of it, and the file of what these
 #: take otherwise.
 _OWN_PROCESS = {"ampere": (((8, 6), (8, 7)), "ampere_ga10x")}
@@ -163,6 +170,8 @@ def _table(generation: str) -> dict[str, dict]:
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     if of := table.pop("like", ""):
         table = _table(of) | table
+    if name != generation:
+        table["long_share"] = _LONG_SHARE_ELSEWHERE
     expected = {each.name for each in fields(EnergyFigures)}
     if set(table) != expected:
         raise SpecError(f"{name}.toml: missing or unknown: {', '.join(sorted(set(table) ^ expected))}")
