@@ -7,7 +7,8 @@
 Rows (traces/library/published_runs.csv; where each comes from is in the README beside it) are in halves by a hash of
 the row. They set no figure and no interval: what they are for is how far projections are where frameworks, versions or
 GPUs are others than those that did. `step_s`: of a training step; `output_tokens_per_s_per_gpu`: tokens that a batch
-generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token.
+generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token; `first_token_ms`: of a batch
+of prompts; `token_ms`: between two tokens of each sequence of a batch, the mean.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ SCORES = {
     "llm-foundry": "flash-triton", "fms-fsdp": "flash-2", "torchtitan": "flash-2", "flash-attention-2": "flash-2", "lambda-flash-attention-2": "flash-2",
 }  # fmt: skip
 
+#: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
+BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
+#: Versions of sources whose host is known by figures of its own (gpusim/project/frameworks.py).
+ENGINES = {"trtllm-0.9.0-sweep": "0.9"}
+#: GPUs that a source ran without the framework's own all-reduce (trtllm-0.9.0-sweep, Enable Custom All Reduce).
+OVER_PCIE = ("l40", "l40s", "h100_nvl")
+
 
 def learns(row: Any) -> bool:
     """Whether constants may be set by the row."""
@@ -51,12 +59,14 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     """Seconds of what was measured, low, high."""
     config = network(row.model)
     plan = Plan(
-        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, data_parallel=row.gpus // row.tp, dtype=row.dtype,
-        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
-        scores=SCORES.get(row.source, "fused"),
+        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
+        kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
+        engine=ENGINES.get(row.source, ""), all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
+        scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
     if row.phase == "request":
-        whole = project_request(prices, config, plan).seconds
+        request = project_request(prices, config, plan)
+        whole = request.per_token if row.metric == "token_ms" else request.seconds
     else:
         whole = project_model(prices, config, plan).step
     return whole.seconds, whole.low_seconds, whole.high_seconds
@@ -66,6 +76,8 @@ def measured_seconds(row: Any) -> float:
     """Of the same."""
     if row.metric == "step_s":
         return row.measured
+    if row.metric in ("first_token_ms", "token_ms"):
+        return row.measured / 1e3
     tokens = row.sequence if row.metric == "prompt_tokens_per_s" else row.batch * row.output / row.gpus
     return tokens / row.measured
 
@@ -104,7 +116,7 @@ def main(form: str, final: bool, sources: tuple[str, ...]) -> None:
         raise click.UsageError("no such rows: see traces/library/published_runs.csv for sources")
     with shown():
         found = errors(rows)
-    columns = ["source", "gpu", "gpus", "model", "dtype", "batch", "sequence", "output", "recompute", "measured_s", "projected_s", "error_percent", "inside"]  # fmt: skip
+    columns = ["source", "gpu", "gpus", "model", "dtype", "batch", "sequence", "output", "recompute", "metric", "measured_s", "projected_s", "error_percent", "inside"]  # fmt: skip
     click.echo(format_records(found.loc[:, columns].to_dict("records"), form))
     if form in ("table", "md"):
         click.echo("\n" + format_records(summary(found, "source", "gpu", "metric", "dtype"), form))

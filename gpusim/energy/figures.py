@@ -25,6 +25,13 @@ LIKE = {"ada": "hopper", "turing": "ampere", "volta": "ampere"}
 #: Generation, capability -> whose figures are taken (a guess): a GB202 has neither the HBM nor the tensor memory that
 #: Blackwell's figures are of.
 _FIGURES_LIKE = {("blackwell", 12): "ada"}
+#: Of generations that take another's figures: served networks on Ada's boards and on an RTX PRO 6000, which are long
+#: runs, are no faster than these say (traces/library/served_elsewhere.csv, served_models.csv).
+_LONG_SHARE_ELSEWHERE = {
+    "value": 1.0,
+    "kind": "guess",
+    "source": "no runs shorter than the control's average are known",
+}
 #: Generation -> capabilities whose GPUs are made in another process than the rest of it, and the file of what these
 #: take otherwise.
 _OWN_PROCESS = {"ampere": (((8, 6), (8, 7)), "ampere_ga10x")}
@@ -35,7 +42,8 @@ class EnergyFigures:
     """Picojoules an event (``_pj``; nanojoules: ``_nj``), watts, degrees Celsius and kelvins, at the described clock;
     what each is stands in the files. ``clock_exponent``: dynamic power goes with the clock to this power.
     ``settle_ms``: how long a run of launches lasts before the board's limit holds half of it, ``run_launches``: of the
-    runs that its generation's rows are of."""
+    runs that its generation's rows are of. ``control_ms``: over which the board's control averages; ``long_share``: of
+    the dynamic power that the limit leaves runs shorter than that, what it leaves longer ones."""
 
     constant_watts: float
     leakage_watts: float
@@ -46,6 +54,8 @@ class EnergyFigures:
     clock_exponent: float
     settle_ms: float
     run_launches: float
+    control_ms: float
+    long_share: float
     issue_pj: float
     lane_register_pj: float
     lane_integer_pj: float
@@ -160,6 +170,8 @@ def _table(generation: str) -> dict[str, dict]:
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     if of := table.pop("like", ""):
         table = _table(of) | table
+    if name != generation:
+        table["long_share"] = _LONG_SHARE_ELSEWHERE
     expected = {each.name for each in fields(EnergyFigures)}
     if set(table) != expected:
         raise SpecError(f"{name}.toml: missing or unknown: {', '.join(sorted(set(table) ^ expected))}")

@@ -2,7 +2,9 @@
 
 Mental model: at the described clock a launch takes what idles and what its events take. Above the limit the clock falls
 until the rest fits: dynamic power goes with a power of the clock, as the voltage follows it. The limit acts on launches
-that last; short ones are over before.
+that last; short ones are over before. It does so in two steps: at once a run is held to what boards may draw for a
+moment, which is more than their limit and what energies were fitted to, and to the limit itself when the control, which
+averages over tens of milliseconds, has seen it.
 """
 
 from __future__ import annotations
@@ -23,12 +25,16 @@ _HALVINGS = 40
 @dataclass(frozen=True)
 class PowerLimit:
     """``limit_watts``: of the board; ``static_watts``: what no clock changes; ``exponent``: of the clock in dynamic
-    power; ``settle_seconds``: a launch of that length is held for half of its time."""
+    power; ``settle_seconds``: a launch of that length is held for half of its time; ``long_share``: of the dynamic
+    power that it leaves what it leaves runs that outlast the board's control, as one of launches of
+    ``control_seconds`` just does not."""
 
     limit_watts: float
     static_watts: float
     exponent: float
     settle_seconds: float
+    long_share: float = 1.0
+    control_seconds: float = math.inf
 
     def __post_init__(self) -> None:
         if not self.limit_watts > self.static_watts:
@@ -36,19 +42,32 @@ class PowerLimit:
                 f"a power limit of {self.limit_watts:g} W is not above the {self.static_watts:g} W that the GPU takes at rest"
             )
 
-    def clock_share(self, dynamic_watts: float) -> float:
-        """The clock over the described one that fits a launch with that dynamic power at the described clock."""
-        if self.static_watts + dynamic_watts <= self.limit_watts:
-            return 1.0
-        return ((self.limit_watts - self.static_watts) / dynamic_watts) ** (1.0 / self.exponent)
+    @property
+    def long_watts(self) -> float:
+        """That runs which outlast the control may draw, by the figures of shorter ones."""
+        return self.static_watts + self.long_share * (self.limit_watts - self.static_watts)
+
+    def clock_share(self, dynamic_watts: float, limit_watts: float | None = None) -> float:
+        """The clock over the described one that fits a launch with that dynamic power at the described clock into the
+        limit, or into ``limit_watts``."""
+        budget = (self.limit_watts if limit_watts is None else limit_watts) - self.static_watts
+        return 1.0 if dynamic_watts <= budget else (budget / dynamic_watts) ** (1.0 / self.exponent)
 
     def slowed_seconds(self, seconds: float, dynamic_joules: float) -> float:
         """What a launch of ``seconds`` at the described clock lasts under the limit, all of it at the SMs' clock."""
-        share = self.clock_share(dynamic_joules / seconds)
-        if share == 1.0:
-            return seconds
+        watts = dynamic_joules / seconds
+        at = self.clock_share(watts), self.clock_share(watts, self.long_watts)
+        return self.mean_seconds(seconds, *(seconds / share for share in at))
+
+    def mean_seconds(self, seconds: float, held_seconds: float, long_seconds: float) -> float:
+        """Of the launches of a run, one of which takes ``seconds`` before the limit holds it, ``held_seconds`` when it
+        does and ``long_seconds`` when the control has seen the run."""
         held = seconds / (seconds + self.settle_seconds)
-        return seconds * (1.0 - held) + seconds / share * held
+        mean = seconds * (1.0 - held) + held_seconds * held
+        if self.long_share == 1.0:
+            return mean
+        late = max(0.0, 1.0 - self.control_seconds / mean)
+        return mean * (1.0 - late) + long_seconds * late
 
 
 class HeldWatts(float):
@@ -89,7 +108,11 @@ def power_limit(spec: GpuSpec, limit_watts: float | None = None, run_launches: f
     settle_seconds = (
         0.0 if isinstance(limit_watts, HeldWatts) else 1e-3 * figures.settle_ms / (run_launches or figures.run_launches)
     )
-    return PowerLimit(watts, static_watts, figures.clock_exponent, settle_seconds)
+    if isinstance(limit_watts, HeldWatts):
+        control_seconds = 0.0
+    else:  # of runs whose number of launches nobody gives the generation's, which were shorter
+        control_seconds = 1e-3 * figures.control_ms / run_launches if run_launches else math.inf
+    return PowerLimit(watts, static_watts, figures.clock_exponent, settle_seconds, figures.long_share, control_seconds)
 
 
 def limited_by_power(seconds: float, unlimited_seconds: float) -> bool:
@@ -130,19 +153,20 @@ def slowed_beside_dram(
         picojoules += figures.tensor_flop_pj(dtype) * flops
     clocked_joules, dram_joules = 1e-12 * picojoules, 1e-12 * figures.dram_byte_pj * dram_bytes
 
-    def watts(share: float) -> float:
-        of_time = figures.busy_watts * share**limit.exponent
-        return (
-            limit.static_watts
-            + of_time
-            + (dram_joules + clocked_joules * share ** (limit.exponent - 1.0)) / seconds_at(share)
-        )
+    def held_seconds(budget_share: float) -> float:
+        """With so much of what the limit leaves for all but DRAM, of which no rows say that longer runs have less."""
 
-    if watts(1.0) <= limit.limit_watts:
-        return seconds
-    low, high = _SLOWEST, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if watts(middle) <= limit.limit_watts else (low, middle)
-    held = seconds / (seconds + limit.settle_seconds)
-    return seconds * (1.0 - held) + seconds_at(low) * held
+        def watts(share: float) -> float:
+            clocked = figures.busy_watts * share**limit.exponent
+            clocked += clocked_joules * share ** (limit.exponent - 1.0) / seconds_at(share)
+            return limit.static_watts + dram_joules / seconds_at(share) + clocked / budget_share
+
+        if watts(1.0) <= limit.limit_watts:
+            return seconds
+        low, high = _SLOWEST, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if watts(middle) <= limit.limit_watts else (low, middle)
+        return seconds_at(low)
+
+    return limit.mean_seconds(seconds, held_seconds(1.0), held_seconds(limit.long_share))

@@ -70,7 +70,7 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
             phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, queries, plan.kv_dtype, window,
             each_head=plan.reads == "each" and phase == "generation", framework=plan.attended_by, cold=phase == "generation",
         )  # fmt: skip
-        kernel = op if plan.scores == "fused" else EarlierAttention(op, plan.scores)
+        kernel = EarlierAttention(op, plan.scores) if plan.phase == "train" else op
         found.append(Operator(PART, "attention", kernel))
     if config.gates_heads:
         gated = 2.0 * tokens * heads * dim

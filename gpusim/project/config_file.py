@@ -18,7 +18,9 @@ _MOST = 1 << 24
 #: Keys under which families keep the same figure.
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 #: Families whose feed-forward block has no gate.
-_UNGATED = ("gpt2", "gptj", "gpt_neo", "gpt_neox", "gpt_bigcode", "opt", "bloom", "falcon", "starcoder2", "phi", "mpt")
+_UNGATED = (
+    "gpt2", "gptj", "gpt_neo", "gpt_neox", "gpt_bigcode", "opt", "bloom", "falcon", "starcoder2", "phi", "mpt", "nemotron", "arcee", "apertus",
+)  # fmt: skip
 #: Families whose attention and feed-forward block frameworks sum over GPUs together (TensorRT-LLM since 0.6,
 #: models/falcon/model.py: neither sums where attention is parallel, and one all-reduce follows; vLLM's falcon.py
 #: likewise), if not said otherwise by the keys of transformers' FalconConfig. GPT-J's and GPT-NeoX's are parallel too,

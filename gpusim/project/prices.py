@@ -68,6 +68,8 @@ class Prices:
 
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
+        if isinstance(op, EarlierAttention):
+            op = op.taken_on(self.spec)
         if (
             not self._has_bf16
             and not isinstance(op, Collective | EarlierAttention | MemoryOp | RecurrentOp | SortOp)

@@ -46,10 +46,10 @@ def test_a_lower_limit_never_shortens_an_operator_and_a_low_one_slows_it(op) -> 
 
 def test_what_waits_for_dram_keeps_its_time_until_its_clock_is_far_down() -> None:
     op = OPERATORS["generation"]
-    free, mild = (Prices(H100, limit_watts=watts).of(op) for watts in (math.inf, 350.0))
-    assert energy_of(H100, free, math.inf).average_watts > 350.0
+    free, mild = (Prices(H100, limit_watts=watts).of(op) for watts in (math.inf, 370.0))
+    assert energy_of(H100, free, math.inf).average_watts > 370.0
     assert mild.seconds < 1.02 * free.seconds
-    assert energy_of(H100, mild, 350.0).average_watts < 350.001
+    assert energy_of(H100, mild, 370.0).average_watts < 370.001
 
 
 @pytest.mark.parametrize("gpu", list_gpus())

@@ -12,6 +12,7 @@ from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
 from gpusim.gpus.load import load_gpu
 from gpusim.project.config_file import decoder_of_file
+from gpusim.project.footprint import parameters_of
 from gpusim.project.frameworks import framework_of
 from gpusim.project.layers import layer_operators, stages_of
 from gpusim.project.load import steps_of
@@ -75,6 +76,13 @@ def test_falcons_attention_and_feed_forward_block_are_summed_over_gpus_once() ->
         return sum(item.name == "all-reduce" for item in layer)
 
     assert (sums("falcon_180b"), sums("gptj_6b"), sums("mistral_7b")) == (1, 2, 2)
+
+
+def test_nemotrons_feed_forward_block_has_no_gate() -> None:
+    network = decoder_of_file(_MODELS / "nemotron4_15b.json")
+    assert not network.gated and network.kv_heads == 8
+    # Two matrices of the block: its makers count 15 billion parameters, a gate would make it 20.
+    assert parameters_of(network)[0] == pytest.approx(15.6e9, rel=0.01)
 
 
 def test_a_falcon_that_says_that_its_attention_is_not_parallel_is_summed_twice(tmp_path: Path) -> None:

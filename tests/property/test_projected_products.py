@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusim.energy.power import HeldWatts
 from gpusim.errors import SpecError
 from gpusim.gpus.load import load_gpu
 from gpusim.tile.bands import gemm_band
@@ -239,6 +240,22 @@ def test_the_power_limit_holds_more_of_a_product_in_a_longer_run():
     assert once < some < own < many
     with pytest.raises(SpecError, match="-1 launches"):
         GemmOp(1, 1, 1, run_launches=-1)
+
+
+def test_a_run_that_outlasts_the_boards_control_is_slower_than_what_it_holds_at_once():
+    # An H100's product of 1.4 ms: 20 launches end before 45 ms are over, a long run draws what the limit allows.
+    spec, held = load_gpu("h100"), HeldWatts(700.0)
+    op = GemmOp(8192, 8192, 8192)
+
+    def seconds(launches):
+        return project_product(spec, replace(op, run_launches=launches)).seconds
+
+    at_once, long = seconds(20), seconds(1_000_000)
+    settled = project_product(spec, op, limit_watts=held).seconds
+    assert long == pytest.approx(settled, rel=0.001)
+    # Products of random operands in runs of 150 ms take 1.05 times what shorter runs of the same power say.
+    assert 1.04 < long / at_once < 1.12
+    assert seconds(30) < seconds(60) < seconds(600) < long
 
 
 def test_the_tile_of_few_rows_on_a_b200_follows_from_the_shape_within_its_bounds_alone():

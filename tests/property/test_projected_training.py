@@ -128,6 +128,17 @@ def test_attention_of_before_hopper_goes_by_sms_and_their_clock() -> None:
         Prices(load_gpu("t4")).of(EarlierAttention(attention, "flash-2"))
 
 
+def test_training_has_no_attention_in_triton_where_serving_has_it() -> None:
+    # vLLM's kernel for heads of 192 elements on a B200, 66 TFLOP/s, has no backward pass.
+    wide, narrow = (AttentionOp("context", 1, 4096, 4096, 12, 1, width) for width in (192, 128))
+    b200, h100 = Prices(load_gpu("b200")), Prices(load_gpu("h100"))
+    trained = b200.of(EarlierAttention(wide, "fused"))
+    assert not trained.validated and trained.seconds == b200.of(EarlierAttention(wide, "flash-2")).seconds
+    assert 5 * trained.seconds < b200.of(wide).seconds
+    for prices, op in ((b200, narrow), (h100, wide), (Prices(load_gpu("t4")), narrow)):
+        assert prices.of(EarlierAttention(op, "fused")) == prices.of(op)
+
+
 def test_a_training_step_takes_the_attention_that_it_is_given(prices: Prices) -> None:
     network = decoder_of("llama3_8b")
     own, triton = (project_model(prices, network, replace(SHARED, scores=each)) for each in ("fused", "flash-triton"))
