@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tile_gemm
+from operators.kinds import KINDS
 from operators.l2_state import cold_shares
 from operators.measured import as_read
 
@@ -61,6 +63,13 @@ def test_what_each_launch_reads_again_stays_in_the_l2_of_two_dies_where_copies_d
 def test_rows_of_a_b200_show_whole_steps_of_their_graphs(us, launches, shown):
     assert as_read("b200", us, launches) == pytest.approx(shown, abs=1e-3)
     assert as_read("h100", us, launches) == us
+
+
+def test_rows_of_nvfp4_that_were_measured_one_call_a_graph_are_compared_in_whole_steps():
+    row = SimpleNamespace(m=16, n=4096, k=4096)
+    for kind, launches in (("gemm_nvfp4", 1), ("gemm_nvfp4_trtllm", 0)):
+        steps = 1e6 * KINDS[kind].seconds(load_gpu("b200"), row, None) / 2.048
+        assert (abs(steps - round(steps)) < 1e-6) == bool(launches), kind
 
 
 def test_few_rows_by_few_columns_are_split_into_no_more_blocks_than_are_allowed():
