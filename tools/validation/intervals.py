@@ -16,6 +16,7 @@ validated: it is told the widest factor, and no less than its own rows need.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
@@ -64,8 +65,9 @@ def calibration(rows: Iterable[Residual]) -> list[Residual]:
 
 def weights_of(rows: Sequence[Residual]) -> np.ndarray:
     """A weight a row, one for each set together, less for sets of few rows."""
-    _, place, counts = np.unique([set_of(row) for row in rows], return_inverse=True, return_counts=True)
-    return (np.minimum(counts / WHOLE_SET_ROWS, 1) / counts)[place]
+    names = [set_of(row) for row in rows]
+    weights = {name: min(count / WHOLE_SET_ROWS, 1) / count for name, count in Counter(names).items()}
+    return np.array([weights[name] for name in names])
 
 
 def factor_of(own: Sequence[Residual], pool: Sequence[Residual], pool_sets: float = POOL_SETS) -> float:
@@ -97,13 +99,30 @@ def is_validated(own: Sequence[Residual]) -> bool:
     return bool(own) and weights_of(own).sum() >= LEAST_SETS - 1e-9
 
 
+class _Sorted:
+    """Calibration rows, and which of them are of a kind, of a class and of both: looked through once for all rows of the
+    table."""
+
+    def __init__(self, rows: Sequence[Residual]) -> None:
+        self.rows = rows
+        self.of_kind: dict[str, list[Residual]] = defaultdict(list)
+        self.of_class: dict[str, list[Residual]] = defaultdict(list)
+        self.of_both: dict[tuple[str, str], list[Residual]] = defaultdict(list)
+        for row in rows:
+            name = class_of(row)
+            self.of_kind[row.kind].append(row)
+            self.of_class[name].append(row)
+            self.of_both[row.kind, name].append(row)
+
+
 def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS, unsure: Collection[str] = ()) -> list[Row]:
     """The table's rows, of calibration rows; classes of ``unsure`` are not validated. A GPU known from its datasheet is
     nowhere surer than a fitted one."""
     if not known:
         return []
+    every = _Sorted(known)
     found = {
-        (kind, name): None if name in unsure else _validated_row(kind, name, known, pool_sets)
+        (kind, name): None if name in unsure else _validated_row(kind, name, every, pool_sets)
         for kind in (FITTED, DATASHEET)
         for name in CLASSES
     }
@@ -113,24 +132,24 @@ def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS, unsure: Col
             found[DATASHEET, name] = Row(**{**surer, "kind": DATASHEET})
     validated = [row for row in found.values() if row]
     widest = max(validated, key=lambda row: row["factor"]) if validated else _all_of(known)
-    return [row or _other_row(*key, known, widest) for key, row in found.items()]
+    return [row or _other_row(*key, every, widest) for key, row in found.items()]
 
 
-def _validated_row(kind: str, name: str, known: Sequence[Residual], pool_sets: float) -> Row | None:
+def _validated_row(kind: str, name: str, known: _Sorted, pool_sets: float) -> Row | None:
     """The row of a class from its own sets, where these are too few from all GPUs'; None where those are too few as
     well."""
-    of_kind = [row for row in known if row.kind == kind]
-    own, whose = [row for row in of_kind if class_of(row) == name], kind
+    own, whose = known.of_both[kind, name], kind
     if not is_validated(own):
-        own, whose = [row for row in known if class_of(row) == name], None
+        own, whose = known.of_class[name], None
     if not is_validated(own):
         return None
-    return _row(kind, name, factor_of(own, of_kind or known, pool_sets), _basis(whose, name), False, own)
+    pool = known.of_kind[kind] or known.rows
+    return _row(kind, name, factor_of(own, pool, pool_sets), _basis(whose, name), False, own)
 
 
-def _other_row(kind: str, name: str, known: Sequence[Residual], widest: Row) -> Row:
+def _other_row(kind: str, name: str, known: _Sorted, widest: Row) -> Row:
     """The row of a class with too few sets: the widest factor, or what its own rows need, if that is more."""
-    own = [row for row in known if class_of(row) == name]
+    own = known.of_class[name]
     if own and (factor := own_factor(own)) > widest["factor"]:
         return _row(kind, name, factor, _basis(None, name), True, own)
     return Row(**{**widest, "kind": kind, "limiter": name, "coarser": True, "basis": f"{widest['basis']}, which err most"})  # fmt: skip

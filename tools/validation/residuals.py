@@ -13,6 +13,7 @@ import csv
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from io import StringIO
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class Residual:
         """The series on its GPU, which counts as one."""
         return self.series, self.gpu
 
-    @property
+    @cached_property
     def size(self) -> float:
         """How far off, either way: the absolute logarithm of the ratio."""
         return abs(math.log(self.time_ratio))
