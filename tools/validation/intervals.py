@@ -91,7 +91,7 @@ def _factor(
 def _wider(sets: float) -> float:
     """By how much Student's t is wider than a normal distribution."""
     tail = (1 + LEVEL) / 2
-    return stats.t.ppf(tail, sets) / stats.norm.ppf(tail)
+    return float(stats.t.ppf(tail, sets) / stats.norm.ppf(tail))
 
 
 def own_factor(own: Sequence[Residual]) -> float:
