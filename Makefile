@@ -20,7 +20,7 @@ IMPORTS := 'import gpusim.commands as all, importlib, pkgutil; \
 # Processes that share out the test files: one a core. WORKERS=0 keeps all in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: compare test nightly validation check docs bench setup clean
+.PHONY: compare test nightly validation check types pages docs bench setup clean
 
 setup: $(READY)
 
@@ -71,10 +71,16 @@ MINUTES ?= 60
 validation: $(READY)
 	$(BIN)/python tools/record_validation.py --run --minutes $(MINUTES)
 
+# Types keep one core busy, and so do the pages: side by side, they take the longer one's time.
 check: $(READY)
 	$(LINT)
 	$(FORMAT)
+	@$(MAKE) --no-print-directory -j 2 types pages
+
+types: $(READY)
 	$(TYPES)
+
+pages: $(READY)
 	$(BIN)/python -m pytest -q -p no:xdist -m nightly $(CHECKED)
 
 docs: $(READY)

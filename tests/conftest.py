@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 
 from gpusim.commands.compiled_parts import COMPILED_PARTS
 from gpusim.errors import ToolchainError
+from gpusim.explore.draw import without_constants_of_source_files
 from gpusim.io import progress
 from gpusim.isa.architectures import BUILT
 from gpusim.isa.binary import disassembler
@@ -82,11 +83,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config):
     """Count what is asked for: which rows of the instruction table the tests run (``row_counter.py``), and what
-    processor time they take (``cpu_counter.py``)."""
+    processor time they take (``cpu_counter.py``). Let Hypothesis draw no numbers that stand in source files, but where
+    it draws others each time: what it drew would depend on which modules a worker has imported by then."""
     if folder := os.environ.get(row_counter.VARIABLE):
         row_counter.install(Path(folder).resolve())
     if folder := os.environ.get(cpu_counter.VARIABLE):
         config.pluginmanager.register(cpu_counter.CpuCounter(Path(folder).resolve()))
+    if settings.get_current_profile_name() == "ci":
+        constants = contextlib.ExitStack()
+        constants.enter_context(without_constants_of_source_files())
+        config.add_cleanup(constants.close)
 
 
 @pytest.hookimpl(trylast=True)  # when all parameters are known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from gpusim.cases.names import general_names
 from gpusim.cases.suite import capture_case, make_case
 from gpusim.engine.gpu import simulate
 from gpusim.errors import CompileError, SpecError, UnknownGpuError
-from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load_gpu, override_gpu
+from gpusim.gpus import built_in_of, describe_gpu, diff_gpus, list_gpus, load, load_gpu, override_gpu
 from gpusim.gpus.clock import at_clock
 from gpusim.gpus.load import FORMERLY, KINDS
 from gpusim.gpus.spec import PIPE_NAMES
@@ -32,6 +33,19 @@ def claim(value, kind="guess", source="test"):
 
 def test_pipe_names_are_those_of_the_trace():
     assert tuple(p.name.lower() for p in PipeClass) == PIPE_NAMES
+
+
+def test_a_built_in_gpu_is_read_again_where_its_file_or_its_parent_s_has_changed(tmp_path, monkeypatch):
+    assert load_gpu("h200") is load_gpu("h200")
+    for name in ("h200", "gh200"):
+        shutil.copy(load._FOLDER / f"{name}.toml", tmp_path)
+    monkeypatch.setattr(load, "_FOLDER", tmp_path)
+    parent, before = tmp_path / "gh200.toml", load_gpu("h200")
+    parent.write_text(parent.read_text().replace("clock_hz = { value = 1.98e9", "clock_hz = { value = 1.5e9"))
+    assert before.clock_hz == 1.98e9 and load_gpu("h200") == dataclasses.replace(before, clock_hz=1.5e9)
+    parent.unlink()
+    with pytest.raises(UnknownGpuError, match="inherits from what is not there"):
+        load_gpu("h200")
 
 
 def test_gpus_from_turing_to_blackwell_are_built_in():

@@ -107,13 +107,19 @@ def text_of(path: Path) -> str:
     return path.read_text("utf-8")
 
 
+@cache
+def lower_text_of(path: Path) -> str:
+    return text_of(path).lower()
+
+
 def mentions(path: Path, retired: Retired) -> bool:
     """Whether the letters of a retired word stand anywhere in a file, or in its name: most files hold none, and need
     not be taken apart."""
     if retired.where == "name":
-        return re.search(rf"\b_*{retired.word}\b", text_of(path)) is not None
+        text = text_of(path)
+        return retired.word in text and re.search(rf"\b_*{retired.word}\b", text) is not None
     word = retired.word.lower()
-    return word in text_of(path).lower() or word in path.stem.lower()
+    return word in lower_text_of(path) or word in path.stem.lower()
 
 
 @cache

@@ -59,12 +59,12 @@ def draw_shapes(
     def draw(drawn: tuple[str, Shape]) -> None:
         on_shape(*drawn)
 
-    with contextlib.suppress(_StopDrawing), _without_constants_of_source_files():
+    with contextlib.suppress(_StopDrawing), without_constants_of_source_files():
         draw()
 
 
 @contextlib.contextmanager
-def _without_constants_of_source_files() -> Iterator[None]:
+def without_constants_of_source_files() -> Iterator[None]:
     """Hypothesis likes to draw numbers that stand in the project's source. It reads every imported module outside of
     site-packages for them, which takes seconds, and keeps what it finds in a folder .hypothesis where the command was
     called; and the same seed would draw other shapes where gpusim lies elsewhere or other modules have been

@@ -80,6 +80,7 @@ def value_of(form: str, held: np.ndarray) -> np.ndarray:
     return np.where(held >> 15, -size, size)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("form", "error"), [("fp32", 1e-6), ("fp16s", 4e-5), ("fp16c", 4e-5)])
 def test_a_step_of_the_lattice(form: str, error: float) -> None:
     timed = families.lattice({"format": form, "side": _SIDE}, None)
@@ -115,7 +116,7 @@ def filtered(row: dict[str, Any], folder: Path) -> tuple[np.ndarray, np.ndarray,
     return values, weights, others[-1]
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["row_global", "row_constant", "row_tiled", "row_cached"])
 def test_a_filter_of_rows(kernel: str, tmp_path: Path) -> None:
     row = {"kernel": kernel, "size": 128, "mask": 5, "block": 64, "channels": 1}
@@ -125,7 +126,7 @@ def test_a_filter_of_rows(kernel: str, tmp_path: Path) -> None:
     assert 0 < (left == 1).sum() < left.size
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["image_global", "image_constant", "image_tiled"])
 def test_a_filter_of_an_image(kernel: str, tmp_path: Path) -> None:
     row = {"kernel": kernel, "size": 16, "mask": 3, "block": 8, "channels": 2}
@@ -151,6 +152,7 @@ def test_a_set_of_several_gpus_is_recorded_gpu_by_gpu() -> None:
     assert filters.left_out == 7 and all(families.filters(row.values, None).streams for row in filters.rows)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("element", ["float", "half", "float4", "half2"])
 def test_a_relaxation_takes_the_mean_of_four_neighbours_and_the_copy_takes_it_back(element: str) -> None:
     side, row = 128, {"element": element, "side": "128"}

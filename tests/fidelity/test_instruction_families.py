@@ -23,6 +23,7 @@ def begins(pattern: str) -> np.ndarray:
     return lane // (int(number) if kind == "together" else 1)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("word", ["float", "float2", "float4"])
 @pytest.mark.parametrize("pattern", ["each_its_own", "together_8", "conflict_4"])
 def test_one_round_of_reads(word: str, pattern: str) -> None:
@@ -44,6 +45,7 @@ def drawn(count: int) -> list[float]:
     return numbers
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("dtype", ["float", "double"])
 def test_numbers_by_jumps_are_the_sequences(dtype: str) -> None:
     timed = families.random_numbers({"dtype": dtype, "count": 1024})

@@ -42,6 +42,7 @@ def steps(kernel: str, threads: int = 64) -> tuple:
     return args, given
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["rms_norm_a_thread", "rms_norm_a_warp"])
 def test_norms_of_rows(kernel: str) -> None:
     args, (_, x, weight, bias) = steps(kernel)
@@ -50,6 +51,7 @@ def test_norms_of_rows(kernel: str) -> None:
     np.testing.assert_allclose(args[0].reshape(ROWS, WIDE), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["gate", "gate_by_eights"])
 def test_gates(kernel: str) -> None:
     args, given = steps(kernel)
@@ -57,6 +59,7 @@ def test_gates(kernel: str) -> None:
     np.testing.assert_allclose(of_bf16(args[0]), x / (1 + np.exp(-x)) * gate, rtol=2**-8)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["gate_back", "gate_back_by_eights"])
 def test_gradients_of_gates(kernel: str) -> None:
     args, given = steps(kernel)
@@ -66,18 +69,21 @@ def test_gradients_of_gates(kernel: str) -> None:
     np.testing.assert_allclose(of_bf16(args[1]), out * x * share, rtol=2**-7, atol=1e-6)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["residual", "residual_by_strides"])
 def test_residuals(kernel: str) -> None:
     args, (_, a, b) = steps(kernel)
     np.testing.assert_array_equal(args[0], a + b)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["columns_a_warp", "columns_a_block"])
 def test_sums_of_columns(kernel: str) -> None:
     args, (matrix, sums) = steps(kernel)
     np.testing.assert_allclose(args[1], sums + matrix.sum(axis=0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     "kernel, width",
     [("by_warp_of_4", 128), ("by_warp_of_16", 256), ("by_block_of_512", 2048), ("by_block_of_256", 2048)],

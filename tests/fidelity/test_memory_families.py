@@ -24,7 +24,7 @@ def drawn(count: int, kind: type = np.float32) -> np.ndarray:
     return np.random.default_rng(count).random(count, np.float32).astype(kind)
 
 
-@pytest.mark.by_day(4)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("rung", "each"), [(0, 1), (1, 1), (2, 1), (3, 2), (4, 2), (5, 2), (6, 128), (7, 128), (8, 8)])
 def test_a_rung_of_the_sums(rung: int, each: int) -> None:
     timed = MEMORY_FAMILIES["reductions"]({"kernel": f"reduce_{rung}", "dtype": "float32"}, None)
@@ -36,6 +36,7 @@ def test_a_rung_of_the_sums(rung: int, each: int) -> None:
     np.testing.assert_allclose(sums, wanted, rtol=1e-5)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("kernel", "dtype"), [("product", "float32"), ("packed_product", "float16")])
 def test_products_of_arrays(kernel: str, dtype: str) -> None:
     timed = MEMORY_FAMILIES["reductions"]({"kernel": kernel, "dtype": dtype}, None)
@@ -61,7 +62,7 @@ TRANSPOSES = [
 ]
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("kernel", "tile", "rows", "wide"), TRANSPOSES)
 def test_transposes(kernel: str, tile: int, rows: int, wide: int) -> None:
     row = {"kernel": kernel, "size": "64", "tile": tile, "rows": rows, "wide": wide}
@@ -95,6 +96,7 @@ def test_histograms_of_words(kernel: str) -> None:
     assert not bins[512:].any()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["sum_along", "sum_down", "matrix_vector"])
 def test_matrices(kernel: str) -> None:
     timed = MEMORY_FAMILIES["textbook"]({"kernel": kernel, "rows": 20, "columns": 24, "threads": 32}, None)

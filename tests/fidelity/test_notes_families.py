@@ -25,7 +25,7 @@ _KERNELS = [
 ]  # fmt: skip
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("operation", "held"), _KERNELS)
 def test_rows(operation: str, held: str) -> None:
     is_half = held.startswith("f16")
@@ -43,7 +43,7 @@ def test_rows(operation: str, held: str) -> None:
     np.testing.assert_allclose(y, wanted, rtol=2e-2 if is_half else 1e-4, atol=1e-2 if is_half else 1e-6)
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("kernel", families._TILED)
 def test_a_block_of_a_product(kernel: str) -> None:
     timed = families.notes({"kernel": kernel, "rows": 128, "columns": 256, "depth": 64})

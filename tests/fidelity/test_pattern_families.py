@@ -67,12 +67,14 @@ def test_sums_counts_and_one_word() -> None:
     assert word[0] == 3 * _SIZE
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["naive_transpose", "shared_transpose"])
 def test_a_matrix_turned(kernel: str) -> None:
     a, turned, *_ = run(kernel, 64)
     np.testing.assert_array_equal(turned, a.T)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("kernel", "wide"), [("conv2d_3x3", 3), ("conv2d_7x7", 7)])
 def test_a_filter(kernel: str, wide: int) -> None:
     image, weights, out, *_ = run(kernel, 32, at_2=np.zeros((32, 32), np.float32))
@@ -82,6 +84,7 @@ def test_a_filter(kernel: str, wide: int) -> None:
     np.testing.assert_allclose(out, wanted, rtol=1e-5)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", families._PRODUCTS)
 def test_a_product(kernel: str) -> None:
     a, b, c, *_ = run(kernel, 64)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import statistics
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_a_missing_manifest_is_one_usage_error(tmp_path: Path) -> None:
         load_published(tmp_path)
 
 
+@cache
 def groups() -> dict:
     found: dict = {}
     for m in load_published():

@@ -35,7 +35,7 @@ def filled(timed: Timed, depth: int | None = None) -> tuple:
     return args
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("rung", families._PRODUCTS)
 def test_a_block_of_a_product(rung: str) -> None:
     timed = families.teaching({"kernel": rung, "size": "128"})
@@ -47,7 +47,7 @@ def test_a_block_of_a_product(rung: str) -> None:
     np.testing.assert_allclose(c[:tile, :tile], wanted[:tile, :tile], rtol=1e-5)
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("rung", families._WARP_PRODUCTS)
 def test_a_block_of_a_product_by_warps(rung: str) -> None:
     timed = families.warp_ladder({"kernel": rung, "size": "128"})
@@ -58,7 +58,7 @@ def test_a_block_of_a_product_by_warps(rung: str) -> None:
     np.testing.assert_allclose(c[:high, :wide], wanted[:high, :wide], rtol=1e-5)
 
 
-@pytest.mark.by_day(5)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("kernel", families._TURNED)
 def test_a_matrix_turned(kernel: str) -> None:
     threads = "32x8" if kernel.startswith("shared") else "16x16"
@@ -70,7 +70,7 @@ def test_a_matrix_turned(kernel: str) -> None:
     np.testing.assert_array_equal(turned, matrix.T)
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("kernel", [*families._SUMS, *families._STRIDED])
 def test_sums_of_an_array(kernel: str) -> None:
     timed = families.teaching({"kernel": kernel, "size": "2048"})
@@ -86,7 +86,7 @@ def test_sums_of_an_array(kernel: str) -> None:
         np.testing.assert_allclose(args[1].sum(), wanted, rtol=1e-5)
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", families._ROW_SUMS)
 def test_sums_of_rows(kernel: str) -> None:
     timed = families.warp_ladder({"kernel": kernel, "size": str(64 * 512)})
@@ -96,6 +96,7 @@ def test_sums_of_rows(kernel: str) -> None:
     np.testing.assert_allclose(sums, values.sum(axis=1), rtol=1e-5)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("kernel", "arrays"), [("add", 2), ("add_strided", 2), ("add_vector", 2), ("sigmoid_vector", 1), ("relu_vector", 1)])  # fmt: skip
 def test_element_by_element(kernel: str, arrays: int) -> None:
     timed = families.teaching({"kernel": kernel, "size": "1024"})
@@ -119,6 +120,7 @@ def test_softmax(kernel: str) -> None:
     np.testing.assert_allclose(out, np.exp(values) / np.exp(values).sum(axis=axis, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["layer_norm", "layer_norm_squares"])
 def test_layer_norm(kernel: str) -> None:
     timed = families.training({"kernel": kernel, "threads": "64"})
@@ -130,6 +132,7 @@ def test_layer_norm(kernel: str) -> None:
     np.testing.assert_allclose(mean, x.mean(axis=1), rtol=1e-5)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["encode", "encode_vector"])
 def test_encoder(kernel: str) -> None:
     timed = families.training({"kernel": kernel, "threads": "32"})

@@ -41,7 +41,7 @@ def _row(algorithm: str, operation: str, dtype: str, gpu: str, elements: int = _
     }
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("operation", families._OPERATIONS)
 def test_operations(operation: str) -> None:
     dtype = "F32" if families._OPERATIONS[operation][1] == 3 else "F16"
@@ -55,7 +55,7 @@ def test_operations(operation: str) -> None:
     np.testing.assert_allclose(out, wanted, rtol=4e-3, atol=1e-3)
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("algorithm", "operation", "gpu"),
     [("for", "triad", "h200"), ("prefetch", "nstream", "h100_pcie"), ("bulk", "add", "h200"), ("copies", "add", "a100_80gb")],

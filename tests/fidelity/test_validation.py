@@ -62,6 +62,7 @@ def test_a_block_of_the_convolution(tmp_path: Path, read_only: int, padding: int
     assert not output[high:].any() and not output[:, wide:].any()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("rung", "tile"), [("1", 32), ("2", 32), ("3", 32), ("6", 128)])
 def test_a_block_of_a_rung_to_some_depth(rung: str, tile: int) -> None:
     timed = families.sgemm_ladder({"rung": rung, "size": 128})

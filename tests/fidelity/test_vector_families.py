@@ -21,6 +21,7 @@ def run(timed) -> tuple:
     return args
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("bits", [16, 8, 4])
 @pytest.mark.parametrize("wide, high", [(8, 4), (64, 2)])
 def test_products_of_a_matrix_and_a_vector(bits: int, wide: int, high: int) -> None:
@@ -43,6 +44,7 @@ def forces(x: np.ndarray, v: np.ndarray, q: np.ndarray) -> np.ndarray:
     return share[..., None] * (8.9875518e9 * r + 1e-7 * moving)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["forces", "forces_by_tiles"])
 def test_forces_between_particles(kernel: str) -> None:
     count = 32
@@ -73,12 +75,14 @@ def test_sums_of_rows_of_forces_and_a_step() -> None:
     np.testing.assert_allclose(args[2], 3 + (6 + 8 / 7 * 0.1) * 0.1, rtol=1e-5)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel, axis", [("of_rows", 1), ("of_columns", 0)])
 def test_sums_of_a_matrix(kernel: str, axis: int) -> None:
     matrix, sums = run(families.exercises({"kernel": kernel, "size": 100, "blocks": 1, "threads": 256}))[:2]
     np.testing.assert_array_equal(sums, matrix.sum(axis=axis))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kernel", ["by_atomics", "by_tree", "by_shuffles"])
 def test_sums_of_an_array(kernel: str) -> None:
     timed = families.exercises({"kernel": kernel, "size": 1000, "blocks": 4, "threads": 256})

@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import ne
 
 import numpy as np
 from scipy import stats
@@ -83,11 +84,12 @@ def left_out(known: Sequence[Residual], *parts: Part, rule: Rule | None = None) 
     ``parts``, without all rows that share any one with it."""
     rule = rule or rows_at
     cells: dict[tuple[str, ...], list[Residual]] = defaultdict(list)
-    for row in known:
-        cells[tuple(part(row) for part in parts)].append(row)
+    cell_of_each = [tuple(part(row) for part in parts) for row in known]
+    for row, names in zip(known, cell_of_each, strict=True):
+        cells[names].append(row)
     found = []
     for names, own in sorted(cells.items()):
-        rest = [row for row in known if all(part(row) != name for part, name in zip(parts, names, strict=True))]
+        rest = [row for row, others in zip(known, cell_of_each, strict=True) if all(map(ne, others, names))]
         found += judged_by(rule(rest), own)
     return found
 

@@ -16,7 +16,9 @@ validated: it is told the widest factor, and no less than its own rows need.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 
 import numpy as np
 from scipy import stats
@@ -36,15 +38,11 @@ WHOLE_SET_ROWS = 3
 #: Weight, in sets, of what all launches of the kind say of a class, no more than those have: with 1 the widths are
 #: those of single sets, with 8 all limiters are nearly alike (``tools/write_intervals.py --rules``).
 POOL_SETS = 4.0
-#: Series that one program measured under several names.
-_PROGRAMS = ("stream", "stencil")
 
 
 def set_of(row: Residual) -> str:
-    """The program or author that measured it: an external set, or the program of the curve."""
-    if row.source != "published":
-        return row.source
-    return "streams and stencils" if row.series.startswith(_PROGRAMS) else row.series
+    """What counts as one: all rows of a program or an author."""
+    return row.measured_by
 
 
 def gpu_of(row: Residual) -> str:
@@ -64,29 +62,45 @@ def calibration(rows: Iterable[Residual]) -> list[Residual]:
 
 def weights_of(rows: Sequence[Residual]) -> np.ndarray:
     """A weight a row, one for each set together, less for sets of few rows."""
-    _, place, counts = np.unique([set_of(row) for row in rows], return_inverse=True, return_counts=True)
-    return (np.minimum(counts / WHOLE_SET_ROWS, 1) / counts)[place]
+    names = [set_of(row) for row in rows]
+    weights = {name: min(count / WHOLE_SET_ROWS, 1) / count for name, count in Counter(names).items()}
+    return np.array([weights[name] for name in names])
 
 
 def factor_of(own: Sequence[Residual], pool: Sequence[Residual], pool_sets: float = POOL_SETS) -> float:
     """The factor that holds LEVEL of the next set's rows, of a class's ``own`` rows and of the ``pool`` it leans on."""
-    weights = weights_of(own)
-    if len(pool):
-        leaning = weights_of(pool)
-        leaning *= min(pool_sets / leaning.sum(), 1.0)
-        weights = np.concatenate([weights, leaning])
-    sets, tail = float(weights.sum()), (1 + LEVEL) / 2
-    return math.exp(_holding([*own, *pool], weights) * stats.t.ppf(tail, sets) / stats.norm.ppf(tail))
+    return _factor(_weighed(own), _weighed(pool), pool_sets)
+
+
+def _weighed(rows: Sequence[Residual]) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes and weights."""
+    return np.array([row.size for row in rows]), weights_of(rows)
+
+
+def _factor(
+    own: tuple[np.ndarray, np.ndarray], pool: tuple[np.ndarray, np.ndarray], pool_sets: float = POOL_SETS
+) -> float:
+    (sizes, weights), (others, leaning) = own, pool
+    if len(others):
+        weights = np.concatenate([weights, leaning * min(pool_sets / leaning.sum(), 1.0)])
+    sets = float(weights.sum())
+    return math.exp(_holding(np.concatenate([sizes, others]), weights) * _wider(sets))
+
+
+@cache
+def _wider(sets: float) -> float:
+    """By how much Student's t is wider than a normal distribution."""
+    tail = (1 + LEVEL) / 2
+    return float(stats.t.ppf(tail, sets) / stats.norm.ppf(tail))
 
 
 def own_factor(own: Sequence[Residual]) -> float:
     """The factor that LEVEL of the weight of ``own`` rows lies within, whatever the next set is like."""
-    return math.exp(_holding(own, weights_of(own)))
+    return math.exp(_holding(*_weighed(own)))
 
 
-def _holding(rows: Sequence[Residual], weights: np.ndarray) -> float:
+def _holding(sizes: np.ndarray, weights: np.ndarray) -> float:
     """The least logarithm that LEVEL of the rows' weight does not exceed."""
-    sizes = np.array([row.size for row in rows])
     order = np.argsort(sizes, kind="stable")
     reached = np.cumsum(weights[order])
     return float(sizes[order][np.searchsorted(reached, LEVEL * reached[-1] - 1e-9)])
@@ -97,13 +111,37 @@ def is_validated(own: Sequence[Residual]) -> bool:
     return bool(own) and weights_of(own).sum() >= LEAST_SETS - 1e-9
 
 
+class _Sorted:
+    """Calibration rows, and which of them are of a kind, of a class and of both: looked through once for all rows of the
+    table."""
+
+    def __init__(self, rows: Sequence[Residual]) -> None:
+        self.rows = rows
+        self.of_kind: dict[str, list[Residual]] = defaultdict(list)
+        self.of_class: dict[str, list[Residual]] = defaultdict(list)
+        self.of_both: dict[tuple[str, str], list[Residual]] = defaultdict(list)
+        for row in rows:
+            name = class_of(row)
+            self.of_kind[row.kind].append(row)
+            self.of_class[name].append(row)
+            self.of_both[row.kind, name].append(row)
+        self._pools: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def pool(self, kind: str) -> tuple[np.ndarray, np.ndarray]:
+        """Sizes and weights of what a class of the kind leans on: of all rows of the kind, of any where it has none."""
+        if kind not in self._pools:
+            self._pools[kind] = _weighed(self.of_kind[kind] or self.rows)
+        return self._pools[kind]
+
+
 def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS, unsure: Collection[str] = ()) -> list[Row]:
     """The table's rows, of calibration rows; classes of ``unsure`` are not validated. A GPU known from its datasheet is
     nowhere surer than a fitted one."""
     if not known:
         return []
+    every = _Sorted(known)
     found = {
-        (kind, name): None if name in unsure else _validated_row(kind, name, known, pool_sets)
+        (kind, name): None if name in unsure else _validated_row(kind, name, every, pool_sets)
         for kind in (FITTED, DATASHEET)
         for name in CLASSES
     }
@@ -113,24 +151,24 @@ def rows_at(known: Sequence[Residual], pool_sets: float = POOL_SETS, unsure: Col
             found[DATASHEET, name] = Row(**{**surer, "kind": DATASHEET})
     validated = [row for row in found.values() if row]
     widest = max(validated, key=lambda row: row["factor"]) if validated else _all_of(known)
-    return [row or _other_row(*key, known, widest) for key, row in found.items()]
+    return [row or _other_row(*key, every, widest) for key, row in found.items()]
 
 
-def _validated_row(kind: str, name: str, known: Sequence[Residual], pool_sets: float) -> Row | None:
+def _validated_row(kind: str, name: str, known: _Sorted, pool_sets: float) -> Row | None:
     """The row of a class from its own sets, where these are too few from all GPUs'; None where those are too few as
     well."""
-    of_kind = [row for row in known if row.kind == kind]
-    own, whose = [row for row in of_kind if class_of(row) == name], kind
+    own, whose = known.of_both[kind, name], kind
     if not is_validated(own):
-        own, whose = [row for row in known if class_of(row) == name], None
+        own, whose = known.of_class[name], None
     if not is_validated(own):
         return None
-    return _row(kind, name, factor_of(own, of_kind or known, pool_sets), _basis(whose, name), False, own)
+    factor = _factor(_weighed(own), known.pool(kind), pool_sets)
+    return _row(kind, name, factor, _basis(whose, name), False, own)
 
 
-def _other_row(kind: str, name: str, known: Sequence[Residual], widest: Row) -> Row:
+def _other_row(kind: str, name: str, known: _Sorted, widest: Row) -> Row:
     """The row of a class with too few sets: the widest factor, or what its own rows need, if that is more."""
-    own = [row for row in known if class_of(row) == name]
+    own = known.of_class[name]
     if own and (factor := own_factor(own)) > widest["factor"]:
         return _row(kind, name, factor, _basis(None, name), True, own)
     return Row(**{**widest, "kind": kind, "limiter": name, "coarser": True, "basis": f"{widest['basis']}, which err most"})  # fmt: skip

@@ -13,6 +13,7 @@ import csv
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from io import StringIO
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from gpusim.uncertainty.limiters import Limiter
 from gpusim.uncertainty.table import DATASHEET, FITTED
 
 FILE = Path(__file__).parents[2] / "traces" / "residuals" / "residuals.csv"
+#: Series that one program measured under several names.
+_PROGRAMS = ("stream", "stencil")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,14 @@ class Residual:
         """The series on its GPU, which counts as one."""
         return self.series, self.gpu
 
-    @property
+    @cached_property
+    def measured_by(self) -> str:
+        """The program or author that measured it: an external set, or the program of the curve."""
+        if self.source != "published":
+            return self.source
+        return "streams and stencils" if self.series.startswith(_PROGRAMS) else self.series
+
+    @cached_property
     def size(self) -> float:
         """How far off, either way: the absolute logarithm of the ratio."""
         return abs(math.log(self.time_ratio))
