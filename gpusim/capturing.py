@@ -181,8 +181,8 @@ def _capture_few(
 
 
 def _refuse_unlaunchable(launch: KernelLaunch) -> None:
-    """Raise LaunchError for what its own compilation rules out on every GPU: more threads than the launch bounds allow,
-    which the driver refuses, and more static shared memory than ptxas lets a kernel declare (NVJitLink assembles it)."""
+    """Raise LaunchError for what a kernel's own compilation rules out on every GPU: more threads than its launch bounds
+    allow, which the driver refuses, and more static shared memory than ptxas takes (NVJitLink assembles it)."""
     name, image, (x, y, z) = launch.binary.name, launch.image, launch.block
     if 0 < image.max_threads < x * y * z:
         raise LaunchError(

@@ -165,7 +165,7 @@ def compare_rows(
     mine, others = rows_of_gpu(rows, (spec.name, measured_as))
     if not mine:
         elsewhere = (
-            f"; there are {others} rows of {', '.join(sorted({r.gpu or r.device_name for r in rows}))}"
+            f"; there {'is 1 row' if others == 1 else f'are {others} rows'} of {', '.join(sorted({r.gpu or r.device_name for r in rows}))}"
             if others
             else ""
         )
@@ -267,7 +267,9 @@ def _shapes(
                 spec.name,
                 name,
                 Verdict.NO_DATA,
-                f"no kernel of the suite ({hint(name, kernel_names(), _LIST)}): name the launches to join it to",
+                "a kernel of your own: name the launches to join it to, as in gpusim compare " + name
+                if is_reference(name) or is_native(name)
+                else f"no kernel of the suite ({hint(name, kernel_names(), _LIST)}): name the launches to join it to",
             )
             for name in sorted({row.kernel for row in rows} - known)
             if not wanted
