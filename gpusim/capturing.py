@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+from gpusim.capture_arrays import CaptureArrays
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
@@ -25,7 +26,6 @@ from gpusim.frontend.registry import choice_of, front_end_of, grid_arguments
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import Task, task
 from gpusim.isa.target import Target, make_target
-from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.launch.kernel_launch import Grid, KernelLaunch, Sides, make_launch
@@ -152,7 +152,7 @@ def _capture_few(
     if launch.cluster_blocks > 1:
         return "its blocks run in clusters, and none of them runs alone"
     device = DeviceMemory() if memory is None else memory
-    arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
+    arrays = CaptureArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
     try:
         parameters = front_end.pack(kernel, binary, args, arrays)
         with kept_content(device):
@@ -252,7 +252,7 @@ def _capture(
     launch = make_launch(binary, target, grid, block, shared_bytes, named, cluster)
     _refuse_unlaunchable(launch)
     device = DeviceMemory() if memory is None else memory
-    arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
+    arrays = CaptureArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
     try:
         parameters = front_end.pack(kernel, binary, args, arrays)
         with kept_content(device) if undo else nullcontext():
@@ -264,6 +264,7 @@ def _capture(
                 checks,
                 progress,
             )
+            arrays.check_kept()
     except BaseException:
         arrays.fail()
         raise
