@@ -70,4 +70,4 @@ def _immutable(array: np.ndarray) -> bool:
 
 def _bytes_of(low: int, size: int) -> np.ndarray:
     """The ``size`` bytes at host address ``low``."""
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(low), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(low))
