@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+from gpusim.capture_arrays import CaptureArrays
 from gpusim.emulator.emulation import Emulation
 from gpusim.emulator.listeners import Listener
 from gpusim.emulator.prepare import prepare
@@ -25,10 +26,9 @@ from gpusim.frontend.registry import choice_of, front_end_of, grid_arguments
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import Task, task
 from gpusim.isa.target import Target, make_target
-from gpusim.launch.arrays import HostArrays
 from gpusim.launch.binary import KernelBinary
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
-from gpusim.launch.kernel_launch import Grid, Sides, make_launch
+from gpusim.launch.kernel_launch import Grid, KernelLaunch, Sides, make_launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.sanitizer.asynccheck import AsyncCheck, WrittenValues
 from gpusim.sanitizer.checks import parse_checks
@@ -44,6 +44,8 @@ from gpusim.tuning import choose, kept_content
 Progress = Callable[[str, int, int, int], None]
 #: What the reason begins with why all blocks are run of a launch that may depend on data.
 _DEPENDENT = "dependent: "
+#: What ptxas lets a kernel declare ("uses too much shared data (0x13880 bytes, 0xc000 max)"), for every architecture.
+STATIC_SHARED_BYTES = 48 << 10
 Check = MemoryCheck | OrderCheck | SyncCheck | LeakCheck | AsyncCheck
 
 
@@ -146,10 +148,11 @@ def _capture_few(
         return f"{_DEPENDENT}{why}"
     named = grid_arguments(kernel, binary, args) if callable(grid) else None
     launch = make_launch(binary, target, grid, block, shared_bytes, named, cluster)
+    _refuse_unlaunchable(launch)
     if launch.cluster_blocks > 1:
         return "its blocks run in clusters, and none of them runs alone"
     device = DeviceMemory() if memory is None else memory
-    arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
+    arrays = CaptureArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
     try:
         parameters = front_end.pack(kernel, binary, args, arrays)
         with kept_content(device):
@@ -175,6 +178,22 @@ def _capture_few(
         return found
     found.save(to)
     return Trace.load(to)
+
+
+def _refuse_unlaunchable(launch: KernelLaunch) -> None:
+    """Raise LaunchError for what a kernel's own compilation rules out on every GPU: more threads than its launch bounds
+    allow, which the driver refuses, and more static shared memory than ptxas takes (NVJitLink assembles it)."""
+    name, image, (x, y, z) = launch.binary.name, launch.image, launch.block
+    if 0 < image.max_threads < x * y * z:
+        raise LaunchError(
+            f"{name}: a block of {x * y * z} threads, its launch bounds allow {image.max_threads}: launch smaller blocks, or"
+            " raise __launch_bounds__ (.maxntid)"
+        )
+    if image.shared_bytes > STATIC_SHARED_BYTES:
+        raise LaunchError(
+            f"{name}: {image.shared_bytes} bytes of static shared memory, a kernel may declare {STATIC_SHARED_BYTES}: make"
+            " it dynamic (extern __shared__; in Numba an array of length 0) and give its bytes with the launch"
+        )
 
 
 def chosen(
@@ -231,8 +250,9 @@ def _capture(
         )
     named = grid_arguments(kernel, binary, args) if callable(grid) else None
     launch = make_launch(binary, target, grid, block, shared_bytes, named, cluster)
+    _refuse_unlaunchable(launch)
     device = DeviceMemory() if memory is None else memory
-    arrays = HostArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
+    arrays = CaptureArrays(device, private=memory is None, kernel=binary.name, blocks=math.prod(launch.grid))
     try:
         parameters = front_end.pack(kernel, binary, args, arrays)
         with kept_content(device) if undo else nullcontext():
@@ -244,6 +264,7 @@ def _capture(
                 checks,
                 progress,
             )
+            arrays.check_kept()
     except BaseException:
         arrays.fail()
         raise

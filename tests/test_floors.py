@@ -38,6 +38,7 @@ FLOORS = {
     "silicon": 4,
     "sanitizer": 6,
     "tuning": 6,
+    "capture_arrays": 6,
     "capturing": 7,
     "driver": 8,
     "cudart": 11,

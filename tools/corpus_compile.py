@@ -20,6 +20,7 @@ count]...], "examples"}`` for a kernel, ``{"failed", "test", "reason"}`` for one
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import importlib
@@ -28,6 +29,7 @@ import json
 import math
 import multiprocessing.process
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +44,7 @@ from unittest import mock
 
 #: Set before Numba is imported: what the tests ask to be cached must not land in the installed package.
 os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="gpusim-corpus-")
+atexit.register(shutil.rmtree, os.environ["NUMBA_CACHE_DIR"], ignore_errors=True)
 #: What an earlier process has built would not be compiled, and so not be surveyed.
 os.environ["GPUSIM_CACHE_DIR"] = ""
 

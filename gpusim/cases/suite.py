@@ -11,7 +11,9 @@ Raises :class:`UnknownKernelError` for a name, :class:`UsageError` for a shape t
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import sys
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -121,7 +123,8 @@ def capture_case(
     not computed."""
     memory = DeviceMemory() if memory is None else memory
     try:
-        with limited_memory():
+        # What a kernel prints is not the command's answer, which may be JSON for another program.
+        with limited_memory(), contextlib.redirect_stdout(sys.stderr):
             return _capture_all(case, gpu, memory, folder, check, instruction_limit, sample)
     except MemoryError:
         raise UsageError(f"{_name_of(case.launches[0].kernel)}: {_TOO_LARGE} and run there") from None

@@ -17,6 +17,7 @@ Raises UnknownKernelError for a file or name that is not there, UsageError for o
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import traceback
@@ -138,9 +139,10 @@ def _import(path: Path) -> ModuleType:
 
 def guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception], ...] = (GpusimError,)) -> Any:
     """What ``call`` returns; an error of the user's code, other than those let ``through``, as one line that says
-    where."""
+    where. What it prints goes to stderr: the command's own answer stands on stdout."""
     try:
-        return call()
+        with contextlib.redirect_stdout(sys.stderr):
+            return call()
     except through:
         raise
     except SystemExit as error:

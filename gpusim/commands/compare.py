@@ -65,7 +65,9 @@ from gpusim.store.known_runs import refuse_unknown_runs
     "--check", is_flag=True, help="Exit 1 if anything is FASTER or SLOWER than silicon (with --baseline: newly so)."
 )
 @click.option("--strict", is_flag=True, help="Like --check, and exit 4 if anything is AMBIGUOUS.")
-@click.option("--save", metavar="NAME", default="", help="Keep the comparison in the store under this name.")
+@click.option(
+    "--save", "--save-run", metavar="NAME", default="", help="Keep the comparison in the store under this name."
+)
 @click.option("--baseline", metavar="NAME", default="", help="Lay it beside the comparison kept under this name.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write a JUnit XML file for CI.")
 @click.option(

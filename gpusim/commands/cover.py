@@ -42,7 +42,9 @@ def cover() -> None:
 @click.option(
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Coverage file to write."
 )
-@click.option("--save", metavar="NAME", default="", help="Also keep points and holes in the store under this name.")
+@click.option(
+    "--save", "--save-run", metavar="NAME", default="", help="Also keep points and holes in the store under this name."
+)
 @format_option()
 @launch_options("workloads")
 @done_by("covering")

@@ -39,7 +39,7 @@ DEFAULT_KERNELS = (
     "saxpy", "transpose", "matmul_tiled", "softmax", "layernorm", "histogram", "spmv_csr", "reduce_sum", "stencil3",
     "coalescing", "bank_conflicts", "shared_atomics", "atomic_contention", "divergence", "compaction", "bfs",
     "stream_read", "reduce_last_block", "radix_sort_step", "jacobi_grid_sync", "dequant_int4", "tensor_pipe", "igemm_int8",
-    "cpp_attention", "cpp_philox",
+    "cpp_attention", "cpp_philox", "cpp_gemm_w4a16",
 )  # fmt: skip
 
 

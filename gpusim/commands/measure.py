@@ -61,7 +61,9 @@ CACHES = ("cold", "warm", "both")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Append the rows to this file (JSON lines)."
 )
-@click.option("--save", metavar="NAME", default="", help="Also keep the rows in the store, as a run of this name.")
+@click.option(
+    "--save", "--save-run", metavar="NAME", default="", help="Also keep the rows in the store, as a run of this name."
+)
 @click.option(
     "--record-session",
     type=click.Path(dir_okay=False, path_type=Path),

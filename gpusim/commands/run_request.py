@@ -48,6 +48,15 @@ class RunRequest:
         return self.simulate or self.why
 
     @property
+    def misplaced(self) -> str:
+        """What to tell whoever wrote --simulate behind the program, which got it; else empty."""
+        if self.simulates or "--simulate" not in self.arguments:
+            return ""
+        return (
+            f"note: --simulate went to {self.program}, and nothing was simulated: options of gpusim run stand before it"
+        )
+
+    @property
     def finds_leaks(self) -> bool:
         """Whether device memory that is left at the end is listed."""
         return self.leak_check == "full"

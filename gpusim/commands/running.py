@@ -56,6 +56,8 @@ def run(**options: Any) -> int:
     if ending.explanation:
         click.echo(f"error: {' '.join(ending.explanation.split())}", err=True)
     _show(ledger, account, asked, device.spec.name)
+    if asked.misplaced:
+        click.echo(asked.misplaced, err=True)
     if ending.interrupted or not ending.at_rest:  # Python itself takes its time to end
         if ending.at_rest:
             atexit._run_exitfuncs()

@@ -67,6 +67,8 @@ def _run_and_show(asked: RunRequest) -> int:
     if code == INTERRUPTED:
         click.echo("error: interrupted", err=True)
     show(account, options, asked.output, asked.form, asked.all_launches)
+    if asked.misplaced:
+        click.echo(asked.misplaced, err=True)
     if options.leak_check:
         show_leaks(account.leaks)
     show_reasons(account)

@@ -10,11 +10,9 @@ its reason.
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from gpusim.cases.names import is_reference, kernel_names
@@ -33,6 +31,7 @@ from gpusim.errors import GpusimError, NoDataError, ToolchainError, UnsupportedO
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.nearest import hint
 from gpusim.io.progress import task
+from gpusim.io.temporary_folder import temporary_folder
 from gpusim.silicon.methods import method_of
 from gpusim.silicon.row import Estimate, SiliconRow
 
@@ -165,7 +164,7 @@ def compare_rows(
     mine, others = rows_of_gpu(rows, (spec.name, measured_as))
     if not mine:
         elsewhere = (
-            f"; there are {others} rows of {', '.join(sorted({r.gpu or r.device_name for r in rows}))}"
+            f"; there {'is 1 row' if others == 1 else f'are {others} rows'} of {', '.join(sorted({r.gpu or r.device_name for r in rows}))}"
             if others
             else ""
         )
@@ -174,8 +173,8 @@ def compare_rows(
     wanted, missing = _shapes(requests, mine, spec)
     uncompared += missing
     nameless = set() if wanted else {each.name for each in missing}
-    with tempfile.TemporaryDirectory(prefix="gpusim-compare-") as folder:
-        simulator = CaseSimulator(spec, Path(folder))
+    with temporary_folder("compare") as folder:
+        simulator = CaseSimulator(spec, folder)
         launches, failed = _capture(simulator, wanted)
         joined = join([row for row in mine if _asked(row, requests, wanted)], launches)
         bad = {(kernel, shape) for kernel, shape, _ in failed}
@@ -267,7 +266,9 @@ def _shapes(
                 spec.name,
                 name,
                 Verdict.NO_DATA,
-                f"no kernel of the suite ({hint(name, kernel_names(), _LIST)}): name the launches to join it to",
+                "a kernel of your own: name the launches to join it to, as in gpusim compare " + name
+                if is_reference(name) or is_native(name)
+                else f"no kernel of the suite ({hint(name, kernel_names(), _LIST)}): name the launches to join it to",
             )
             for name in sorted({row.kernel for row in rows} - known)
             if not wanted

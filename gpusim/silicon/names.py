@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.gpus.names import called
 
 #: Pattern of the whole name, without "NVIDIA " and in lower case -> name of the description.
 _PATTERNS = (
@@ -67,6 +68,15 @@ def gpu_of_device(device_name: str) -> str:
         if re.fullmatch(pattern, text):
             return name
     return _titles().get(device_name, "")  # an emulated device bears its description's title
+
+
+def gpu_called(name: str) -> str:
+    """The description that a table's column ``gpu`` means: what ``--gpu`` would take, ``H200 SXM`` as well as ``h200``;
+    ``name`` itself where no built-in one, or more than one, is called so."""
+    if name in list_gpus():
+        return name
+    found = called(name, {described: title for title, described in _titles().items()})
+    return found[0] if len(found) == 1 else name
 
 
 @lru_cache(maxsize=1)

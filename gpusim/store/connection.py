@@ -178,6 +178,10 @@ def _of_sqlite(error: sqlite3.Error, store: str) -> StoreError | StoreFormatErro
         return StoreFormatError(f"{store}: damaged, or not a gpusim store ({said}); move it away, {elsewhere}")
     if name.startswith("SQLITE_FULL"):
         return StoreError(f"{store}: the disk is full, this was not stored; free some space, {elsewhere}")
+    if name.startswith("SQLITE_CANTOPEN") and Path(store).is_dir():
+        return StoreError(
+            f"{store}: is a folder; name a file in it with {VARIABLE}, such as {Path(store, 'store.sqlite')}"
+        )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return StoreError(f"{store}: cannot be written here ({said}); mend its permissions, {elsewhere}")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpusim.errors import HistoryError
+from gpusim.io.temporary_folder import temporary_folder
 
 #: Between two fields, which no subject holds.
 _BETWEEN = "\x1f"
@@ -66,14 +66,22 @@ def changed_files(repository: Path, commit: str) -> list[str]:
 @contextlib.contextmanager
 def checkout(repository: Path, commit: str) -> Iterator[Path]:
     """A folder that holds ``commit``, gone when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="gpusim-watch-", ignore_cleanup_errors=True) as folder:
-        tree = Path(folder, "tree")
-        _git(repository, "worktree", "add", "--quiet", "--detach", str(tree), commit)
-        try:
-            yield tree
-        finally:
-            with contextlib.suppress(HistoryError):
-                _git(repository, "worktree", "remove", "--force", str(tree))
+    try:
+        with temporary_folder("watch") as folder:  # what killed runs left there goes
+            _prune(repository)
+            tree = folder / "tree"
+            _git(repository, "worktree", "add", "--quiet", "--detach", str(tree), commit)
+            try:
+                yield tree
+            finally:
+                with contextlib.suppress(HistoryError):
+                    _git(repository, "worktree", "remove", "--force", str(tree))
+    finally:
+        _prune(repository)
+
+
+def _prune(repository: Path) -> None:
+    """Let git forget checkouts whose folders are gone."""
     with contextlib.suppress(HistoryError):
         _git(repository, "worktree", "prune")
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
+import gpusim
 from gpusim.capturing import capture
 from gpusim.errors import (
     AddressError,
@@ -181,6 +182,22 @@ def test_launches_that_the_gpu_would_refuse_name_both_numbers(grid, block, share
         capture(doubled, grid, block, (values,), gpu="sm_90", shared_bytes=shared)
     assert all(word in str(caught.value) for word in words)
     assert (values == 1).all()
+
+
+def test_what_a_kernel_is_compiled_for_bounds_its_launches():
+    x = np.ones(1024, np.float32)
+    source = """
+    extern "C" __global__ void __launch_bounds__(128) small(float *x) { x[threadIdx.x] = 2; }
+    extern "C" __global__ void large(float *x) {
+        __shared__ float s[BYTES / 4]; s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = s[threadIdx.x ^ 1]; }
+    """
+    built = gpusim.cuda_cpp(source, "small", options=["-DBYTES=49152"])
+    with pytest.raises(LaunchError, match="small: a block of 256 threads, its launch bounds allow 128"):
+        capture(built, 1, (16, 16), (x,), gpu="sm_90")
+    capture(built, 1, 128, (x[:128],), gpu="sm_90")
+    capture(gpusim.cuda_cpp(source, "large", options=["-DBYTES=49152"]), 1, 32, (x,), gpu="sm_90")
+    with pytest.raises(LaunchError, match="large: 49156 bytes of static shared memory, a kernel may declare 49152"):
+        capture(gpusim.cuda_cpp(source, "large", options=["-DBYTES=49156"]), 1, 32, (x,), gpu="sm_90")
 
 
 def test_an_unknown_gpu_is_refused():

@@ -297,6 +297,11 @@ def test_every_command_explains_itself_with_an_example(capsys, command: str) -> 
     assert "Example" in out
 
 
+@pytest.mark.parametrize("command", ["simulate", "compare", "measure", "cover run"])
+def test_a_run_is_kept_by_the_same_option_everywhere(capsys, command: str) -> None:
+    assert "--save-run NAME" in gpusim(capsys, *command.split(), "--help")[1]
+
+
 @pytest.mark.parametrize("words", ["simulate saxpy", "simulate saxpy:n=1000,2000", "capture saxpy -o x.trace"])
 def test_a_launch_beyond_the_instruction_limit_fails(capsys, words: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)

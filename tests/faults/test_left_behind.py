@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from gpusim.io import owned_names
 from gpusim.io.owned_names import owned_path
 from gpusim.io.whole_file import write_whole
+from gpusim.watch.repository import checkout
 
 #: Begins to write the file that it is given, says so, and waits to be killed.
 WRITER = """
@@ -90,3 +92,38 @@ def test_a_name_as_long_as_the_file_system_takes_can_be_written(tmp_path: Path) 
     path = tmp_path / ("n" * 250 + ".json")
     write_whole(path, b"x")
     assert names(tmp_path) == {path.name}
+
+
+#: Checks out a commit, says where, and waits to be killed.
+CHECKOUT = """
+import sys, time
+from pathlib import Path
+from gpusim.watch.repository import checkout
+with checkout(Path(sys.argv[1]), "HEAD") as tree:
+    print(tree, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_watchs_checkout_goes_with_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository, temporary = tmp_path / "repository", tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet", str(repository)], check=True)
+    subprocess.run([*git, "-C", str(repository), "commit", "--quiet", "--allow-empty", "-m", "one"], check=True)
+    killed = subprocess.Popen([sys.executable, "-c", CHECKOUT, str(repository)], stdout=subprocess.PIPE, text=True)
+    assert killed.stdout is not None
+    left = Path(killed.stdout.readline().strip())
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    assert left.is_dir()
+    with checkout(repository, "HEAD") as tree:
+        assert not left.exists() and tree.is_dir()
+        listed = subprocess.run(
+            [*git, "-C", str(repository), "worktree", "list"], check=True, capture_output=True, text=True
+        ).stdout
+        assert str(left) not in listed and str(tree) in listed
+    assert not names(temporary)

@@ -339,6 +339,12 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
             store.new_run(command="test")
 
 
+def test_a_folder_is_no_store_and_the_file_to_name_is_said(tmp_path):
+    said = "is a folder; name a file in it with GPUSIM_STORE, such as .*store.sqlite"
+    with pytest.raises(StoreError, match=said), open_store(tmp_path) as store:
+        store.list_runs()
+
+
 def test_a_server_that_is_not_there_is_one_line():
     pytest.importorskip("psycopg")
     with open_store("postgresql://me:secret@127.0.0.1:1/db") as store, pytest.raises(StoreError) as caught:

@@ -202,6 +202,22 @@ softmax;;;;;cold;7;;;;4,5 4,75 9,25;0;1980 1975,5 1980
     assert second.time_us.median == 4.75 and second.n == 3 and second.grid == (7, 1, 1)
 
 
+def test_a_plain_table_names_launches_and_gpus_as_commands_do(tmp_path: Path) -> None:
+    text = """kernel,gpu,time_us
+saxpy:n=1024,H200 SXM,3
+my.py:case:n=64,a100-80gb,3
+k.cu:scale<T>:grid=1,my own,3
+ns::operator=(int),T4,3
+"""
+    rows = read_rows(write(tmp_path, "mine.csv", text))
+    assert [(row.kernel, row.shape, row.gpu) for row in rows] == [
+        ("saxpy", "n=1024", "h200"),
+        ("my.py:case", "n=64", "a100_80gb"),
+        ("k.cu:scale<T>", "grid=1", "my own"),
+        ("ns::operator=(int)", "", "t4"),
+    ]
+
+
 def test_nvbenchs_clocks_of_each_sample_and_a_state_without_axes(tmp_path: Path) -> None:
     """As NVIDIA/nvbench writes them: python/scripts/test_ref.json (no axes: null) and its readers of both binary
     files."""

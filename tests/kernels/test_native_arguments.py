@@ -104,3 +104,28 @@ def test_a_command_line_writes_them_too() -> None:
     made = parse_kernel_argument("{char:1,double:2.5}")
     assert made.dtype.itemsize == 16 and made["m1"] == 2.5
     assert parse_kernel_argument("float4[n]", {"n": 2}).shape == (2, 4) and parse_kernel_argument("bf16:2") == 2
+
+
+def test_what_nobody_may_write_is_not_written(tmp_path) -> None:
+    np.save(tmp_path / "x.npy", np.ones(32, np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    immutable = np.frombuffer(bytes(256), np.float32)[::2]
+    protected, other = np.ones(32, np.float32), np.ones(32, np.float32)
+    protected.flags.writeable = False
+    kernel = gpusim.cuda_cpp(SOURCE, "doubled")
+    for read_only in (mapped, protected, immutable):
+        before = np.array(read_only)
+        if before[0]:
+            with pytest.raises(
+                UsageError, match=r"argument 0\[1\] of doubled is a read-only array, and the kernel writes to it"
+            ):
+                run("doubled", ([other, read_only], 32), grid=2)
+        gpusim.capture(kernel, 1, 32, ([read_only], 0), gpu="a100_80gb")  # reading it is no fault
+        np.testing.assert_array_equal(read_only, before)
+        assert (other == 1).all()
+    memory = gpusim.DeviceMemory()
+    for _ in range(2):  # of a memory that outlives its launches, too
+        with pytest.raises(UsageError, match=r"argument 0\[0\] of doubled is a read-only array"):
+            gpusim.capture(kernel, 1, 32, ([mapped], 32), gpu="a100_80gb", memory=memory)
+    with pytest.raises(UsageError, match=r"argument 0\[0\] of doubled holds Python objects \(dtype object\)"):
+        run("doubled", ([np.ones(32, object)], 32))

@@ -249,10 +249,11 @@ def test_the_program_sees_its_arguments_and_its_exit_code_is_returned(run) -> No
         double[1, 32](np.ones(3, np.float32))
         sys.exit(7)
         """,
-        "--size", "3", "--gpu", "mine",
+        "--size", "3", "--gpu", "mine", "--simulate",
     )  # fmt: skip
-    assert process.stdout == "__main__ ['--size', '3', '--gpu', 'mine'] script.py True\n"
+    assert process.stdout == "__main__ ['--size', '3', '--gpu', 'mine', '--simulate'] script.py True\n"
     assert process.returncode == 7 and "double" in process.stderr
+    assert "script.py, and nothing was simulated: options of gpusim run stand before it" in process.stderr
 
 
 def test_an_exception_keeps_its_traceback_and_the_launches_are_still_listed(run) -> None:

@@ -93,6 +93,23 @@ def test_a_right_result_is_silent_and_a_wrong_one_an_error(gpusim, form):
     assert not Path("x.trace").exists()
 
 
+def test_what_a_case_and_its_kernel_print_is_not_the_answer(gpusim):
+    Path("said.py").write_text("""
+import numpy as np
+import gpusim
+print("of the file")
+SAYS = 'extern "C" __global__ void says(float *x) { x[0] = 2; printf("of the kernel\\\\n"); }'
+
+def case(n=1):
+    print("of the case")
+    x = np.ones(1, np.float32)
+    return gpusim.cuda_cpp(SAYS, "says"), 1, 1, (x,), lambda: print("of the check") or x[0] == 2
+""")
+    code, out, err = gpusim("simulate", "said.py:case", "--format", "json")
+    assert code == 0 and json.loads(out)["cycles"] > 0
+    assert err == "of the file\nof the case\nof the kernel\nof the check\n"
+
+
 def test_every_command_that_runs_a_case_runs_its_check(gpusim):
     wrong = "my.py:tuple:wanted=3"
     assert gpusim("regress", wrong, "my.py:tuple")[0] == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 def stub_folder() -> Path:
     """A folder with the stub ``libcuda.so.1`` and the program ``recorded_program``."""
     folder = Path(tempfile.mkdtemp(prefix="gpusim-stub-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     shared = [COMPILER, "-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1"]
     subprocess.run([*shared, SUPPORT / "stub_cuda.c", "-ldl"], check=True)
     program = [COMPILER, "-O1", "-o", folder / "program", SUPPORT / "recorded_program.c", "-ldl", "-lpthread"]

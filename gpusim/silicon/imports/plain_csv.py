@@ -1,7 +1,8 @@
 """A table of one's own, as rows: any CSV whose header has a column ``kernel``.
 
 Mental model: columns bear the names of a row's fields and may stand in any order; only ``kernel`` and one of ``cycles``
-and ``time_us`` are needed. Separated by comma, semicolon or tab; decimal comma or point, whichever the file uses.
+and ``time_us`` are needed. The shape may also stand behind the kernel, as a launch is printed (``saxpy:n=64``), and gpu
+is what ``--gpu`` takes. Separated by comma, semicolon or tab; decimal comma or point, whichever the file uses.
 
 | column | holds |
 |---|---|
@@ -29,7 +30,7 @@ from gpusim.errors import MeasurementFormatError
 from gpusim.silicon.estimate import median_estimate
 from gpusim.silicon.imports.importer import head_text, read_text
 from gpusim.silicon.imports.numbers import decimal_mark, number
-from gpusim.silicon.names import gpu_of_device
+from gpusim.silicon.names import gpu_called, gpu_of_device
 from gpusim.silicon.row import Estimate, SiliconRow
 
 description = "CSV with a column kernel"
@@ -42,6 +43,8 @@ _OTHER = ("grid", "block", "samples_us", "samples_mhz", "flags")
 COLUMNS = (*_TEXT, *_WHOLE, *_NUMBERS, *_ESTIMATES, *_BOUNDS, *_OTHER)
 MAX_ROWS = 1_000_000
 MAX_CELL_CHARACTERS = 16 << 20
+#: A launch as it is printed, ``my.py:case:n=64``: the kernel, and the axes behind a colon. No ``A::operator=``.
+_PRINTED = re.compile(r"(.*?[^:]):(?!:)([A-Za-z_]\w*=.*)", re.DOTALL)
 _SHAPE = re.compile(r"^\(?(\d{1,10})(?:[x, ]+(\d{1,10}))?(?:[x, ]+(\d{1,10}))?\)?$")
 
 
@@ -135,6 +138,10 @@ def _row(row: dict[str, str], mark: str, source: str) -> SiliconRow:
     values: dict[str, Any] = {name: row[name] for name in _TEXT if row.get(name)}
     if "kernel" not in values:
         raise MeasurementFormatError("the kernel has no name")
+    if "shape" not in values and (printed := _PRINTED.match(values["kernel"])):
+        values["kernel"], values["shape"] = printed.groups()
+    if "gpu" in values:
+        values["gpu"] = gpu_called(values["gpu"])
     values |= {name: _whole(name, row[name]) for name in _WHOLE if row.get(name)}
     values |= {name: _number(name, row[name], mark) for name in _NUMBERS if row.get(name)}
     values |= {name: _dimensions(name, row[name]) for name in ("grid", "block") if row.get(name)}
