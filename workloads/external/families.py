@@ -14,6 +14,8 @@ from pathlib import Path
 from .gems_families import GEMS_FAMILIES
 from .grid_families import GRID_FAMILIES
 from .instruction_families import INSTRUCTION_FAMILIES
+from .intensity_families import INTENSITY_FAMILIES
+from .laptop_families import LAPTOP_FAMILIES
 from .launches import Row, SuiteLaunch, Timed
 from .layer_families import LAYER_FAMILIES
 from .memory_families import MEMORY_FAMILIES
@@ -32,6 +34,8 @@ FAMILIES: Mapping[str, Maker] = {
     **GEMS_FAMILIES,
     **GRID_FAMILIES,
     **INSTRUCTION_FAMILIES,
+    **INTENSITY_FAMILIES,
+    **LAPTOP_FAMILIES,
     **LAYER_FAMILIES,
     **MEMORY_FAMILIES,
     **NOTES_FAMILIES,
