@@ -8,7 +8,8 @@ Rows (traces/library/published_runs.csv; where each comes from is in the README 
 the row. They set no figure and no interval: what they are for is how far projections are where frameworks, versions or
 GPUs are others than those that did. `step_s`: of a training step; `output_tokens_per_s_per_gpu`: tokens that a batch
 generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token; `first_token_ms`: of a batch
-of prompts; `token_ms`: between two tokens of each sequence of a batch, the mean.
+of prompts; `token_ms`: between two tokens of each sequence of a batch, the mean. Rows of phase "serve" are of `batch`
+clients that ask again as soon as they are answered: continuous batching, played through.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from gpusim.io.progress import shown, task
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
+from gpusim.project.serving import project_serving
 from gpusim.project.whole import project_model
 from gpusim.report.tables import FORMATS, format_records
 from tools.model_error import network, summary
@@ -44,9 +46,15 @@ SCORES = {
 #: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
 BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
 #: Versions of sources whose host is known by figures of its own (gpusim/project/frameworks.py).
-ENGINES = {"trtllm-0.9.0-sweep": "0.9"}
+ENGINES = {"trtllm-0.9.0-sweep": "0.9", "nim": "0.9"}
+#: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
+#: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
+LAUNCHES = {"nim": "eager"}
 #: GPUs that a source ran without the framework's own all-reduce (trtllm-0.9.0-sweep, Enable Custom All Reduce).
 OVER_PCIE = ("l40", "l40s", "h100_nvl")
+#: Most new tokens of a served step whose prompts are no longer (trtllm-build's default of --max_num_tokens; what NIM's
+#: engines have is not said), and requests of each client that are played through.
+STEP_TOKENS, ROUNDS = 8192, 3
 
 
 def learns(row: Any) -> bool:
@@ -61,10 +69,13 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
-        engine=ENGINES.get(row.source, ""), all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
+        engine=ENGINES.get(row.source, ""), launch=LAUNCHES.get(row.source, "default"),
+        all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
         scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
-    if row.phase == "request":
+    if row.phase == "serve":
+        whole = project_serving(prices, config, plan, ROUNDS * row.batch, max(STEP_TOKENS, row.sequence)).per_token
+    elif row.phase == "request":
         request = project_request(prices, config, plan)
         whole = request.per_token if row.metric == "token_ms" else request.seconds
     else:
