@@ -21,10 +21,11 @@ PACKAGE = Path(gpusim.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "state.md"
 HEAD = """# State tables
 
-The arrays that compiled functions read and write, and the messages that parts of a machine send one another. This page is
+For those who change or debug the emulator, the model or the engine: every array in which compiled functions keep their state, and every message
+that parts of the machine send one another. How the parts work together: [the machine as a graph](../explanation/machine.md). This page is
 written by `python tools/write_state_reference.py` from their declarations; `gpusim.state_tables` says how a table is declared.
 
-A table is an array of `int64` unless another type is named: one row a thing, one column a fact. Compiled functions name
+A table is an array of `int64` unless another type is named: one row for each thing, one column for each fact about it. Compiled functions name
 columns by the constants below, as in `warps[warp, PC]`.
 
 ## Units

@@ -103,17 +103,19 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class SmSpec:
-    sub_cores: int
-    max_warps: int
-    max_blocks: int
+    """What an SM holds, which decides how many blocks are resident on it (occupancy)."""
+
+    sub_cores: int  # partitions of an SM, each with a warp scheduler
+    max_warps: int  # resident warps per SM
+    max_blocks: int  # resident blocks per SM
     max_threads_per_block: int
-    registers: int
+    registers: int  # 32-bit registers per SM
     max_registers_per_thread: int
     register_allocation_unit: int  # registers a warp's allocation is rounded up to
     shared_max_bytes: int  # per SM, largest carve-out
     shared_per_block_max_bytes: int  # opt-in limit
     shared_reserved_bytes: int  # per block, taken by the system (1024 since sm_80)
-    shared_allocation_unit_bytes: int
+    shared_allocation_unit_bytes: int  # shared memory that a block's allocation is rounded up to
     shared_carveouts_kib: tuple[int, ...]  # legal carve-outs, ascending
     shared_carveout_reserved_bytes: int = 0  # per block, that the driver counts when it picks the carve-out
 
@@ -454,12 +456,18 @@ class BoardSpec:
 
 @dataclass(frozen=True)
 class GpuSpec:
+    """One described GPU: all values of its TOML file, checked and frozen, by unit of the machine.
+
+    :func:`gpusim.load_gpu` makes it; ``dataclasses.replace`` makes a changed one. Names end in their unit. The keys
+    with their meanings: docs/reference/gpu-file.md.
+    """
+
     name: str
-    title: str
-    generation: str
-    capability: tuple[int, int]
+    title: str  # the GPU's name in words
+    generation: str  # of the architecture, in lower case, such as hopper
+    capability: tuple[int, int]  # compute capability
     clock_hz: float  # SM clock at which the figures hold
-    sm_count: int
+    sm_count: int  # SMs that are enabled
     sm: SmSpec
     pipes: dict[str, PipeSpec]  # PipeClass name in lower case -> pipe
     tensor: TensorSpec

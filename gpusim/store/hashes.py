@@ -63,8 +63,9 @@ def model_hash() -> str:
     digest = hashlib.sha256()
     try:
         for package in (gpusim.model, gpusim.engine):
-            for path in sorted(Path(str(package.__file__)).parent.glob("*.py")):
-                digest.update(f"{path.parent.name}/{path.name}\0".encode())
+            folder = Path(str(package.__file__)).parent
+            for path in sorted(folder.rglob("*.py")):
+                digest.update(f"{path.relative_to(folder.parent).as_posix()}\0".encode())
                 digest.update(path.read_bytes())
     except OSError:
         return ""

@@ -80,7 +80,8 @@ def explain(
     sample: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Explanation:
-    """Explain ``result``, which is ``simulate(traces, spec, warm=warm, sample=sample)``.
+    """What limits ``result``, which is ``simulate(traces, spec, warm=warm, sample=sample)``: the launches are simulated
+    again with one unit after another made free, and the saving of each is what that unit costs.
 
     Each counterfactual costs one more simulation, and so does a result without samples over time (``samples=True``);
     ``progress`` gets a line for each. Raises as :func:`gpusim.engine.gpu.simulate` does.
