@@ -34,7 +34,6 @@ from gpusim.driver.work import KERNEL, HostFunction, Work
 NON_BLOCKING = 1
 #: Handles that need no stream of their own: default, legacy default, per-thread default.
 DEFAULT_STREAMS = (0, 1, 2)
-LEGACY_STREAMS = (0, 1)
 _SUCCESS = 0
 # CUstreamAttrID: the launch attributes that a stream has, with their bytes.
 _ACCESS_POLICY, _SYNCHRONIZATION, _PRIORITY, _SYNC_DOMAIN_MAP, _SYNC_DOMAIN = 1, 3, 8, 9, 10
