@@ -97,7 +97,7 @@ class Streams:
         """Run ``work`` now, or write it down if ``stream`` is being captured."""
         facts = self.check(stream)
         self.check_alive(facts.device)
-        if not self._captures.take(stream, work, blocking=not facts.flags & NON_BLOCKING):
+        if not self._captures.take(stream, work):
             if work.kind != KERNEL:
                 self.on_other_work()
             work.follow(facts.last)
@@ -136,7 +136,7 @@ class Streams:
     @entry("cuStreamSynchronize", "cuStreamQuery", arguments=(WORD,))
     def synchronize(self, stream: int) -> None:
         facts = self.check(stream)
-        self._captures.refuse_wait(stream, blocking=not facts.flags & NON_BLOCKING)
+        self._captures.refuse_wait(stream)
         self.check_alive(facts.device)
         facts.last = None  # it has ended: what is launched from now on cannot begin before that
         self.on_synchronize(facts.device)

@@ -454,6 +454,9 @@ class BoardSpec:
 
 @dataclass(frozen=True)
 class GpuSpec:
+    """A described GPU, as :func:`gpusim.load_gpu` reads and checks it; units as the names say, cycles those of the SM
+    clock. Made in code it is taken as it is; what the engine cannot run raises SpecError there."""
+
     name: str
     title: str
     generation: str
