@@ -20,7 +20,7 @@ from validation.sets import FINAL, described_as
 from validation.sheet_errors import sheet_errors
 
 from gpusim.gpus.describe import evidence_of_gpu
-from gpusim.gpus.load import list_gpus, load_gpu
+from gpusim.gpus.load import KINDS, list_gpus, load_gpu
 from gpusim.tile.bands import OPERATOR_REGIONS
 from gpusim.tile.library import FRAMEWORKS
 from gpusim.uncertainty.limiters import CLASSES
@@ -32,7 +32,6 @@ TILE = Path(__file__).parents[1] / "gpusim" / "tile"
 #: What the tile level's tools record, a file each: products, attention, other operators, and GPUs with figures that
 #: their generation's rows did not set.
 TILE_ERRORS = ("gemm", "attention", "operator", "other_figures")
-KINDS = ("datasheet", "measured", "paper", "fitted", "guess")
 
 
 def tile_errors(name: str) -> dict[str, Any]:

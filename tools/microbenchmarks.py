@@ -175,7 +175,6 @@ def _each(gpu: str, ops: str, published: float, source: str, **more: str) -> Ite
 
 _SUSPECT = "the same suite prints 4.07 on H100, and XLA's FP32 add takes equally long on both"
 _F16 = 16 * 8 * 16 * 2.0
-_INT8 = 16 * 8 * 32 * 2.0
 _PROGRAM = "another program than RRZE's; they differ by 5 to 10 cycles"
 _A100_SM_FLOP = 310.6e12 / 108 / 1.41e9
 _H800_SM_FLOP = 494.4e12 / 114 / 1.755e9

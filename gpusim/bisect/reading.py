@@ -15,10 +15,6 @@ from gpusim.io.nearest import hint
 from gpusim.regress.comparand import ComparedLaunch
 from gpusim.store.launch import SimulatedLaunch
 
-#: What a simulated case may be judged by: SM cycles and microseconds of all timed launches, the most registers of a
-#: thread.
-SIMULATED = ("cycles", "us", "registers")
-
 
 @dataclass(frozen=True)
 class Point:

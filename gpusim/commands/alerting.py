@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from gpusim.commands.alerts import SECRET
 from gpusim.errors import NoDataError, StoreError, UsageError
 from gpusim.io.nearest import hint
 from gpusim.io.whole_file import write_whole
@@ -127,7 +128,7 @@ def send(url: str, plan: str | None, improvements: bool, again: bool, form: str)
     """What :func:`gpusim.commands.alerts.send` declares, with its arguments."""
     with open_store() as store:
         refuse_unknown_plan(store, plan)
-        secret = os.environ.get("GPUSIM_WEBHOOK_SECRET", "")
+        secret = os.environ.get(SECRET, "")
         done = send_events(store, url, secret, plan=plan, improvements=improvements, again=again)
     click.echo(format_records([vars(done)], form))
     return StoreError.exit_code if done.waiting or done.refused else 0

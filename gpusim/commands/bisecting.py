@@ -21,15 +21,13 @@ from gpusim.bisect.places import version_places
 from gpusim.bisect.reading import Point
 from gpusim.bisect.versions import PYTHON, parse_toolchain
 from gpusim.commands.bisecting_figures import bisect_figures
-from gpusim.commands.bisecting_text import print_found
+from gpusim.commands.bisecting_text import CANNOT_TELL, FOUND, NO_DIFFERENCE, print_found
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import say
 from gpusim.regress.thresholds import DEFAULT_GPU
 from gpusim.store import Store, open_store
 from gpusim.watch.alerts.record import GPUSIM
-
-NO_DIFFERENCE, FOUND, CANNOT_TELL = 0, 1, 4
 
 
 @dataclass(frozen=True)

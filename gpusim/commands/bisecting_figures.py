@@ -10,14 +10,12 @@ import click
 from gpusim.bisect.criterion import Wish, criterion_of
 from gpusim.bisect.gpu_figures import SHARE, FigureSet, GpuFigures
 from gpusim.bisect.reasons import Reason, reason_between
-from gpusim.commands.bisecting_text import launch_documents, reason_tables
+from gpusim.commands.bisecting_text import CANNOT_TELL, FOUND, NO_DIFFERENCE, launch_documents, reason_tables
 from gpusim.errors import NoDataError
 from gpusim.gpus.load import load_gpu
 from gpusim.io.percent import signed
 from gpusim.report.tables import format_records
 from gpusim.store import Store
-
-NO_DIFFERENCE, FOUND, CANNOT_TELL = 0, 1, 4
 
 
 def bisect_figures(

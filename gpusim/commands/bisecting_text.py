@@ -16,6 +16,8 @@ from gpusim.regress import records
 from gpusim.regress.outcome import Outcome
 from gpusim.report.tables import format_records
 
+#: Exit codes of ``gpusim bisect``.
+NO_DIFFERENCE, FOUND, CANNOT_TELL = 0, 1, 4
 MOST_ROWS = 8
 _SAID = {
     CONFIRMED: "Silicon confirms the step.",

@@ -113,7 +113,7 @@ def measured_rows(chosen: CompareOptions, requests: Sequence[Request], gpus: Seq
             )
         return rows
     if chosen.against == "silicon":
-        return _measure(chosen, requests, gpus)
+        return _measure(requests, gpus)
     refuse_no_measurements(chosen.against)
     path = Path(chosen.against)
     if path.is_file():
@@ -126,7 +126,7 @@ def measured_rows(chosen: CompareOptions, requests: Sequence[Request], gpus: Seq
     return rows
 
 
-def _measure(chosen: CompareOptions, requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
+def _measure(requests: Sequence[Request], gpus: Sequence[str]) -> list[SiliconRow]:
     """Time the launches on the GPU of this machine, now."""
     if CudaDriver is None:
         raise ToolchainError("measuring a GPU needs Numba's CUDA target: pip install 'numba-cuda[cu13]' (Linux)")

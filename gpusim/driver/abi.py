@@ -8,7 +8,6 @@ of NVIDIA's cuda.h (CUDA Driver API, version 13).
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_uint64
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ NO_DEVICE = 100
 INVALID_DEVICE = 101
 INVALID_IMAGE = 200
 INVALID_CONTEXT = 201
-ALREADY_MAPPED = 208
 INVALID_PTX = 218
 NO_BINARY_FOR_GPU = 209
 UNSUPPORTED_LIMIT = 215
@@ -38,14 +36,12 @@ FILE_NOT_FOUND = 301
 OPERATING_SYSTEM = 304
 INVALID_HANDLE = 400
 NOT_FOUND = 500
-NOT_READY = 600
 ILLEGAL_STATE = 401
 ILLEGAL_ADDRESS = 700
 LAUNCH_OUT_OF_RESOURCES = 701
 LAUNCH_TIMEOUT = 702
 PEER_ACCESS_ALREADY_ENABLED = 704
 PEER_ACCESS_NOT_ENABLED = 705
-PRIMARY_CONTEXT_ACTIVE = 708
 PEER_ACCESS_UNSUPPORTED = 217
 HOST_MEMORY_ALREADY_REGISTERED = 712
 HOST_MEMORY_NOT_REGISTERED = 713
@@ -66,7 +62,6 @@ CAPTURED_EVENT = 907
 STREAM_CAPTURE_WRONG_THREAD = 908
 GRAPH_EXEC_UPDATE_FAILURE = 910
 INVALID_CLUSTER_SIZE = 912
-INVALID_RESOURCE_TYPE = 914
 UNKNOWN = 999
 
 
@@ -165,11 +160,6 @@ class Handles:
 
     def clear(self) -> None:
         self._objects.clear()
-
-
-def text_at(address: int, limit: int = 1 << 12) -> str:
-    """The C string at ``address``."""
-    return ctypes.string_at(address)[:limit].decode(errors="replace")
 
 
 def words_at(address: int, count: int) -> list[int]:

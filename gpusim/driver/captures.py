@@ -145,7 +145,7 @@ class Captures:
 
     # ---- work -----------------------------------------------------------------------------------
 
-    def take(self, stream: int, work: Work, blocking: bool) -> bool:
+    def take(self, stream: int, work: Work) -> bool:
         """Write ``work`` down if ``stream`` is captured; False if it is to run. Raises DriverError where neither may
         be."""
         capture = self._of.get(stream)
@@ -183,7 +183,7 @@ class Captures:
         if stream in _LEGACY:
             self._refuse_implicit(what)
 
-    def refuse_wait(self, stream: int, blocking: bool) -> None:
+    def refuse_wait(self, stream: int) -> None:
         """Raise DriverError if the program would wait for a stream that never runs."""
         self.refuse_work(stream, "waiting for a stream that is being captured")
 

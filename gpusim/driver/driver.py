@@ -115,7 +115,6 @@ class Driver:
             self.contexts,
             self.memory,
             self.modules,
-            self.facts,
             self.launches,
             self.streams,
             captures,

@@ -128,14 +128,14 @@ class GraphMemory:
         if self.captures.of(stream) is None:
             return None
         work = self.allocation(size, pool.properties)
-        self.captures.take(stream, work, blocking=False)
+        self.captures.take(stream, work)
         return work.found.block.allocation.base
 
     def capture_free(self, stream: int, address: int) -> bool:
         """Write down a free in a captured stream; False if it is not captured."""
         if self.captures.of(stream) is None:
             return False
-        self.captures.take(stream, Free(address, self.free_outside, self._blocks.get(address)), blocking=False)
+        self.captures.take(stream, Free(address, self.free_outside, self._blocks.get(address)))
         return True
 
     def drop(self, work: Work) -> None:

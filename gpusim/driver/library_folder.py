@@ -58,7 +58,7 @@ def libraries_folder() -> Path:
 
 
 def names_of(path: Path) -> list[str]:
-    """The functions of a library that :func:`library_file` wrote, in the order of its table."""
+    """The functions of a library of :func:`gpusim.driver.library_files.library_file`, in the order of its table."""
     return path.with_name(f"{path.name}.names").read_text().split()
 
 

@@ -30,7 +30,6 @@ from gpusim.driver.managed import Managed
 from gpusim.driver.memory import Memory
 from gpusim.driver.memory_operations import MemoryOperationCalls
 from gpusim.driver.modules import Modules
-from gpusim.driver.occupancy import KernelFacts
 from gpusim.driver.peers import Peers
 from gpusim.driver.pointers import Pointers
 from gpusim.driver.pools import Pools
@@ -46,7 +45,6 @@ def make_parts(
     contexts: Contexts,
     memory: Memory,
     modules: Modules,
-    facts: KernelFacts,
     launches: Launches,
     streams: Streams,
     captures: Captures,

@@ -39,7 +39,6 @@ class Options:
     record: str = ""
     leak_check: bool = False
     pageable: bool = False
-    cold_start: bool = False
     devices: int = 1
 
 

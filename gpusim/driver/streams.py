@@ -34,7 +34,6 @@ from gpusim.driver.work import KERNEL, HostFunction, Work
 NON_BLOCKING = 1
 #: Handles that need no stream of their own: default, legacy default, per-thread default.
 DEFAULT_STREAMS = (0, 1, 2)
-LEGACY_STREAMS = (0, 1)
 _SUCCESS = 0
 # CUstreamAttrID: the launch attributes that a stream has, with their bytes.
 _ACCESS_POLICY, _SYNCHRONIZATION, _PRIORITY, _SYNC_DOMAIN_MAP, _SYNC_DOMAIN = 1, 3, 8, 9, 10
@@ -98,7 +97,7 @@ class Streams:
         """Run ``work`` now, or write it down if ``stream`` is being captured."""
         facts = self.check(stream)
         self.check_alive(facts.device)
-        if not self._captures.take(stream, work, blocking=not facts.flags & NON_BLOCKING):
+        if not self._captures.take(stream, work):
             if work.kind != KERNEL:
                 self.on_other_work()
             work.follow(facts.last)
@@ -137,7 +136,7 @@ class Streams:
     @entry("cuStreamSynchronize", "cuStreamQuery", arguments=(WORD,))
     def synchronize(self, stream: int) -> None:
         facts = self.check(stream)
-        self._captures.refuse_wait(stream, blocking=not facts.flags & NON_BLOCKING)
+        self._captures.refuse_wait(stream)
         self.check_alive(facts.device)
         facts.last = None  # it has ended: what is launched from now on cannot begin before that
         self.on_synchronize(facts.device)

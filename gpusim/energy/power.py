@@ -18,7 +18,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
 #: The least clock over the boost clock that boards fall to (210 of 1,980 MHz among an H100's supported clocks).
-_SLOWEST = 0.106
+SLOWEST = 0.106
 _HALVINGS = 40
 
 
@@ -163,7 +163,7 @@ def slowed_beside_dram(
 
         if watts(1.0) <= limit.limit_watts:
             return seconds
-        low, high = _SLOWEST, 1.0
+        low, high = SLOWEST, 1.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
             low, high = (middle, high) if watts(middle) <= limit.limit_watts else (low, middle)

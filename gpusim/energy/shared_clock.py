@@ -18,14 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpusim.energy.figures import figures_for
-from gpusim.energy.power import power_limit
+from gpusim.energy.power import SLOWEST, power_limit
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 
 #: Launches that follow each other within so long have one clock: from 30 launches of 1.5 ms on the clock falls (above).
 CONTROL_SECONDS = 0.045
-#: The least clock over the described one that boards fall to (210 of 1,980 MHz among an H100's supported clocks).
-SLOWEST = 0.106
 _HALVINGS = 14
 
 

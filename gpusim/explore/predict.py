@@ -187,10 +187,6 @@ class Predictor:
         self._binaries[_compiled_key(launch)] = binary
         return binary
 
-    def knows(self, kernel: str) -> bool:
-        """Whether a run of ``kernel`` has been learnt."""
-        return kernel in self._kernels
-
     def from_launch(self, kernel: str, shape: Shape) -> LaunchPrediction:
         """What follows from the launches of a shape alone. Raises UsageError or LaunchError for one that is refused."""
         layout = _layout()

@@ -456,10 +456,11 @@ class BoardSpec:
 
 @dataclass(frozen=True)
 class GpuSpec:
-    """One described GPU: all values of its TOML file, checked and frozen, by unit of the machine.
+    """A described GPU: all values of its TOML file, checked and frozen, by unit of the machine.
 
-    :func:`gpusim.load_gpu` makes it; ``dataclasses.replace`` makes a changed one. Names end in their unit. The keys
-    with their meanings: docs/reference/gpu-file.md.
+    :func:`gpusim.load_gpu` makes it; ``dataclasses.replace`` makes a changed one, which is taken as it is (what the
+    engine cannot run raises SpecError there). Names end in their unit; cycles are those of the SM clock. The keys with
+    their meanings: docs/reference/gpu-file.md.
     """
 
     name: str

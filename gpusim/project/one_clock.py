@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from gpusim.energy.figures import figures_for
-from gpusim.energy.power import power_limit
-from gpusim.energy.shared_clock import SLOWEST
+from gpusim.energy.power import SLOWEST, power_limit
 from gpusim.project.prices import Prices
 
 #: A clock fits when the power is this near to the limit; projections at other clocks than the described one at most.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-OFF = "GPUSIM_RECORD"
 SOCKET, SALT, CUPTI = "GPUSIM_RECORD_SOCKET", "GPUSIM_RECORD_SALT", "GPUSIM_RECORD_CUPTI"
 PRELOAD, NVTX = "LD_PRELOAD", "NVTX_INJECTION64_PATH"
 

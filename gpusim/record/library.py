@@ -21,7 +21,6 @@ from gpusim.io.cache_folder import cache_folder
 NAME = "libgpusim_record.so"
 VARIABLE = "GPUSIM_RECORD_LIBRARY"
 NATIVE = Path(__file__).parent / "native"
-HEADER = NATIVE / "gpusim_record.h"
 COMPILERS = ("cc", "gcc", "clang")
 #: Sibling calls: ``dlsym`` must see its caller's address (resolve.c). No deletion: a program may close the library that
 #: loaded it.

@@ -1,4 +1,4 @@
-"""Results as pandas data frames, for notebooks: one row a comparison point, launch, counter or stall.
+"""Results as pandas data frames, for notebooks: one row a comparison point or launch.
 
 Mental model: the same values that the command line prints, as a table that can be grouped and plotted.
 """
@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from gpusim.compare.measured import MeasuredComparison
 from gpusim.compare.run import Comparison
 from gpusim.engine.result import Result
-from gpusim.report.comparison import entry_record
 
 
 def comparison_frame(comparison: Comparison) -> pd.DataFrame:
     """One row a point: gpu, series, point, unit, simulated, measured, error_percent, fitted."""
     columns = ["gpu", "series", "point", "unit", "simulated", "measured", "error_percent", "fitted"]
     return pd.DataFrame([row.record() for row in comparison.rows], columns=columns)
-
-
-def measured_frame(comparison: MeasuredComparison) -> pd.DataFrame:
-    """One row a measured launch: what `gpusim compare --against FILE --format csv` prints."""
-    return pd.DataFrame([entry_record(entry) for entry in comparison.entries])
 
 
 def launches_frame(result: Result) -> pd.DataFrame:

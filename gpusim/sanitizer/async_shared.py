@@ -70,7 +70,7 @@ def granule_of(m, address):
 
 
 @inner
-def _place(m, rank, granule):
+def _place(m, granule):
     """Shared address of a granule, from the kernel's first byte on."""
     return (granule + (m.facts[SHARED_BASE] >> GRANULE_BITS) << GRANULE_BITS) - m.facts[SHARED_BASE]
 
@@ -122,7 +122,7 @@ def generic(m, s, agent, code, address, size, reads, writes):
     own = agent // f[WARPS] == rank
     warps = PRODUCT_READ + f[GROUPS]
     for granule in range(first, last + 1):
-        g, place, now = m.shared[s, rank, granule], _place(m, rank, granule), mark(m, s, agent, code)
+        g, place, now = m.shared[s, rank, granule], _place(m, granule), mark(m, s, agent, code)
         if _unfilled(m, s, agent, g):
             _tell_unfilled(m, s, WRITE_UNFILLED if writes else READ_UNFILLED, agent, code, g, place)
         if reads:
@@ -137,7 +137,7 @@ def generic(m, s, agent, code, address, size, reads, writes):
             else:
                 g[FAR_WRITE], g[FAR_WRITE + 1] = agent + 1, now
             if g[OBJECT_HERE] or g[OBJECT_HERE + 1]:
-                _over_object(m, s, agent, code, g, granule, address & _OFFSET, size, place)
+                _over_object(m, s, agent, code, g, address & _OFFSET, size, place)
 
 
 @apart
@@ -148,14 +148,14 @@ def copied(m, s, agent, code, address, size):
         return
     last = min(first + (((address & 15) + size - 1) >> GRANULE_BITS), m.facts[GRANULES] - 1)
     for granule in range(first, last + 1):
-        g, place = m.shared[s, rank, granule], _place(m, rank, granule)
+        g, place = m.shared[s, rank, granule], _place(m, granule)
         if _unfilled(m, s, agent, g):
             _tell_unfilled(m, s, WRITE_UNFILLED, agent, code, g, place)
         _busy(m, s, agent, g, rank, place, code)
 
 
 @inner
-def _over_object(m, s, agent, code, g, granule, offset, size, place):
+def _over_object(m, s, agent, code, g, offset, size, place):
     """An ordinary store where an mbarrier may stand."""
     start = place + m.facts[SHARED_BASE]
     for half in range(2):
@@ -189,16 +189,16 @@ def reads_async(m, s, agent, code, address, size, quiet):
     for granule in range(first, last + 1):
         g = m.shared[s, rank, granule]
         if _unfilled(m, s, agent, g):
-            place = _place(m, rank, granule)
+            place = _place(m, granule)
             _tell_unfilled(m, s, READ_UNFILLED, agent, code, g, place)
         if quiet:
             continue
         for warp in range(f[WARPS]):
             held = g[warps + f[WARPS] + warp]
             if held:
-                _visible(m, s, agent, code, clock, rank * f[WARPS] + warp, held, _place(m, rank, granule))
+                _visible(m, s, agent, code, clock, rank * f[WARPS] + warp, held, _place(m, granule))
         if g[FAR_WRITE]:
-            _visible(m, s, agent, code, clock, g[FAR_WRITE] - 1, g[FAR_WRITE + 1], _place(m, rank, granule))
+            _visible(m, s, agent, code, clock, g[FAR_WRITE] - 1, g[FAR_WRITE + 1], _place(m, granule))
 
 
 @inner
@@ -243,7 +243,7 @@ def fills(m, s, agent, code, address, size, held, phase, alone):
     last = min(first + (((address & 15) + size - 1) >> GRANULE_BITS), f[GRANULES] - 1)
     clock, warps, none = m.clock[s, agent], PRODUCT_READ + f[GROUPS], np.int64(0)
     for granule in range(first, last + 1):
-        g, place = m.shared[s, rank, granule], _place(m, rank, granule)
+        g, place = m.shared[s, rank, granule], _place(m, granule)
         if alone and _unfilled(m, s, agent, g):
             tell(
                 m, s, LOAD_OVER_LOAD, agent, code, g[LOAD_AGENT], g[LOAD_CODE], place, g[LOAD_OBJECT] - 1, g[LOAD_PHASE]

@@ -85,8 +85,8 @@ class GridAccesses:
         early, code = np.zeros(len(chunk.accesses), np.bool_), np.zeros(len(chunk.accesses), np.int64)
         thread = np.zeros(len(chunk.accesses), np.int64)
         lanes = _walk(
-            chunk.warps, chunk.runs, chunk.path_start, chunk.accesses, self._code, chunk.first_block,
-            self._launch.warps_per_block, early, code, thread,
+            chunk.warps, chunk.runs, chunk.path_start, self._code, chunk.first_block, self._launch.warps_per_block,
+            early, code, thread,
         )  # fmt: skip
         found = np.zeros((lanes if len(chunk.accesses) else 0, 2), np.int64)
         used = _spread(chunk.accesses, chunk.scattered, self._code, code, early, early_only, found)
@@ -127,7 +127,7 @@ class GridAccesses:
 
 @reading
 def _walk(
-    warps, runs, path_start, accesses, table, first_block, warps_per_block, early, code, thread
+    warps, runs, path_start, table, first_block, warps_per_block, early, code, thread
 ):  # pragma: no cover - jitted
     """Fill in of each access whether it is early, its instruction and its warp's first thread; returns how many words
     lanes touch at most."""

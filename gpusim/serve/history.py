@@ -18,6 +18,7 @@ from gpusim.errors import StoreFormatError
 from gpusim.io.records import parse_record
 from gpusim.store.schema import alert_series, commits, method_facts, points
 from gpusim.store.store import Store
+from gpusim.watch.change import percent_between
 from gpusim.watch.exact import exact_changes
 from gpusim.watch.history import History, Point
 from gpusim.watch.read_history import SeriesKey
@@ -81,7 +82,7 @@ class SeriesChange:
     @property
     def percent(self) -> float:
         """Of the value before; infinite where that is 0."""
-        return 100.0 * (self.after - self.before) / abs(self.before) if self.before else float("inf")
+        return percent_between(self.before, self.after)
 
 
 @dataclass(frozen=True)

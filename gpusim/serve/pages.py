@@ -20,7 +20,7 @@ from gpusim.serve.board import Board
 from gpusim.serve.charts import history_chart, pair_chart, stall_chart, trend_chart
 from gpusim.serve.history import SeriesChange, read_history
 from gpusim.serve.missing_values import read_holes
-from gpusim.serve.newest import PlanState, read_key, read_siblings
+from gpusim.serve.newest import read_key, read_siblings
 from gpusim.serve.overview import ALERTS_A_PAGE, newest_alerts, read_alerts, read_today
 from gpusim.serve.pairs import geometric_mean, gpu_pairs, kernel_ratios, mean_ratios
 from gpusim.serve.trends import ComparedRun, seconds_of
@@ -222,8 +222,3 @@ def _plan(board: Board, plan_part: str) -> str | None:
 def _named(names, wanted: str) -> str | None:
     """Which of ``names`` a part of a path stands for."""
     return next((name for name in names if address.part(name) == wanted), None)
-
-
-def series_addresses(state: PlanState) -> list[str]:
-    """The pages of all series of a plan."""
-    return [address.series(each.key.id) for each in state.newest]

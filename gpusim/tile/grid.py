@@ -34,17 +34,6 @@ STARTS_ANEW, LOADS_AHEAD, MULTIPLIES_AHEAD = 0.0, 1.0, 2.0
 _NEVER = -1e30
 
 
-def run_grid(
-    rows: int, columns: int, depth: int, tile_rows: int, tile_columns: int, tile_depth: int, stages: int, blocks: int,
-    splits: int, bytes_in: float, bytes_out: float, *machine: float,
-) -> tuple[float, float, float, float]:  # fmt: skip
-    """:func:`run_groups` of one product of ``rows`` rows, whose operands have ``bytes_in`` bytes an element."""
-    return run_groups(
-        np.array([rows]), columns, depth, tile_rows, tile_columns, tile_depth, stages, blocks, splits, bytes_in,
-        bytes_in, bytes_out, *machine,
-    )  # fmt: skip
-
-
 #: No collective beside a product.
 ALONE = np.zeros(0)
 #: Of one: SMs that it holds, pieces (0: until the product has ended), cycles of a piece on the links, bytes of a piece

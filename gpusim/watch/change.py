@@ -41,7 +41,12 @@ class Change:
     @property
     def percent(self) -> float:
         """Size in percent of the value before; infinite where that is 0."""
-        return 100.0 * (self.after - self.before) / abs(self.before) if self.before else float("inf")
+        return percent_between(self.before, self.after)
+
+
+def percent_between(before: float, after: float) -> float:
+    """The change from ``before`` to ``after`` in percent of ``before``; infinite where that is 0."""
+    return 100.0 * (after - before) / abs(before) if before else float("inf")
 
 
 def alert_numbers(changes: list[Change]) -> list[int]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, Table, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpusim.store.launch import SimulatedLaunch
@@ -243,10 +243,3 @@ def _insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -
 
 def _digest(values: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(dict(values), sort_keys=True).encode()).hexdigest()
-
-
-def count_points(store: Store, plan: str) -> int:
-    """How many points the series of a plan have."""
-    query = select(func.count()).select_from(points.join(series)).where(series.c.plan == plan)
-    with store.reading() as connection:
-        return 0 if connection is None else int(connection.execute(query).scalar_one())

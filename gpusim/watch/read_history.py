@@ -195,11 +195,6 @@ def plan_commits(connection: Connection, plan: str, most: int) -> list[CommitSta
     return [CommitState(*row) for row in connection.execute(query)]
 
 
-def stored_histories(store: Store, plan: str) -> list[History]:
-    """The histories of a plan, simulated and measured, as :func:`gpusim.watch.changes.all_changes` takes them."""
-    return [history_of(each, read_points(store, each.id)) for each in list_series(store, plan)]
-
-
 def history_of(
     key: SeriesKey, points: Sequence[HistoryPoint], *, name: str = "", digits: int = SHOWN_DIGITS
 ) -> History:

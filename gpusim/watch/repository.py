@@ -55,14 +55,6 @@ def commits(repository: Path, until: str = "HEAD", since: str | None = None, mos
     return found[::-1]
 
 
-def changed_files(repository: Path, commit: str) -> list[str]:
-    """The files that ``commit`` changed against its first parent."""
-    text = _git(
-        repository, "diff-tree", "--no-commit-id", "--name-only", "-r", "-m", "--first-parent", "--root", "-z", commit
-    )
-    return [name for name in text.split("\0") if name]
-
-
 @contextlib.contextmanager
 def checkout(repository: Path, commit: str) -> Iterator[Path]:
     """A folder that holds ``commit``, gone when the block ends."""

@@ -27,7 +27,7 @@ from gpusim.store.schema import cells, launches, points, refusals
 from gpusim.watch.dask_cells import DaskPlace
 from gpusim.watch.owners import OwnerRule, owners_of, read_owners
 from gpusim.watch.plan import load_plan
-from gpusim.watch.read_history import commit_states, list_series, read_points, read_refusals, stored_histories
+from gpusim.watch.read_history import commit_states, history_of, list_series, read_points, read_refusals
 from gpusim.watch.repository import commits, find_commit
 from gpusim.watch.run_plan import run_plan
 from gpusim.watch.worker_process import Answer, Refusal
@@ -276,7 +276,8 @@ def test_a_history_on_a_server_is_the_same(repository: Path) -> None:
         assert run_plan(plan, store, found, Answers(simulated)).valued == 6
         assert run_plan(plan, store, found, Answers(simulated)).kept_before == 6
         assert count(store, points) == 6 and count(store, launches) == 2
-        assert [history.name for history in stored_histories(store, "night")] == [
+        histories = [history_of(each, read_points(store, each.id)) for each in list_series(store, "night")]
+        assert [history.name for history in histories] == [
             "reduce_sum:n=64 on h200", "saxpy:n=64 on h200",
         ]  # fmt: skip
 

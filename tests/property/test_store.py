@@ -18,7 +18,7 @@ from gpusim.engine.gpu import simulate
 from gpusim.errors import UnknownRunError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
-from gpusim.store import Instruction, gpu_hash, launch_record, open_store, schema, trace_hash
+from gpusim.store import Instruction, gpu_hash, hashes, launch_record, open_store, schema, trace_hash
 from gpusim.store.coding import pack, unpack
 from gpusim.store.connection import open_engine
 from gpusim.store.known_runs import refuse_unknown_runs
@@ -215,6 +215,21 @@ def test_hashes_say_what_is_the_same(tmp_path):
     code = trace.program.instructions.copy()
     code["stall_cycles"][0] += 1
     assert trace_hash(replace(trace, program=replace(trace.program, instructions=code))) != trace_hash(trace)
+
+
+def test_the_model_s_hash_is_of_each_source_file_that_decides_cycles(monkeypatch, tmp_path):
+    names = [tmp_path / name for name in ("engine/__init__.py", "engine/sampled/steady.py", "model/__init__.py")]
+    found = set()
+    for changed in (None, *names):
+        for name in names:
+            name.parent.mkdir(parents=True, exist_ok=True)
+            name.write_text("changed" if name == changed else "")
+        monkeypatch.setattr(hashes.gpusim.engine, "__file__", str(names[0]))
+        monkeypatch.setattr(hashes.gpusim.model, "__file__", str(names[2]))
+        hashes.model_hash.cache_clear()
+        found.add(hashes.model_hash())
+    hashes.model_hash.cache_clear()
+    assert len(found) == len(names) + 1 and "" not in found
 
 
 def test_where_the_store_is(monkeypatch, tmp_path):

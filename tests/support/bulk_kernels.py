@@ -53,7 +53,7 @@ def _inputs(names: str, constraint: str = "r") -> str:
 _AT = "c0 c1 c2 c3 c4"
 
 
-def load_kernel(name: str, rank: int, mode: str = "tile", before: str = "", more: str = "") -> str:
+def load_kernel(name: str, rank: int, mode: str = "tile") -> str:
     """``name(map, out, bytes, expected, c0 .. c4, o0 .. o2)``: loads a box and shows ``bytes`` of shared memory."""
     coordinates = 5 if "gather4" in mode else rank
     offsets = ""

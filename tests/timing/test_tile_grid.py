@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusim.tile.grid import LOADS_AHEAD, MULTIPLIES_AHEAD, STARTS_ANEW, run_beside, run_grid
+from gpusim.tile.grid import LOADS_AHEAD, MULTIPLIES_AHEAD, STARTS_ANEW, run_beside, run_groups
 
 FAST = 1e12
 LATENCY, STEP, START, EPILOGUE = 700.0, 10.0, 300.0, 500.0
@@ -13,8 +13,8 @@ LATENCY, STEP, START, EPILOGUE = 700.0, 10.0, 300.0, 500.0
 
 def run(rows=128, columns=128, depth=1024, *, sms=4, flops=4096.0, dram=FAST, l2=FAST, l2_bytes=1e9, cold=(True, True),
         splits=1, stages=4, blocks=1, events=100_000, fill=FAST, outside=0.0, outside_fill=0.0, box_rows=128, cluster_rows=1, overlap=STARTS_ANEW):  # fmt: skip
-    return run_grid(
-        rows, columns, depth, 128, 128, 64, stages, blocks, splits, 2.0, 2.0, sms, flops, fill, l2, dram, 300.0, LATENCY,
+    return run_groups(
+        np.array([rows]), columns, depth, 128, 128, 64, stages, blocks, splits, 2.0, 2.0, 2.0, sms, flops, fill, l2, dram, 300.0, LATENCY,
         l2_bytes, *cold, STEP, START, EPILOGUE, 32.0, 1.0, outside, outside_fill, box_rows, cluster_rows, overlap, events,
     )  # fmt: skip
 

@@ -14,7 +14,6 @@ from gpusim.production.launches import OTHER, Launch, LaunchTotal
 from gpusim.record.sketch import LOG_GAMMA, merged
 
 MOST_SUMS = 200_000
-_BINS = 1 << 12
 
 
 class RowSums:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpusim.watch.change import percent_between
+
 OPEN, TRIAGED, BISECTED, FIXED, VERIFIED = "open", "triaged", "bisected", "fixed", "verified"
 STATES = (OPEN, TRIAGED, BISECTED, FIXED, VERIFIED)
 REAL, METHOD, HARDWARE, NOISE, ACCEPTED = "real", "method", "hardware", "noise", "accepted"
@@ -98,8 +100,8 @@ class AlertSeries:
 
     @property
     def percent(self) -> float:
-        """Its change in percent of the value before."""
-        return 100.0 * (self.after - self.before) / abs(self.before) if self.before else float("inf")
+        """Its change in percent of the value before; infinite where that is 0."""
+        return percent_between(self.before, self.after)
 
 
 @dataclass(frozen=True)

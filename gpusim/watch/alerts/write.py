@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from gpusim.errors import AlertStateError, UsageError
 from gpusim.store.schema import alert_events, alerts
 from gpusim.store.store import Store
+from gpusim.watch.alerts.kept_alerts import update_alert
 from gpusim.watch.alerts.read import find_alert
 from gpusim.watch.alerts.record import BISECTED, GPUSIM, OPEN, TRIAGED, Alert
 from gpusim.watch.alerts.transitions import refuse_date, refuse_transition
@@ -36,7 +36,7 @@ def set_state(
         refuse_transition(alert, state, verdict, reason, expiry)
         if verdict and expiry and refuse_date(expiry, f"alert {number}") < datetime.now(UTC).date():
             raise AlertStateError(f"alert {number}: {expiry} has passed; give a day to come with --until")
-        _update(connection, number, state=state, verdict=verdict, reason=reason, expiry=expiry)
+        update_alert(connection, number, state=state, verdict=verdict, reason=reason, expiry=expiry)
         if state != alert.state:
             add_event(connection, number, who, "state", alert.state, state, reason)
         if verdict != alert.verdict or (state == alert.state == TRIAGED):
@@ -50,9 +50,9 @@ def set_bisected(store: Store, number: int, *, who: str, found: str, text: str) 
     _refuse_text(text, who)
     _refuse_text(found, who)
     with _changing(store, number) as (connection, alert):
-        _update(connection, number, found=found)
+        update_alert(connection, number, found=found)
         if alert.state in (OPEN, TRIAGED, BISECTED) and not alert.settled:
-            _update(connection, number, state=BISECTED)
+            update_alert(connection, number, state=BISECTED)
             add_event(connection, number, who, "state", alert.state, BISECTED, text)
         else:
             add_event(connection, number, who, "note", alert.found, found, text)
@@ -65,7 +65,7 @@ def assign(store: Store, number: int, owner: str, *, who: str) -> Alert:
     _refuse_text(owner, who)
     with _changing(store, number) as (connection, alert):
         if owner != alert.owner:
-            _update(connection, number, owner=owner)
+            update_alert(connection, number, owner=owner)
             add_event(connection, number, who, "owner", alert.owner, owner, "")
     return _read(store, number)
 
@@ -111,10 +111,6 @@ def _changing(store: Store, number: int) -> Iterator[tuple[Connection, Alert]]:
 def _read(store: Store, number: int) -> Alert:
     with store.reading() as connection:
         return find_alert(connection, number, store.name)
-
-
-def _update(connection: Connection, number: int, **values: Any) -> None:
-    connection.execute(alerts.update().where(alerts.c.id == number).values(values))
 
 
 def _with_date(verdict: str, expiry: str) -> str:
