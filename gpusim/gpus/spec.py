@@ -456,12 +456,8 @@ class BoardSpec:
 
 @dataclass(frozen=True)
 class GpuSpec:
-    """A described GPU: all values of its TOML file, checked and frozen, by unit of the machine.
-
-    :func:`gpusim.load_gpu` makes it; ``dataclasses.replace`` makes a changed one, which is taken as it is (what the
-    engine cannot run raises SpecError there). Names end in their unit; cycles are those of the SM clock. The keys with
-    their meanings: docs/reference/gpu-file.md.
-    """
+    """A described GPU: all values of its TOML file (docs/reference/gpu-file.md), checked and frozen. Made by
+    ``dataclasses.replace`` it is taken as it is: what the engine cannot run raises SpecError there."""
 
     name: str
     title: str  # the GPU's name in words
