@@ -10,20 +10,20 @@ from tools.published_error import ROWS, errors
 
 
 @pytest.mark.parametrize(
-    ("source", "model", "dtype", "batch", "metric", "most_percent"),
+    ("source", "model", "dtype", "gpus", "batch", "metric", "most_percent"),
     [
-        # A client that asks again: launches without graphs, and attention that reads each query's keys.
-        ("nim", "llama3_8b", "fp16", 1, "token_ms", 10),
-        # An hour's run under Hopper's power limit.
-        ("dgxc-nemo", "nemotron4_15b", "bf16", 256, "step_s", 10),
+        # Clients that ask again, of a host that launches each kernel: with CUDA graphs it would be 33 % too fast.
+        ("nim", "llama3_70b", "fp16", 8, 2, "token_ms", 15),
+        # A long run under Hopper's power limit.
+        ("dgxc-nemo", "nemotron4_15b", "bf16", 64, 256, "step_s", 10),
     ],
 )
 def test_a_published_run_is_projected(
-    source: str, model: str, dtype: str, batch: int, metric: str, most_percent: float
+    source: str, model: str, dtype: str, gpus: int, batch: int, metric: str, most_percent: float
 ) -> None:
     rows = pd.read_csv(ROWS, keep_default_na=False)
     chosen = (rows.source == source) & (rows.model == model) & (rows.dtype == dtype) & (rows.gpu == "h100")
-    rows = rows.loc[chosen & (rows.batch == batch) & (rows.metric == metric)].head(1)
+    rows = rows.loc[chosen & (rows.gpus == gpus) & (rows.batch == batch) & (rows.metric == metric)].head(1)
     found = errors(rows)
     assert len(found) == 1
     assert found.error_percent.abs().max() < most_percent
