@@ -111,6 +111,8 @@ PEAKS_TFLOPS = {
     "rtx2080ti": (13.4, 0.42),
     "titan_rtx": (16.3, 0.51),
     "rtx2070_super": (9.06, 0.283),
+    "rtx2070": (7.46, 0.233),
+    "rtx3070ti_laptop": (17.5, 0.273),
     "titan_v": (14.9, 7.45),  # at its boost clock; the product page says 13.8 and 6.9, those of 1,350 MHz
     "rtx3080": (29.8, 0.465),
     "rtx3070": (20.3, 0.317),

@@ -27,6 +27,8 @@ BOARDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "warp_ladder_rtx4070ti_super": ("rtx4070ti_super", ("clock_hz", "dram.peak_bytes_per_ns")),
     "gems_h20": ("h20_141gb", ()),
     "column_sums_rtx2070_super": ("rtx2070_super", ()),
+    "mixed_intensity_rtx2070": ("rtx2070", ("clock_hz",)),
+    "ladders_rtx3070ti_laptop": ("rtx3070ti_laptop", ("clock_hz",)),
 }
 #: What the settings leave as the relative has it because no row of theirs asks for it: what the board is called, may
 #: take and is linked by.
@@ -75,6 +77,8 @@ def test_every_set_that_is_predicted_by_more_settings_than_clocks_has_its_boards
         ("TITAN V", "titan_v"),
         ("NVIDIA TITAN RTX", "titan_rtx"),
         ("NVIDIA GeForce RTX 2070 SUPER", "rtx2070_super"),
+        ("NVIDIA GeForce RTX 2070", "rtx2070"),
+        ("NVIDIA GeForce RTX 3070 Ti Laptop GPU", "rtx3070ti_laptop"),
         ("NVIDIA GeForce RTX 4060 Ti", "rtx4060ti"),
         ("NVIDIA GeForce RTX 4070 Ti SUPER", "rtx4070ti_super"),
         ("NVIDIA GeForce RTX 4070 Ti", ""),

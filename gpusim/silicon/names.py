@@ -20,6 +20,7 @@ _PATTERNS = (
     (r"(tesla )?t4", "t4"),
     (r"(geforce )?rtx 2080 ti", "rtx2080ti"),
     (r"(geforce )?rtx 2070 super", "rtx2070_super"),
+    (r"(geforce )?rtx 2070", "rtx2070"),
     (r"titan rtx", "titan_rtx"),
     (r"a100-sxm4-40gb", "a100_40gb"),
     (r"a100-pcie-40gb", "a100_pcie_40gb"),
@@ -33,6 +34,7 @@ _PATTERNS = (
     (r"rtx 6000 ada generation", "rtx_6000_ada"),
     # No "rtx 3060", no "rtx 3080" and no "rtx 4070": boards with other SMs or another memory bear the same names.
     (r"(geforce )?rtx 3070", "rtx3070"),
+    (r"(geforce )?rtx 3070 ti laptop gpu", "rtx3070ti_laptop"),
     (r"(geforce )?rtx 3080 ti", "rtx3080ti"),
     (r"(geforce )?rtx 3090", "rtx3090"),
     (r"l4", "l4"),

@@ -381,5 +381,6 @@ def test_what_is_stale_is_printed_with_what_it_costs(monkeypatch) -> None:
     key = " ".join(filter(None, key_of(row)))
     for digest, code in (("0", 1), (digest_of(key_of(row)), 0)):
         monkeypatch.setattr(record_validation, "known_digests", lambda digest=digest: {key: digest})
+        monkeypatch.setattr(record_validation, "known_probes", dict)
         ran = CliRunner().invoke(record_validation.main, ["published", "--stale"])
         assert ran.exit_code == code and ("other source" in ran.output) == bool(code)
