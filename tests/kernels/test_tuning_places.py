@@ -10,7 +10,10 @@ from gpusim.isa.target import make_target
 @pytest.mark.parametrize(
     ("gpu", "told"),
     [
-        ("sm_75", "scale for sm_75 on rtx2070; it may choose otherwise on rtx2070_super, rtx2080ti, t4, titan_rtx: name"),
+        (
+            "sm_75",
+            "scale for sm_75 on rtx2070; it may choose otherwise on rtx2070_super, rtx2080ti, t4, titan_rtx: name",
+        ),
         ("t4", ""),
     ],
 )
