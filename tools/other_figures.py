@@ -213,9 +213,10 @@ def main(
     if final:
         kept, printed = bands(operators or (*OPERATORS, *KINDS), folder, True, count, borrowed)
         if record:
-            # Of operators that were not asked for, what was recorded stays.
+            # Of operators that were not asked for, what was recorded stays; one may print rows of several names.
             recorded = json.loads(RECORD.read_text(encoding="utf-8"))
-            others = [row for row in recorded["errors"] if row["operator"] not in kept]
+            names = {row["operator"] for row in printed}
+            others = [row for row in recorded["errors"] if row["operator"] not in names]
             document = {
                 "about": "Written by tools/other_figures.py --final --record.",
                 "operators": recorded["operators"] | kept,

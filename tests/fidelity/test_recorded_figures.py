@@ -7,14 +7,16 @@ the other would let the README state what the model no longer says.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from tools.validation.residuals import load_residuals
 
-RESULTS = Path(__file__).parents[2] / "traces" / "external" / "results.json"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "traces" / "external" / "results.json"
+BORROWED = ROOT / "gpusim" / "tile" / "other_figures_errors.json"
 
 
 def _halves() -> dict[tuple[str, str], list[float]]:
@@ -43,3 +45,9 @@ def test_the_mean_error_that_is_shown_of_a_set_is_that_of_its_recorded_rows() ->
             )
     assert compared > 20
     assert not wrong, "; ".join(wrong) + ": tools/validate.py SET --rows 64 --final --record"
+
+
+def test_errors_of_borrowed_figures_are_kept_once() -> None:
+    rows = json.loads(BORROWED.read_text())["errors"]
+    counted = Counter((row["operator"], row["gpu"], row["figures"]) for row in rows)
+    assert [each for each, count in counted.items() if count > 1] == []
