@@ -72,6 +72,7 @@ def gpu_of_device(device_name: str) -> str:
     return _titles().get(device_name, "")  # an emulated device bears its description's title
 
 
+@lru_cache(maxsize=1024)
 def gpu_called(name: str) -> str:
     """The description that a table's column ``gpu`` means: what ``--gpu`` would take, ``H200 SXM`` as well as ``h200``;
     ``name`` itself where no built-in one, or more than one, is called so."""
