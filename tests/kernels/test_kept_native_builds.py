@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.errors import ToolchainError
 from gpusim.frontend.native import nvrtc
 from gpusim.frontend.native.cpp_unit import CppBuild, CppUnit
 from gpusim.frontend.native.kept_builds import fingerprint, read_build, write_build
@@ -92,3 +93,13 @@ def test_a_damaged_file_counts_as_not_there(folders, tmp_path: Path, content: by
     assert read_build("name") == (b"code", "text", "k")
     (tmp_path / "cache" / "nvrtc" / "name.json").write_bytes(content)
     assert read_build("name") is None
+
+
+def test_a_process_of_its_own_compiles_by_the_library_that_is_asked_for(tmp_path: Path, monkeypatch) -> None:
+    """Where another package had loaded an older NVRTC, templates were compiled by the installed one and kept, and said
+    in traces to be, the older one's."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(nvrtc, "library", lambda: str(tmp_path / "libnvrtc.so.12"))
+    unit = CppUnit("template <int N> __global__ void k(int *x) { *x = N; }", "a.cu")
+    with pytest.raises(ToolchainError, match=r"libnvrtc\.so\.12"):
+        nvrtc.compile_cpp(unit, "k<3>", "sm_80")

@@ -4,7 +4,8 @@ Mental model: what a kernel takes is the compiler's doing too. NVRTC 13 gives th
 213 registers a thread, that of CUDA 11.8 to 12.3 gives it 61 for the same instructions: 8 or 24 warps an SM. So a set
 may name a package of NVRTC (``nvrtc`` in the manifest), whose library lies in site-packages beside the installed one
 and is called through ctypes, which needs no bindings of its version. Only one version of a package can be installed;
-others lie in a folder each, under ``compilers`` in the cache folder.
+others lie in a folder each, under ``compilers`` in the cache folder. What is not the set's own (the flush of L2, a set
+that names no compiler) is compiled by the installed one, whatever sets came before.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ def cubin_of(package: str, source: Path, entry: str, options: tuple[str, ...], t
 
 @cache
 def _library(package: str) -> ctypes.CDLL:
+    # The bindings take any NVRTC that the process has loaded already for the installed one (cuda.pathfinder): loaded
+    # first, the set's would compile the flush, and the kernels of all other sets.
+    nvrtc.version()
     name, _, version = package.partition("==")
     own = cache_folder()
     beside = own and own / "compilers" / package

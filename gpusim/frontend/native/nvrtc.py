@@ -2,6 +2,9 @@
 
 Mental model: one compilation gives both: the machine code that a launch loads, and the PTX, whose text still knows the
 types of the parameters. Source lines are compiled in; they do not change the code (a test holds both builds together).
+
+A process compiles by one NVRTC: the installed one, or what another package had loaded before the first compilation
+(cuda.pathfinder prefers a library that is loaded). Traces say which by its version.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ _CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpusim.frontend.native.nv
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is compiled: a :class:`CppUnit`, its folders as bytes (a path need not be text), and how."""
+    """What is compiled: a :class:`CppUnit`, its folders as bytes (a path need not be text), and how. ``library``: path
+    of the NVRTC that a process of its own is to open, ``""`` for the one it finds."""
 
     source: str
     file: str
@@ -51,6 +55,7 @@ class Request(msgspec.Struct, frozen=True):
     target: str
     relocatable: bool
     lines: bool
+    library: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -81,7 +86,7 @@ def compile_cpp(
         return CppBuild(*found, version())
     request = Request(
         unit.source, unit.file, unit.options, tuple(map(os.fsencode, unit.folders)), unit.headers, unit.says_architecture,
-        entry, target, relocatable, lines,
+        entry, target, relocatable, lines, library(),
     )  # fmt: skip
     # NVRTC ends its process where a template is named and the source has some errors: see nvrtc_child.
     apart = entry is not None and "<" in entry and bool(sys.executable)
@@ -166,12 +171,17 @@ def version() -> str:
     return f"NVRTC {major}.{minor}"
 
 
+def library() -> str:
+    """Path of the NVRTC that this process compiles by, ``""`` where it is not known."""
+    return pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path or ""
+
+
 @cache
 def _build_version() -> str:
     """What tells this compiler from another that calls itself by the same version."""
-    library = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
-    state = os.stat(library) if library and os.path.isfile(library) else None
-    return f"{version()} {library} {state and (state.st_size, state.st_mtime_ns)}"
+    path = library()
+    state = os.stat(path) if os.path.isfile(path) else None
+    return f"{version()} {path or None} {state and (state.st_size, state.st_mtime_ns)}"
 
 
 def _checked(answer: tuple, values: int = 1) -> Any:
