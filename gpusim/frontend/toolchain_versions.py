@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -11,10 +13,11 @@ _TOOLS = ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvdisasm
 @cache
 def toolchain() -> str:
     """Names and versions of the installed tools that make machine code."""
-    parts = []
-    for name in _TOOLS:
-        try:
-            parts.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(parts)
+    return ", ".join(installed(_TOOLS))
+
+
+def installed(packages: Iterable[str]) -> Iterator[str]:
+    """Name and version of each of ``packages`` that is installed."""
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            yield f"{name} {version(name)}"

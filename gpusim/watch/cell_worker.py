@@ -9,7 +9,6 @@ only what is wrong with the machine ends it. Cases may print: their standard out
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,7 +18,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -31,7 +29,7 @@ from gpusim.cases.source import launch_records, open_source
 from gpusim.cases.source import least_cycles as bounds_of
 from gpusim.engine.gpu import simulate
 from gpusim.errors import GpusimError
-from gpusim.frontend.toolchain_versions import toolchain
+from gpusim.frontend.toolchain_versions import installed, toolchain
 from gpusim.gpus.load import load_gpu
 from gpusim.measure.cuda_driver import CudaDriver
 from gpusim.measure.driver import Driver
@@ -123,16 +121,10 @@ def method_facts() -> dict[str, str]:
     return {
         "gpusim_version": __version__,
         "model_hash": model_hash(),
-        "compiler": ", ".join(filter(None, (toolchain(), *_versions(COMPILERS)))),
+        "compiler": ", ".join(filter(None, (toolchain(), *installed(COMPILERS)))),
         "host_hash": host_hash(),
         "python": environment()["python"],
     }
-
-
-def _versions(packages: Iterable[str]) -> Iterator[str]:
-    for package in packages:
-        with contextlib.suppress(PackageNotFoundError):
-            yield f"{package} {version(package)}"
 
 
 def _gpu_files() -> list[Path]:

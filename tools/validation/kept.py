@@ -1,23 +1,21 @@
 """Predictions that were made before, by the hash of all that they depend on.
 
 Mental model: a prediction depends on gpusim's own source, the installed compilers, the kernel's source and options, the
-machine's description, the row's identity and how the launch was made smaller. Their hash names a file; a run that was broken off finds what it
-had made, and a change of the model makes all anew.
+machine's description, the row's identity and how the launch was made smaller. Their hash names a file; a run that was
+broken off finds what it had made, and a change of the model makes all anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from gpusim.frontend.toolchain_versions import toolchain
+from gpusim.frontend.toolchain_versions import installed, toolchain
 from gpusim.io.cache_folder import cache_folder
 from gpusim.io.kept_files import keep, read_kept
 
@@ -41,7 +39,7 @@ _TELLING = ("result.py", "bound.py", "utilisation.py")
 def source_digest() -> str:
     """Of gpusim's source that every prediction depends on, and of what makes launches smaller. What makes a family's
     launches (workloads.external.families.file_of) is not here: it is a source of that family's rows."""
-    digest = hashlib.sha256(", ".join((toolchain(), *_installed(_COMPILERS))).encode())
+    digest = hashlib.sha256(", ".join((toolchain(), *installed(_COMPILERS))).encode())
     files = [
         path
         for room in _DECIDING
@@ -59,12 +57,6 @@ def source_digest() -> str:
     ):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _installed(packages: Iterable[str]) -> Iterator[str]:
-    for package in packages:
-        with suppress(PackageNotFoundError):
-            yield f"{package} {version(package)}"
 
 
 def key_of(facts: Iterable[object], sources: Iterable[Path]) -> str:
