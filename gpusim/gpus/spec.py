@@ -50,9 +50,8 @@ class PipeSpec:
     result is readable ``latency_cycles`` after issue. ``shared_by_sm``: one unit serves all four sub-cores.
     ``entrance_cycles``: from its issue on no arithmetic of the sub-core issues for so long, whatever its pipe (0 and 1:
     the next cycle's may). ``own_unit``: of a class that a generation tells apart, whether it has another unit than the
-    class that it was part of (``alu_lite``, ``half_mma``, ``viadd``). ``fewer_registers_cycles``: an instruction of
-    which fewer than three operands are registers (an addition, a multiply-add with a constant) keeps the port longer by
-    these."""
+    class that it was part of (``alu_lite``, ``half_mma``, ``viadd``). ``fewer_registers_cycles``: how much longer an
+    instruction keeps the port of which fewer than three operands are registers (an addition, one with a constant)."""
 
     interval_cycles: int
     latency_cycles: int
