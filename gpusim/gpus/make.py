@@ -156,6 +156,8 @@ def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated, ruled) -> I
         latency = _FEW_FP64_LATENCY_CYCLES if few and not pipe.shared_by_sm else pipe.latency_cycles
         yield stated("pipes.fp64.latency_cycles", latency, "latency as of the related GPU")
         yield stated("pipes.fp64.shared_by_sm", few, "units an SM")
+        if pipe.fewer_registers_cycles and not few:
+            yield stated("pipes.fp64.fewer_registers_cycles", 0, "units a sub-core")
     if rates.exponentials is not None:
         # Units come in powers of two: 10.7 of a B300 are 37 a cycle of its SM at the boost clock, which are 32.
         lanes = 2 * macs(rates.exponentials)

@@ -46,18 +46,19 @@ PIPE_NAMES = (
 
 @dataclass(frozen=True)
 class PipeSpec:
-    """An execution pipe of a sub-core: a warp instruction occupies its port ``interval_cycles``
-    (32 / lanes) and its result is readable ``latency_cycles`` after issue. ``shared_by_sm``: one
-    unit serves all four sub-cores. ``entrance_cycles``: from its issue on no arithmetic of the sub-core
-    issues for so long, whatever its pipe (0 and 1: the next cycle's may). ``own_unit``: of a class that a generation
-    tells apart, whether it has another unit than the class that it was part of (``alu_lite``, ``half_mma``,
-    ``viadd``)."""
+    """An execution pipe of a sub-core: a warp instruction occupies its port ``interval_cycles`` (32 / lanes) and its
+    result is readable ``latency_cycles`` after issue. ``shared_by_sm``: one unit serves all four sub-cores.
+    ``entrance_cycles``: from its issue on no arithmetic of the sub-core issues for so long, whatever its pipe (0 and 1:
+    the next cycle's may). ``own_unit``: of a class that a generation tells apart, whether it has another unit than the
+    class that it was part of (``alu_lite``, ``half_mma``, ``viadd``). ``fewer_registers_cycles``: how much longer an
+    instruction keeps the port of which fewer than three operands are registers (an addition, one with a constant)."""
 
     interval_cycles: int
     latency_cycles: int
     shared_by_sm: bool = False
     entrance_cycles: int = 0
     own_unit: bool = False
+    fewer_registers_cycles: int = 0
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,9 @@ _AS_IT_IS = {
     RECORDS: "records", DEPBAR_INDEX: "depbar_index", DEPBAR_LEVEL: "depbar_level",
 }  # fmt: skip
 
+#: Most registers that an instruction's operands are.
+OPERANDS = 3
+
 #: Of a constant bank, CUDA C++ Programming Guide.
 CONSTANT_BANK_BYTES = 1 << 16
 
@@ -172,7 +175,7 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
         )
     table = PROGRAM_TABLE.zeros(len(code))
     for number in np.unique(code["pipe"]):
-        _units(table, code["pipe"] == number, PipeClass(int(number)), spec)
+        _units(table, code, PipeClass(int(number)), spec)
     _own_latencies(table, code, spec)
     hint = (code["yield_hint"] != 0).astype(np.int64)
     stalls, where = np.unique(2 * code["stall_cycles"].astype(np.int64) + hint, return_inverse=True)
@@ -206,8 +209,9 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     return table
 
 
-def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: GpuSpec) -> None:
-    """What the pipe of the instructions ``rows`` (bool[instructions]) says of them. Raises SpecError."""
+def _units(table: np.ndarray, code: np.ndarray, pipe_class: PipeClass, spec: GpuSpec) -> None:
+    """What their pipe says of the instructions of ``pipe_class``. Raises SpecError."""
+    rows = code["pipe"] == pipe_class
     name = pipe_class.name.lower()
     if name not in spec.pipes:
         raise SpecError(f"{spec.name}: no pipe {name!r}; the program needs it")
@@ -231,7 +235,8 @@ def _units(table: np.ndarray, rows: np.ndarray, pipe_class: PipeClass, spec: Gpu
         table[rows, TAKES] = BOTH_HALVES
     table[rows, TAKES] += ENTRANCE * pipe.entrance_cycles
     table[rows, PORT] = port
-    table[rows, INTERVAL] = pipe.interval_cycles
+    registers = (code["sources"][rows] >= 0).sum(axis=1)
+    table[rows, INTERVAL] = pipe.interval_cycles + pipe.fewer_registers_cycles * (registers < OPERANDS)
     table[rows, LATENCY] = pipe.latency_cycles
     table[rows, SHARED_BY_SM] = pipe.shared_by_sm
     table[rows, IS_SHUFFLE] = pipe_class == PipeClass.SHUFFLE

@@ -149,7 +149,7 @@ def _reads_constants(_counters: dict[str, float], traces: Sequence[Trace]) -> bo
 
 def _pipes(gpu: GpuSpec, traces: Sequence[Trace]) -> GpuSpec:
     free = {
-        name: replace(pipe, interval_cycles=1, shared_by_sm=False, entrance_cycles=0)
+        name: replace(pipe, interval_cycles=1, shared_by_sm=False, entrance_cycles=0, fewer_registers_cycles=0)
         for name, pipe in gpu.pipes.items()
     }
     return replace(_tensor_cores(gpu, traces), pipes=free)

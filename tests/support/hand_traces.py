@@ -42,7 +42,7 @@ class Asm:
         self.rows: list[dict] = []
         self.addresses: list[tuple[int, Addresses, int]] = []
 
-    def op(self, pipe: PipeClass, stall: int = 1, **fields: int) -> Asm:
+    def op(self, pipe: PipeClass, stall: int = 1, **fields: int | tuple[int, ...]) -> Asm:
         """Append an instruction; ``fields`` are INSTRUCTION's."""
         row = {"pipe": pipe, "stall_cycles": stall, "write_barrier": 7, "read_barrier": 7, "line": len(self.rows) + 1}
         self.rows.append(row | fields)
