@@ -182,7 +182,9 @@ class L1Spec:
 
     ``queue_entries``: memory instructions a sub-core may have waiting; ``accept_interval_cycles``:
     the shared back end takes one request each so many cycles, a sub-core's first one ``address_latency_cycles`` after
-    its issue and each further one ``address_interval_cycles`` later; ``hit_latency_cycles``: LDG.64 issue to
+    its issue and each further one ``address_interval_cycles`` later. Where ``operand_interval_cycles`` is given, a
+    sub-core collects one register of a warp each so many cycles for its memory instructions, all those of addresses and
+    data in turn, and does so ahead of the back end, for each of the queue; ``hit_latency_cycles``: LDG.64 issue to
     dependent issue, one warp, one sector (words more or fewer change it by what it takes to write them to the
     registers, ``write_back_bytes_per_cycle``); ``shared_latency_cycles``: the same for LDS;
     ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data, whose passes
@@ -234,6 +236,7 @@ class L1Spec:
     tag_conflicts: bool = True
     address_latency_cycles: int = 11
     address_interval_cycles: int = 1
+    operand_interval_cycles: int = 0
     write_back_bytes_per_cycle: int = 64
     tag_lead_cycles: int = 2
     fill_pass_bytes: int = 64
