@@ -1,7 +1,8 @@
 """The LSU's front: memory queues of the sub-cores, and what one instruction costs in tags and data.
 
 Mental model: each sub-core queues its memory instructions and works out the addresses of one each
-``address_interval`` cycles; the LSU, one an SM, takes one instruction each ``accept_interval`` cycles, sub-cores in
+``address_interval`` cycles, or, where the GPU's description says how long a register takes it, collects their registers
+in turn, ahead of the LSU; the LSU, one an SM, takes one instruction each ``accept_interval`` cycles, sub-cores in
 turn, ``address_latency`` cycles after it issued or later, and turns it into lines (tag stage, ``tag_banks`` lookups a
 cycle) and passes over the banks (data stage). It takes the next one when both stages have room, so a stream of equal
 instructions runs at the slower stage's rate. :func:`take_instruction` does this up to the point where the cache or the
@@ -131,7 +132,7 @@ def dequeue(state, sm, now):
             continue
         entry = subs[sub, QUEUE_HEAD]
         following = entry + 1 if entry + 1 < timing[QUEUE_ENTRIES] else 0
-        address_free = 0  # registers are collected ahead, or addresses worked out when the LSU has taken the one before
+        address_free = 0  # what collects registers runs ahead; addresses wait until the one before has been taken
         if program[queue[sub, entry, Q_PC], op.COLLECT_CYCLES] == 0:
             address_free = now + timing[ADDRESS_INTERVAL]
             subs[sub, ADDRESS_FREE] = address_free

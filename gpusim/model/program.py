@@ -65,7 +65,9 @@ SLEEP = PROGRAM_TABLE.column(
 SPACE = PROGRAM_TABLE.column("code", "of gpusim.trace.record.Space")
 BYTES = PROGRAM_TABLE.column("bytes", "a lane")
 IS_SHUFFLE = PROGRAM_TABLE.column("flag", "it is a shuffle")
-COLLECT_CYCLES = PROGRAM_TABLE.column("cycles", "that its sub-core takes to collect its registers for the LSU; 0: it is not said")
+COLLECT_CYCLES = PROGRAM_TABLE.column(
+    "cycles", "that its sub-core takes to collect its registers for the LSU; 0: the description does not say"
+)
 DEPBAR_INDEX = PROGRAM_TABLE.column("index", "counter of a DEPBAR")
 DEPBAR_LEVEL = PROGRAM_TABLE.column("count", "that it may still be at")
 BARRIER_ID = PROGRAM_TABLE.column("index", "number of its named barrier")
