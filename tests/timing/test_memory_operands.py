@@ -39,7 +39,7 @@ def interval(*args, **kwargs) -> float:
     [((), 2.0), ((1,), 2.0), ((2,), 3.9), ((1, 1), 3.9), ((2, 1), 5.8), ((1, 1, 1), 5.8)],
 )
 def test_a_sub_core_collects_one_register_each_two_cycles(words, measured):
-    """LDS and SHFL without and with one register, LDG and SHFL with two, SHFL with three (STG with three: see below)."""
+    """Shared loads and shuffles of none and of one, global loads and shuffles of two, shuffles of three."""
     assert interval(words) == pytest.approx(measured, rel=0.04)
 
 
