@@ -55,7 +55,7 @@ def make_program(
         if destination is not None and destination.kind == Kind.REGISTER and destination.index != NO_REGISTER:
             record["destination"] = destination.index
             record["destination_count"] = micro.words
-        if micro.memory_kind == MemoryKind.NONE:
+        if micro.memory_kind == MemoryKind.NONE and micro.pipe != PipeClass.SHUFFLE:
             slots = register_slots(instruction, micro)
         else:
             slots = _sources(micro)[:3]
@@ -74,7 +74,7 @@ def make_program(
 
 
 def _sources(micro: MicroOp) -> list[tuple[int, int]]:
-    """(first vector register, registers) read, the address first; of what does not pass the LSU one register each."""
+    """(first vector register, registers) read, the address first; of what takes no memory queue one register each."""
     registers = []
     for name in ("address", "shared_address"):
         recipe = micro.extra.get(name)
@@ -83,4 +83,4 @@ def _sources(micro: MicroOp) -> list[tuple[int, int]]:
     for source in micro.sources:
         if source is not None and source.operand.kind == Kind.REGISTER and source.operand.index != NO_REGISTER:
             registers.append((source.operand.index, source.words))
-    return registers if micro.pipe == PipeClass.LSU else [(register, 1) for register, _ in registers]
+    return registers if micro.pipe in (PipeClass.LSU, PipeClass.SHUFFLE) else [(register, 1) for register, _ in registers]

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import pytest
 from hand_traces import Asm, build, run_cycles, small_gpu
+from sass_harness import assemble
 
+from gpusim.emulator.program import make_program
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.load import load_gpu
+from gpusim.isa.table import lower_all
 from gpusim.model.program import COLLECT_CYCLES, program_table
 from gpusim.trace.record import MemoryKind, PipeClass, Space
 
@@ -91,3 +94,24 @@ def test_gpus_with_probes_say_so_and_others_do_not(name):
     trace = build(Asm().load(lambda b, w: (1 << 30, 4), sources=(8, -1, -1), source_words=(2, 0, 0)))
     assert program_table(trace.program, load_gpu(name))[0, COLLECT_CYCLES] == 4
     assert program_table(trace.program, load_gpu("a100_80gb"))[0, COLLECT_CYCLES] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "registers"),
+    [
+        ("LDG.E R0, [R2.64]", 2),
+        ("STG.E.128 [R2.64], R4", 6),
+        ("STS.64 [R2], R4", 3),
+        ("LDS R0, [R2]", 1),
+        ("LDS R0, [UR4]", 0),
+        ("SHFL.BFLY PT, R0, R2, 0x1, 0x1f", 1),
+        ("SHFL.IDX PT, R0, R2, R3, 0x1f", 2),
+        ("LDGSTS.E.128 [R8], [R2.64]", 3),
+        ("ATOMS.ADD R0, [R2], R4", 2),
+    ],
+)
+def test_all_registers_of_addresses_and_data_count(line, registers):
+    instructions = assemble([line], 0x210)
+    program = make_program(instructions, lower_all(instructions, "text"), (), {})
+    collected = program_table(program, load_gpu("h100"))[0, COLLECT_CYCLES]
+    assert collected == max(1, 2 * registers)
