@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Asm:
         self.rows: list[dict] = []
         self.addresses: list[tuple[int, Addresses, int]] = []
 
-    def op(self, pipe: PipeClass, stall: int = 1, **fields: int) -> Asm:
+    def op(self, pipe: PipeClass, stall: int = 1, **fields: Any) -> Asm:
         """Append an instruction; ``fields`` are INSTRUCTION's."""
         row = {"pipe": pipe, "stall_cycles": stall, "write_barrier": 7, "read_barrier": 7, "line": len(self.rows) + 1}
         self.rows.append(row | fields)
@@ -50,21 +51,21 @@ class Asm:
 
     def memory(
         self, kind: MemoryKind, space: Space, width: int, addresses: Addresses, mask: int = FULL, stall: int = 1,
-        **fields: int,
+        **fields: Any,
     ) -> Asm:  # fmt: skip
         """Append a memory instruction with one access record."""
         self.addresses.append((len(self.rows), addresses, mask))
         return self.op(PipeClass.LSU, stall, memory_kind=kind, space=space, access_bytes=width, records=1, **fields)
 
-    def load(self, addresses: Addresses, width: int = 4, barrier: int = 0, **fields: int) -> Asm:
+    def load(self, addresses: Addresses, width: int = 4, barrier: int = 0, **fields: Any) -> Asm:
         """Append a global load."""
         return self.memory(MemoryKind.LOAD, Space.GLOBAL, width, addresses, write_barrier=barrier, **fields)
 
-    def store(self, addresses: Addresses, width: int = 4, **fields: int) -> Asm:
+    def store(self, addresses: Addresses, width: int = 4, **fields: Any) -> Asm:
         """Append a global store."""
         return self.memory(MemoryKind.STORE, Space.GLOBAL, width, addresses, **fields)
 
-    def exit(self, **fields: int) -> Asm:
+    def exit(self, **fields: Any) -> Asm:
         """Append EXIT."""
         return self.op(PipeClass.BRANCH, 5, flags=int(Flag.EXIT), **fields)
 
