@@ -101,7 +101,7 @@ def _l1_latency(gpu: GpuSpec, factor: float) -> GpuSpec:
 
 
 def _l1_throughput(gpu: GpuSpec, factor: float) -> GpuSpec:
-    l1 = _times(gpu.l1, factor, "accept_interval_cycles", "address_interval_cycles")
+    l1 = _times(gpu.l1, factor, "accept_interval_cycles", "address_interval_cycles", "operand_interval_cycles")
     return replace(gpu, l1=_times(l1, 1 / factor, "write_back_bytes_per_cycle"))
 
 

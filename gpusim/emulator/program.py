@@ -55,10 +55,10 @@ def make_program(
         if destination is not None and destination.kind == Kind.REGISTER and destination.index != NO_REGISTER:
             record["destination"] = destination.index
             record["destination_count"] = micro.words
-        if micro.memory_kind == MemoryKind.NONE:
+        if micro.memory_kind == MemoryKind.NONE and micro.pipe != PipeClass.SHUFFLE:
             slots = register_slots(instruction, micro)
         else:
-            slots = [(register, 1) for register in _sources(micro)[:3]]
+            slots = _sources(micro)[:3]
         for i, (register, words) in enumerate(slots):
             record["sources"][i], record["source_words"][i] = register, words
         record["constant_bytes"], record["constant_bank"], record["constant_offset"] = fixed_constant(
@@ -73,14 +73,16 @@ def make_program(
     return Program(table, texts, files)
 
 
-def _sources(micro: MicroOp) -> list[int]:
-    """Vector registers read, the address first."""
+def _sources(micro: MicroOp) -> list[tuple[int, int]]:
+    """(first vector register, registers) read, the address first; of what takes no memory queue one register each."""
     registers = []
     for name in ("address", "shared_address"):
         recipe = micro.extra.get(name)
         if recipe and recipe["base"] != NO_REGISTER:
-            registers.append(recipe["base"])
+            registers.append((recipe["base"], recipe.get("base_words", 1)))
     for source in micro.sources:
         if source is not None and source.operand.kind == Kind.REGISTER and source.operand.index != NO_REGISTER:
-            registers.append(source.operand.index)
-    return registers
+            registers.append((source.operand.index, source.words))
+    return (
+        registers if micro.pipe in (PipeClass.LSU, PipeClass.SHUFFLE) else [(register, 1) for register, _ in registers]
+    )

@@ -325,7 +325,10 @@ def issue(state, tables, sm, sub, warp, now):
             group = warps[warp, GROUP] % COPY_GROUPS + 1
             warps[warp, COPIES_OPEN + group - 1] += 1
         access, mask = warps[warp, ACCESS], warps[warp, MASK]
-        enqueue(state.queue, state.queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now)
+        collect = program[pc, op.COLLECT_CYCLES]
+        enqueue(
+            state.queue, state.queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, collect, now
+        )  # fmt: skip
     else:
         if program[pc, op.PLAIN]:
             take_pipe(state, sub, pc, now)

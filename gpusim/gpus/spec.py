@@ -181,25 +181,24 @@ class RegisterFileSpec:
 class L1Spec:
     """The SM's unified L1/shared memory and the memory-IO path in front of it.
 
-    ``queue_entries``: memory instructions a sub-core may have waiting; ``accept_interval_cycles``:
-    the shared back end takes one request each so many cycles, a sub-core's first one ``address_latency_cycles`` after
-    its issue and each further one ``address_interval_cycles`` later; ``hit_latency_cycles``: LDG.64 issue to
-    dependent issue, one warp, one sector (words more or fewer change it by what it takes to write them to the
-    registers, ``write_back_bytes_per_cycle``); ``shared_latency_cycles``: the same for LDS;
-    ``tag_banks``: 128-byte lines looked up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data, whose passes
-    may fall ``tag_lead_cycles`` behind the lookups before the back end takes no more.
-    ``miss_entries``: outstanding 128-byte line requests of loads that an SM can hold;
-    ``store_entries``: the same for writes, of which one takes as much of an entry as it writes sectors of the line.
-    ``bank_conflicts`` is true of every GPU; a what-if may set it false, and every access but an atomic takes the least
-    passes over the banks that its bytes need. ``tag_conflicts`` likewise: false, and all lines of an access are looked
-    up in one cycle.
-    ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another block of the cluster,
-    on another SM, on average over pairs of SMs; each of the two adds its own way to the middle of the network, and the
-    ways of the SMs differ by up to ``cluster_shared_spread_cycles``. ``cluster_shared_bytes_per_cycle``: what an SM's
-    port to that network carries, each way: data that its loads bring, and what it writes there.
-    ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster to the first issue behind
-    it. ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of it).
-    ``return_bytes_per_cycle``: of the way between the data banks and the registers. A pass takes it for 128 bytes;
+    ``queue_entries``: memory instructions a sub-core may have waiting; ``accept_interval_cycles``: the shared back end
+    takes one request each so many cycles, a sub-core's first one ``address_latency_cycles`` after its issue and each
+    further one ``address_interval_cycles`` later, or, ahead of the back end, when their registers (addresses and data)
+    are collected, one each ``operand_interval_cycles``; ``hit_latency_cycles``: LDG.64 issue to dependent issue, one
+    warp, one sector (words more or fewer change it by what it takes to write them to the registers,
+    ``write_back_bytes_per_cycle``); ``shared_latency_cycles``: the same for LDS; ``tag_banks``: 128-byte lines looked
+    up a cycle; ``bank_count`` x ``bank_bytes`` a cycle from data, whose passes may fall ``tag_lead_cycles`` behind the
+    lookups before the back end takes no more. ``miss_entries``: outstanding 128-byte line requests of loads that an SM
+    can hold; ``store_entries``: the same for writes, of which one takes as much of an entry as it writes sectors of the
+    line. ``bank_conflicts`` is true of every GPU; a what-if may set it false, and every access but an atomic takes the
+    least passes over the banks that its bytes need. ``tag_conflicts`` likewise: false, and all lines of an access are
+    looked up in one cycle. ``cluster_shared_latency_cycles``: ``shared_latency_cycles`` of the shared memory of another
+    block of the cluster, on another SM, on average over pairs of SMs; each of the two adds its own way to the middle of
+    the network, and the ways of the SMs differ by up to ``cluster_shared_spread_cycles``.
+    ``cluster_shared_bytes_per_cycle``: what an SM's port to that network carries, each way: data that its loads bring,
+    and what it writes there. ``cluster_barrier_latency_cycles``: the last thread's arrival at the barrier of a cluster
+    to the first issue behind it. ``reserved_bytes`` of what the shared carve-out leaves hold no lines (at most half of
+    it). ``return_bytes_per_cycle``: of the way between the data banks and the registers. A pass takes it for 128 bytes;
     those that bank conflicts add take it too where lines of global memory conflict, of shared memory not.
     ``fill_pass_bytes``: what one pass over the data banks writes of lines that come from L2 (32, 64 or 128; sectors of
     any lines share a pass); accesses of the LSU wait for these passes, but for those that bank conflicts add.
@@ -235,6 +234,7 @@ class L1Spec:
     tag_conflicts: bool = True
     address_latency_cycles: int = 11
     address_interval_cycles: int = 1
+    operand_interval_cycles: int = 0
     write_back_bytes_per_cycle: int = 64
     tag_lead_cycles: int = 2
     fill_pass_bytes: int = 64

@@ -1,7 +1,8 @@
 """The LSU's front: memory queues of the sub-cores, and what one instruction costs in tags and data.
 
 Mental model: each sub-core queues its memory instructions and works out the addresses of one each
-``address_interval`` cycles; the LSU, one an SM, takes one instruction each ``accept_interval`` cycles, sub-cores in
+``address_interval`` cycles, or, where the GPU's description says how long a register takes it, collects their registers
+in turn, ahead of the LSU; the LSU, one an SM, takes one instruction each ``accept_interval`` cycles, sub-cores in
 turn, ``address_latency`` cycles after it issued or later, and turns it into lines (tag stage, ``tag_banks`` lookups a
 cycle) and passes over the banks (data stage). It takes the next one when both stages have room, so a stream of equal
 instructions runs at the slower stage's rate. :func:`take_instruction` does this up to the point where the cache or the
@@ -89,7 +90,7 @@ RETURNS_SHIFT, PASSES = 16, (1 << 16) - 1
 
 
 @inner
-def enqueue(queue, queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, now):
+def enqueue(queue, queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, access, mask, group, collect, now):
     """Put a memory instruction issued in cycle ``now`` into its sub-core's queue; the LSU can take it when its
     registers are read and its addresses known. A queue that is full closes the sub-core's queue port."""
     count = subs[sub, QUEUE_COUNT]
@@ -101,9 +102,14 @@ def enqueue(queue, queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, acc
     queue[sub, entry, Q_ACCESS] = access
     queue[sub, entry, Q_MASK] = mask
     queue[sub, entry, Q_GROUP] = group
-    queue[sub, entry, Q_READY] = now + timing[ADDRESS_LATENCY]
+    ready = now + timing[ADDRESS_LATENCY]
+    if collect:
+        start = max(now, subs[sub, ADDRESS_FREE])
+        subs[sub, ADDRESS_FREE] = start + collect
+        ready = start + timing[ADDRESS_LATENCY]
+    queue[sub, entry, Q_READY] = ready
     if count == 0:
-        queue_ready[sub] = max(now + timing[ADDRESS_LATENCY], subs[sub, ADDRESS_FREE])
+        queue_ready[sub] = ready if collect else max(ready, subs[sub, ADDRESS_FREE])
     subs[sub, QUEUE_COUNT] = count + 1
     ports[sub, op.QUEUE_PORT, FREE] = NEVER if count + 1 == timing[QUEUE_ENTRIES] else now + 1
     earliest = max(now + timing[ADDRESS_LATENCY], sms[sm, QUEUE_FREE])
@@ -115,7 +121,7 @@ def enqueue(queue, queue_ready, subs, ports, sms, timing, sm, sub, warp, pc, acc
 def dequeue(state, sm, now):
     """Let the LSU take the next sub-core's oldest instruction; False if none is ready. ``state``: SmState."""
     queue, queue_ready, subs, ports, sms = state.queue, state.queue_ready, state.subs, state.resident.ports, state.sms
-    lsu, timing, subs_next = state.lsu, state.timing, state.resident.subs_next
+    lsu, timing, subs_next, program = state.lsu, state.timing, state.resident.subs_next, state.program
     n = timing[SUB_CORES]
     for i in range(n):
         turn = sms[sm, QUEUE_TURN] + i
@@ -126,8 +132,10 @@ def dequeue(state, sm, now):
             continue
         entry = subs[sub, QUEUE_HEAD]
         following = entry + 1 if entry + 1 < timing[QUEUE_ENTRIES] else 0
-        address_free = now + timing[ADDRESS_INTERVAL]
-        subs[sub, ADDRESS_FREE] = address_free
+        address_free = 0  # what collects registers runs ahead; addresses wait until the one before has been taken
+        if program[queue[sub, entry, Q_PC], op.COLLECT_CYCLES] == 0:
+            address_free = now + timing[ADDRESS_INTERVAL]
+            subs[sub, ADDRESS_FREE] = address_free
         lsu[sm, LSU_BUSY] = 1
         lsu[sm, LSU_WARP] = queue[sub, entry, Q_WARP]
         lsu[sm, LSU_PC] = queue[sub, entry, Q_PC]

@@ -65,6 +65,9 @@ SLEEP = PROGRAM_TABLE.column(
 SPACE = PROGRAM_TABLE.column("code", "of gpusim.trace.record.Space")
 BYTES = PROGRAM_TABLE.column("bytes", "a lane")
 IS_SHUFFLE = PROGRAM_TABLE.column("flag", "it is a shuffle")
+COLLECT_CYCLES = PROGRAM_TABLE.column(
+    "cycles", "that its sub-core takes to collect its registers for the LSU; 0: the description does not say"
+)
 DEPBAR_INDEX = PROGRAM_TABLE.column("index", "counter of a DEPBAR")
 DEPBAR_LEVEL = PROGRAM_TABLE.column("count", "that it may still be at")
 BARRIER_ID = PROGRAM_TABLE.column("index", "number of its named barrier")
@@ -200,6 +203,9 @@ def program_table(program: Program, spec: GpuSpec, first_line: int = 0) -> np.nd
     table[(code["flags"] & int(Flag.BULK_GROUP)) != 0, BULK] = CLOSES
     table[(code["flags"] & int(Flag.COMMIT)) != 0, BULK] = COMMITS
     table[:, WRITE_TICKS] = write_ticks(code, spec.register_file)
+    if spec.l1.operand_interval_cycles:
+        words = np.where(code["sources"] >= 0, code["source_words"], 0).sum(axis=1, dtype=np.int64)
+        table[:, COLLECT_CYCLES] = np.maximum(1, words * spec.l1.operand_interval_cycles)
     table[:, REASON] = SHORT_SCOREBOARD
     table[(code["pipe"] == PipeClass.LSU) & in_l1tex, REASON] = LONG_SCOREBOARD
     table[code["pipe"] == PipeClass.CONSTANT, REASON] = IMC_MISS

@@ -98,7 +98,9 @@ QUEUE_HEAD = SUB_TABLE.column("index", "oldest entry of its memory queue")
 QUEUE_COUNT = SUB_TABLE.column("count", "entries there")
 HOLD = SUB_TABLE.column("cycle", "until which operand reads keep it from issuing; 0: none do")
 HELD_FROM = SUB_TABLE.column("cycle", "from which they do")
-ADDRESS_FREE = SUB_TABLE.column("cycle", "from which it works out another memory instruction's addresses")
+ADDRESS_FREE = SUB_TABLE.column(
+    "cycle", "from which it works out another memory instruction's addresses, or collects its registers"
+)
 TENSOR_FREE_TICK = SUB_TABLE.column("tick", "of its tensor core's clock, from which that is free")
 TENSOR_LATE = SUB_TABLE.column(
     "ticks", "by which that clock is behind: other instructions' writes took them from write-back"

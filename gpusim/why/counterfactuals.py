@@ -119,7 +119,9 @@ def _miss_entries(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
 
 
 def _memory_queue(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:
-    return replace(gpu, l1=replace(gpu.l1, queue_entries=16 * gpu.l1.queue_entries, address_interval_cycles=1))
+    entries = 16 * gpu.l1.queue_entries
+    l1 = replace(gpu.l1, queue_entries=entries, address_interval_cycles=1, operand_interval_cycles=0)
+    return replace(gpu, l1=l1)
 
 
 def _tma(gpu: GpuSpec, _traces: Sequence[Trace]) -> GpuSpec:

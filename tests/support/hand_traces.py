@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -50,21 +51,21 @@ class Asm:
 
     def memory(
         self, kind: MemoryKind, space: Space, width: int, addresses: Addresses, mask: int = FULL, stall: int = 1,
-        **fields: int,
+        **fields: Any,
     ) -> Asm:  # fmt: skip
         """Append a memory instruction with one access record."""
         self.addresses.append((len(self.rows), addresses, mask))
         return self.op(PipeClass.LSU, stall, memory_kind=kind, space=space, access_bytes=width, records=1, **fields)
 
-    def load(self, addresses: Addresses, width: int = 4, barrier: int = 0, **fields: int) -> Asm:
+    def load(self, addresses: Addresses, width: int = 4, barrier: int = 0, **fields: int | tuple[int, ...]) -> Asm:
         """Append a global load."""
         return self.memory(MemoryKind.LOAD, Space.GLOBAL, width, addresses, write_barrier=barrier, **fields)
 
-    def store(self, addresses: Addresses, width: int = 4, **fields: int) -> Asm:
+    def store(self, addresses: Addresses, width: int = 4, **fields: int | tuple[int, ...]) -> Asm:
         """Append a global store."""
         return self.memory(MemoryKind.STORE, Space.GLOBAL, width, addresses, **fields)
 
-    def exit(self, **fields: int) -> Asm:
+    def exit(self, **fields: int | tuple[int, ...]) -> Asm:
         """Append EXIT."""
         return self.op(PipeClass.BRANCH, 5, flags=int(Flag.EXIT), **fields)
 

@@ -247,7 +247,8 @@ def test_back_to_back_memory_instructions_issue_when_they_do_on_silicon(sub_core
     asm = Asm()
     for _ in issues:
         asm.memory(MemoryKind.LOAD, Space.SHARED, 4, lambda b, w: (0, 4), write_barrier=7)
-    gpu = small_gpu(l1__accept_interval_cycles=2, l1__address_latency_cycles=11, l1__address_interval_cycles=4)
+    front = {"l1__queue_entries": 4, "l1__operand_interval_cycles": 0, "l1__address_interval_cycles": 4}
+    gpu = small_gpu(l1__accept_interval_cycles=2, l1__address_latency_cycles=11, **front)
     (launch,) = simulate(build(asm, threads=32 * sub_cores, shared_bytes=4096), gpu).launches
     late = np.cumsum(launch.stalls_by_instruction[:, list(launch.stalls).index("mio_throttle")])
     unhindered = sub_cores * np.arange(2, 2 + len(issues))
