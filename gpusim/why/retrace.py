@@ -240,7 +240,8 @@ def _touched(trace: Trace, indices: Sequence[int]) -> dict[int, tuple[int, int]]
 
 
 def _lanes_addresses(chunk: Chunk, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses of the lanes of the ``chosen`` accesses (a mask or places), and which lanes take part: int64 and bool[accesses, 32]."""
+    """Addresses of the lanes of the ``chosen`` accesses (a mask or places), and which lanes take part: int64 and
+    bool[accesses, 32]."""
     lanes = np.arange(WARP_LANES)
     own = chunk.accesses[chosen]
     addresses = own["address"].astype(np.int64)[:, None] + lanes * own["stride"].astype(np.int64)[:, None]

@@ -1,8 +1,9 @@
 """What reads one format of measurements: the interface that gpusim's own importers and those of other packages share.
 
 Mental model: an importer is a module, or any object, with three names. ``description`` says in a few words what files
-it reads; ``recognises(path, head)`` looks at a file's name and first bytes (in UTF-8
-where a byte order mark says UTF-16); ``read(path)`` turns the file into rows. It is declared as an entry point of the group ``gpusim.importers``, and bears that entry point's name::
+it reads; ``recognises(path, head)`` looks at a file's name and first bytes (in UTF-8 where a byte order mark says
+UTF-16); ``read(path)`` turns the file into rows. It is declared as an entry point of the group ``gpusim.importers``,
+and bears that entry point's name::
 
     [project.entry-points."gpusim.importers"]
     ours = "our_package.gpusim_importer"
@@ -35,7 +36,7 @@ class Importer(Protocol):
 
 
 def in_utf8(data: bytes) -> bytes:
-    """A file's bytes, or its first ones, without a byte order mark; UTF-16 that has one (what PowerShell's ``>`` writes)
+    """A file's bytes, or its first ones, without a byte order mark; UTF-16 that has one (PowerShell's ``>`` writes it)
     as UTF-8."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         whole = data[: len(data) // 2 * 2]  # the first bytes may end within a character
