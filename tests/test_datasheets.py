@@ -219,6 +219,15 @@ def test_a_damaged_datasheet_is_refused_with_its_place(tmp_path: Path, text: str
     assert str(path) in str(refused.value) and "\n" not in str(refused.value)
 
 
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path: Path) -> None:
+    text = SHEETS[0].read_text()
+    marked, made = tmp_path / "sheet.toml", tmp_path / "mine.toml"
+    marked.write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert read_datasheet(marked) == read_datasheet(SHEETS[0])
+    made.write_bytes(make_gpu("mine", read_datasheet(marked), "a40").text.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert load_gpu(made).title == read_datasheet(marked).title
+
+
 def test_the_command_writes_once_and_says_what_next(tmp_path: Path, capsys) -> None:
     out = tmp_path / "mine.toml"
     arguments = ["gpus", "make", "mine", "--from", str(SHEETS[0]), "--like", "ga10x"]
