@@ -119,7 +119,7 @@ def test_what_l2_delivers_goes_by_the_sms_as_far_as_slices_are_wide() -> None:
     """L40 and A40 have as many slices; the SMs of both take in a TPC's 32 bytes a clock when all read, though the L40's
     slices are twice as wide."""
     base = make_gpu("mine", A40, "a40").spec
-    fewer = make_gpu("mine", changed(sm_count=42), "a40").spec
+    fewer = make_gpu("mine", changed(sm_count=42, dense_tflops=Rates()), "a40").spec
     assert delivered(fewer) == pytest.approx(delivered(base) / 2, rel=0.01)
     more = make_gpu("mine", changed(sm_count=168), "a40").spec  # a slice of 8.6 gives 32 bytes a clock
     assert more.l2.slice_bytes_per_ns == pytest.approx(32 * more.clock_hz / 1e9, rel=0.01)
@@ -166,13 +166,30 @@ def test_every_kind_of_memory_fits_every_gpu(kind: str, like: str) -> None:
         ("mine", changed(memory=Memory("GDDR9", 48.0, 384, 696.0)), "a40", SpecError, "known are GDDR6"),
         ("mine", changed(memory=Memory("GDDR6", 48.0, 384, 69_600.0)), "a40", SpecError, "is 1450 Gbit/s a pin"),
         ("mine", changed(sm_count=100_000), "a40", SpecError, "sm_count"),
-        ("mine", changed(boost_clock_mhz=0.001), "a40", SpecError, "an A40, like a40"),
+        ("mine", changed(boost_clock_mhz=1.74), "a40", SpecError, "boost_clock_mhz is 1.74, .* MHz"),
+        ("mine", changed(l2_mib=6144.0), "a40", SpecError, "l2_mib 6144 .* MiB of L2 and GiB of memory"),
+        ("mine", changed(memory=Memory("GDDR6", 49_152.0, 384, 696.0)), "a40", SpecError, "GiB are asked for"),
+        ("mine", changed(memory=Memory("GDDR6", 48.0, 383, 696.0)), "a40", SpecError, "bus_bits 383 is no multiple of 16"),
+        ("mine", changed(dense_tflops=Rates(fp32=149.7)), "a40", SpecError, "fp32 149.7 is 128 multiply-adds a cycle"),
         ("mine", changed(capability=(900, 0)), "a40", SpecError, "capability"),
     ],
 )  # fmt: skip
 def test_what_makes_no_machine_is_refused_by_name(name, sheet, like, error, message) -> None:
     with pytest.raises(error, match=message):
         make_gpu(name, sheet, like)
+
+
+def test_rates_with_sparsity_are_doubted_and_taken(tmp_path: Path, capsys) -> None:
+    assert make_gpu("mine", A40, "a40").doubt == ""
+    sparse = msgspec.structs.replace(A40.dense_tflops, f16=299.4, int8=598.6)
+    made = make_gpu("mine", changed(dense_tflops=sparse), "a40")
+    assert made.doubt.startswith("dense_tflops: f16 299.4, int8 598.6: twice what an SM of a40")
+    assert made.spec.tensor.f16_macs_per_cycle == 2 * load_gpu("a40").tensor.f16_macs_per_cycle
+    sheet = tmp_path / "l40s.toml"
+    sheet.write_text(next(path for path in SHEETS if path.stem == "l40s").read_text())
+    assert cli.run(["gpus", "make", "mine", "--from", str(sheet), "--like", "l40"]) == 0
+    out, error = capsys.readouterr()
+    assert error.startswith("note: dense_tflops: f16 362.05") and out.startswith("# ")
 
 
 @pytest.mark.parametrize(
@@ -200,6 +217,15 @@ def test_a_damaged_datasheet_is_refused_with_its_place(tmp_path: Path, text: str
     with pytest.raises(SpecError, match=message) as refused:
         read_datasheet(path)
     assert str(path) in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path: Path) -> None:
+    text = SHEETS[0].read_text()
+    marked, made = tmp_path / "sheet.toml", tmp_path / "mine.toml"
+    marked.write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert read_datasheet(marked) == read_datasheet(SHEETS[0])
+    made.write_bytes(make_gpu("mine", read_datasheet(marked), "a40").text.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert load_gpu(made).title == read_datasheet(marked).title
 
 
 def test_the_command_writes_once_and_says_what_next(tmp_path: Path, capsys) -> None:

@@ -153,7 +153,13 @@ def _number(kind: np.dtype, text: str, names: Mapping[str, int]) -> Any:
             raise ValueError(f"{text} is neither true nor false")
         return np.bool_(text.lower() in ("true", "1"))
     if kind.kind in "fV":
-        return kind.type(float(text) if text.strip("+-").lower() in ("inf", "nan") else parse_number(text, names))
+        if text.strip("+-").lower() in ("inf", "nan"):
+            return kind.type(float(text))
+        with np.errstate(over="ignore"):
+            value = kind.type(parse_number(text, names))
+        if np.isinf(value):
+            raise ValueError(f"{text} does not fit in {kind.name}; inf is written inf")
+        return value
     try:
         return kind.type(parse_integer(text, names))
     except OverflowError:

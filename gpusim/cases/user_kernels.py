@@ -31,7 +31,7 @@ from gpusim.cases.case_forms import UserCase, as_case
 from gpusim.cases.names import REFERENCE
 from gpusim.cases.signature import axis_of, parameters_of
 from gpusim.cases.user_source import no_parameter
-from gpusim.errors import GpusimError, UnknownKernelError, UsageError
+from gpusim.errors import GpusimError, ToolchainError, UnknownKernelError, UsageError
 from gpusim.frontend.registry import is_device_function, is_kernel
 from gpusim.io.nearest import hint
 from gpusim.io.real_path import real_path, refuse_no_text
@@ -137,6 +137,10 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
+#: Modules that a kernel's file imports -> the extra of gpusim's package that brings them.
+_EXTRAS = {"cutlass": "cute", "triton": "triton", "torch": "torch"}
+
+
 def guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception], ...] = (GpusimError,)) -> Any:
     """What ``call`` returns; an error of the user's code, other than those let ``through``, as one line that says
     where. What it prints goes to stderr: the command's own answer stands on stdout."""
@@ -161,6 +165,11 @@ def guarded(where: str, call: Callable[[], Any], through: tuple[type[Exception],
         )
         place = f" (line {own.lineno} of {Path(own.filename).name})" if own else ""
         text = " ".join(str(error).split()) or "no message"
+        missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if missing in _EXTRAS:
+            raise ToolchainError(
+                f"{where}{place} needs {missing}, which is not installed: pip install 'gpusim[{_EXTRAS[missing]}]'"
+            ) from error
         advice = ""
         if type(error).__name__ in ("CudaSupportError", "CudaAPIError", "CudaDriverError"):
             advice = "; a case gives NumPy arrays and launches nothing itself: for a whole program use `gpusim run`"

@@ -142,6 +142,8 @@ def make(name: str, datasheet: Path, like: str, output: Path | None) -> None:
       gpusim simulate saxpy --gpu rtx_a6000.toml
     """
     made = make_gpu(name, read_datasheet(datasheet), like)
+    if made.doubt:
+        click.echo(f"note: {made.doubt}", err=True)
     if output is None:
         click.echo(made.text, nl=False)
         return

@@ -32,7 +32,14 @@ from gpusim.trace.record import Program, Space
 _SPACES = {int(Space.SHARED): "shared", int(Space.LOCAL): "local", 4: "constant"}
 _SHARED_SPACES = (int(Space.CLUSTER), int(Space.GENERIC))
 _LISTED = 8
+#: Instructions whose address is that of the object that their handle names.
+_OF_TEXTURES = ("TEX", "TLD", "TLD4", "TXD", "TXQ", "SULD", "SUST", "SURED")
 _SINGULAR = {"wait": "waits", "run": "runs", "have": "has"}
+
+
+def _mnemonic(text: str) -> str:
+    """``TEX`` of ``@P0 TEX.LL R0, ...``."""
+    return next((part for part in text.split() if not part.startswith("@")), "").partition(".")[0]
 
 
 class ResidentBlocks(NamedTuple):
@@ -86,6 +93,10 @@ def explain(
             return AddressError(f"{who}: local address {address} (of {size} bytes) is out of bounds; {limit}; {place}")
         if (peer := peer_fault(state, address, size, space)) is not None:
             return AddressError(f"{who}: address 0x{address:x} ({size} bytes) is {peer}; {place}")
+        if _mnemonic(program.texts[index]) in _OF_TEXTURES:
+            return AddressError(
+                f"{who}: its handle is that of no texture or surface: pass a gpusim.Texture or gpusim.Surface for the parameter; {place}"
+            )
         return AddressError(
             f"{who}: address 0x{address & (2**64 - 1):x} ({size} bytes) is outside every allocation,"
             f" {memory.describe(address)}; {place}"

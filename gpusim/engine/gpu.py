@@ -151,7 +151,7 @@ def check_architecture(trace: Trace, spec: GpuSpec) -> None:
         have, want = (".".join(map(str, c)) for c in (trace.launch.capability, spec.capability))
         raise LaunchError(
             f"{trace.launch.kernel}: the trace holds machine code for compute capability {have}, "
-            f"{spec.name} runs {want}; capture it with gpu={spec.name!r}"
+            f"{spec.name} runs {want}; simulate it on a GPU of its own ({trace.launch.gpu or have}), or capture it for {spec.name}"
         )
 
 

@@ -115,7 +115,7 @@ def read_datasheet(path: Path) -> Datasheet:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise SpecError(f"{path}: larger than {_MOST_BYTES} bytes, not a datasheet")
-        table = tomllib.loads(path.read_bytes().decode())
+        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
         sheet = msgspec.convert(table, Datasheet)
     except (OSError, RecursionError) as error:
         raise SpecError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -175,7 +175,7 @@ def _parse(path: Path) -> dict[str, object]:
 @functools.lru_cache(maxsize=64)
 def _tables(text: bytes) -> dict[str, object]:
     """The tables of a file with that text; whoever asks leaves them as they are."""
-    return tomllib.loads(text.decode("utf-8"))
+    return tomllib.loads(text.decode("utf-8-sig"))
 
 
 def _parent_of(path: Path, parent: str) -> Path:

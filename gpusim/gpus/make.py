@@ -40,6 +40,7 @@ from gpusim.errors import SpecError, UnknownGpuError, UsageError
 from gpusim.gpus.capability_rules import LIMITS
 from gpusim.gpus.consistency import check_consistency
 from gpusim.gpus.datasheet import Datasheet
+from gpusim.gpus.datasheet_doubts import check_cores, check_units, doubts
 from gpusim.gpus.load import Claim, build, claims_of, locate
 from gpusim.gpus.make_links import link_claims
 from gpusim.gpus.make_memory import memory_claims, network_claims
@@ -58,10 +59,11 @@ _FEW_FP64_LATENCY_CYCLES = 64
 
 
 class Made(NamedTuple):
-    """A new GPU: the text of its file, and its checked spec."""
+    """A new GPU: the text of its file, its checked spec, and what of the datasheet's figures may be another's."""
 
     text: str
     spec: GpuSpec
+    doubt: str = ""
 
 
 def make_gpu(name: str, sheet: Datasheet, like: str | Path, inherited: Mapping[str, Claim] | None = None) -> Made:
@@ -78,6 +80,7 @@ def make_gpu(name: str, sheet: Datasheet, like: str | Path, inherited: Mapping[s
         path = locate(parent)
     except UnknownGpuError as error:
         raise UnknownGpuError(f"{error}; or a generation: {', '.join(GENERATIONS)}") from None
+    check_units(sheet)
     below = dict(claims_of(path) if inherited is None else inherited)
     base = build(path, below)
     built_in = path.parent == Path(__file__).parent
@@ -88,7 +91,8 @@ def make_gpu(name: str, sheet: Datasheet, like: str | Path, inherited: Mapping[s
         check_consistency(spec, str(target))
     except SpecError as error:
         raise SpecError(f"{sheet.title}, like {path.stem}: {error}") from None
-    return Made(_text(sheet, path.stem if built_in else str(parent), claims), spec)
+    text = _text(sheet, path.stem if built_in else str(parent), claims)
+    return Made(text, spec, doubts(sheet, base, path.stem))
 
 
 def _claims(sheet: Datasheet, base: GpuSpec, like: str, memory: str) -> Iterator[tuple[str, Claim]]:
@@ -144,6 +148,7 @@ def _pipes(sheet: Datasheet, base: GpuSpec, clock_hz: float, stated, ruled) -> I
         """Multiply-adds a cycle of one sub-core."""
         return teraflops * 1e12 / 2 / (sub_cores * clock_hz)
 
+    check_cores(sheet, macs)
     if rates.fp32 is not None:
         interval = max(1, round(32 / macs(rates.fp32)))
         yield stated("pipes.fma.interval_cycles", interval, f"{rates.fp32:g} TFLOPS FP32")

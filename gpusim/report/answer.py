@@ -162,7 +162,13 @@ def _remedies(advice: Advice | None) -> list[str]:
         return [remedy.sentence for remedy in advice.remedies[:MOST_REMEDIES]]
     if advice.untried and not advice.tried:
         return [f"{advice.untried[0]}: not simulated, the run is large; add --why"]
-    return ["none found" if not advice.tried else f"none of the {advice.tried} tried would save time"]
+    if not advice.tried:
+        return ["none found"]
+    return [
+        "the one that was tried saves no time"
+        if advice.tried == 1
+        else f"none of the {advice.tried} tried would save time"
+    ]
 
 
 def bound_by(found: Bound) -> str:

@@ -85,6 +85,11 @@ class Trace:
     why_whole: str = ""
     without_data: bool = False
 
+    def __repr__(self) -> str:
+        grid, block = ("x".join(map(str, shape)) for shape in (self.launch.grid, self.launch.block))
+        instructions = len(self.program.instructions)
+        return f"<Trace of {self.launch.kernel}: grid {grid}, block {block}, for {self.launch.gpu or 'no named GPU'}, {instructions} instructions>"
+
     @property
     def has_results(self) -> bool:
         """Whether the capture left the launch's results in its arrays."""

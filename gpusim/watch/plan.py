@@ -98,7 +98,7 @@ def load_plan(path: Path) -> Plan:
     if len(data) > MOST_BYTES:
         raise PlanError(f"{path}: {len(data)} bytes are no plan")
     try:
-        tables = tomllib.loads(data.decode())
+        tables = tomllib.loads(data.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise PlanError(f"{path}: not TOML: {error}") from None
     return make_plan(tables, path)

@@ -293,7 +293,10 @@ COUNTERFACTUALS = (
     Counterfactual("L1 and shared latency", "2 cycles", _counts(*_L1_SPACES, *_SHARED), _l1_latency),
     Counterfactual("bank conflicts", "none, in shared memory and L1", _counts(*_L1_SPACES, *_SHARED), _bank_conflicts),
     Counterfactual(
-        "shared atomics", "a warp's lanes take no turns at a word or an mbarrier", _has_lanes_that_meet, trace=_no_turns
+        "shared atomics",
+        "a warp's lanes take no turns at a word, a bank or an mbarrier",
+        _has_lanes_that_meet,
+        trace=_no_turns,
     ),
     Counterfactual("L1 tag stage", "one lookup an instruction", _counts(*_GLOBAL_LINES), _tag_stage),
     Counterfactual("TMA", "no set-up, a request a cycle, 16 times as many", _uses(PipeClass.TMA), _tma),

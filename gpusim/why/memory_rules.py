@@ -89,6 +89,14 @@ def atomics(found: Evidence) -> Iterator[Proposal]:
                 "let one lane of each warp arrive, with the count of all (after __syncwarp)", "one lane of each warp",
                 trace=lambda t, chosen=chosen: retrace.one_lane(t, chosen), at_most=True,
             )  # fmt: skip
+        elif (table["space"][chosen] == Space.SHARED).all() and not any(
+            retrace.lanes_share_words(trace, chosen) for trace in found.traces
+        ):
+            yield Proposal(
+                "atomics", 50.0 * share, place, "lanes' atomics meet at different words of one bank of shared memory",
+                "pad the rows by one element (or swizzle)", "its lanes on different banks",
+                trace=lambda t, chosen=chosen: retrace.side_by_side(t, chosen),
+            )  # fmt: skip
         elif (table["space"][chosen] == Space.SHARED).all():
             yield Proposal(
                 "atomics", 50.0 * share, place, "lanes collide in shared memory",

@@ -15,7 +15,10 @@ import numpy as np
 from gpusim.trace.owners import access_owners
 from gpusim.trace.record import RUN, SCATTERED, WARP, WARP_LANES, Chunk, Flag, Trace
 
-SECTOR_BYTES, LINE_BYTES = 32, 128
+SECTOR_BYTES, LINE_BYTES, WORD_BYTES = 32, 128, 4
+
+#: So many accesses say how a warp's lanes lie to each other; a long trace has millions that repeat them.
+_ENOUGH_ACCESSES = 10_000
 
 Change = Callable[[Chunk], Chunk]
 
@@ -47,6 +50,23 @@ def _with_accesses(trace: Trace, begin: Callable[[], Callable[[np.ndarray, np.nd
         return change
 
     return Trace(trace.program, trace.launch, ChangedChunks(trace.chunk_list, start))
+
+
+def lanes_share_words(trace: Trace, chosen: np.ndarray) -> bool:
+    """Whether lanes of a warp access one word in more than a hundredth of the first accesses of the ``chosen``
+    instructions."""
+    sharing, accesses = 0, 0
+    for chunk in trace.chunk_list:
+        owner = access_owners(chunk, trace.program)
+        first = np.flatnonzero(chosen[owner] & (owner >= 0))[: _ENOUGH_ACCESSES - accesses]
+        addresses, on = _lanes_addresses(chunk, first)
+        own_place = -1 - np.arange(WARP_LANES)  # of a lane that takes no part: a word of its own
+        words = np.sort(np.where(on, addresses // WORD_BYTES, own_place), axis=1)
+        sharing += int((np.diff(words, axis=1) == 0).any(axis=1).sum())
+        accesses += len(first)
+        if accesses == _ENOUGH_ACCESSES:
+            break
+    return sharing > accesses / 100
 
 
 def side_by_side(trace: Trace, chosen: np.ndarray) -> Trace:
@@ -207,18 +227,24 @@ def _part(chunk: Chunk, path: int, exits: np.ndarray, size: int, last: bool) -> 
 def _touched(trace: Trace, indices: Sequence[int]) -> dict[int, tuple[int, int]]:
     """The lowest line that each of these instructions touches, and the bytes of all its sectors."""
     known = {index: np.empty(0, np.int64) for index in indices}
-    lanes = np.arange(WARP_LANES)
     for chunk in trace.chunk_list:
         owner = access_owners(chunk, trace.program)
         for index in indices:
-            own = chunk.accesses[owner == index]
-            addresses = own["address"].astype(np.int64)[:, None] + lanes * own["stride"].astype(np.int64)[:, None]
-            scattered = own["stride"] == SCATTERED
-            addresses[scattered] = chunk.scattered[own["address"][scattered].astype(np.int64)].astype(np.int64)
-            on = own["mask"].astype(np.int64)[:, None] >> lanes & 1 == 1
+            addresses, on = _lanes_addresses(chunk, owner == index)
             known[index] = np.union1d(known[index], addresses[on] // SECTOR_BYTES)
     found = {}
     for index, sectors in known.items():
         base = int(sectors[0]) * SECTOR_BYTES // LINE_BYTES * LINE_BYTES if sectors.size else 0
         found[index] = base, max(1, sectors.size) * SECTOR_BYTES
     return found
+
+
+def _lanes_addresses(chunk: Chunk, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Addresses of the lanes of the ``chosen`` accesses (a mask or places), and which lanes take part: int64 and
+    bool[accesses, 32]."""
+    lanes = np.arange(WARP_LANES)
+    own = chunk.accesses[chosen]
+    addresses = own["address"].astype(np.int64)[:, None] + lanes * own["stride"].astype(np.int64)[:, None]
+    scattered = own["stride"] == SCATTERED
+    addresses[scattered] = chunk.scattered[own["address"][scattered].astype(np.int64)].astype(np.int64)
+    return addresses, own["mask"].astype(np.int64)[:, None] >> lanes & 1 == 1

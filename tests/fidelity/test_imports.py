@@ -88,6 +88,32 @@ def test_the_same_table_under_a_locale_with_decimal_commas(tmp_path: Path) -> No
     ]
 
 
+CACHE = """{
+"device_name": "NVIDIA H200", "kernel_name": "saxpy", "tune_params_keys": ["block_size_x"], "tune_params": {"block_size_x": [64]},
+"cache": {
+"64": {"block_size_x": 64, "time": 0.5, "times": [0.5]},
+"""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("name", ["table.csv", "own.csv", "nvbench.json", "cache.json"])
+def test_a_file_that_a_windows_shell_has_redirected_reads_as_utf_8(name: str, encoding: str, tmp_path: Path) -> None:
+    text = {
+        "table.csv": RAW,
+        "own.csv": "kernel,gpu,time_us\nsaxpy:n=64,h200,3.1\n",
+        "nvbench.json": json.dumps(NVBENCH),
+        "cache.json": CACHE,
+    }[name]
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    other = tmp_path / encoding
+    other.mkdir()
+    (other / name).write_bytes((mark + text.replace("\n", "\r\n")).encode(encoding))
+    here, there = read_rows(write(tmp_path, name, text)), read_rows(other / name)
+    assert [(r.kernel, r.shape, r.gpu, r.time_us) for r in here] == [
+        (r.kernel, r.shape, r.gpu, r.time_us) for r in there
+    ]
+
+
 def test_ncus_details_page_joins_the_lines_of_a_launch(tmp_path: Path) -> None:
     first, second = read_rows(write(tmp_path, "details.csv", DETAILS))
     assert first.cycles.median == 12345 and first.time_us.median == pytest.approx(10.02)
@@ -408,7 +434,8 @@ def test_a_number_printed_under_any_locale_is_read_back(value: float, mark: str,
 @pytest.mark.parametrize(
     ("unit", "factor"),
     [("ns", 1), ("nsecond", 1), ("us", 1e3), ("usecond", 1e3), ("msecond", 1e6), ("s", 1e9), ("Kbyte", 1e3), ("Gbyte", 1e9),
-     ("byte", 1), ("Ghz", 1e9), ("cycle/nsecond", 1e9), ("cycle/usecond", 1e6), ("Gbyte/second", 1e9), ("%", 1), ("", 1), ("inst", 1)],
+     ("byte", 1), ("Ghz", 1e9), ("cycle/nsecond", 1e9), ("cycle/usecond", 1e6), ("Gbyte/second", 1e9), ("%", 1), ("", 1), ("inst", 1),
+     ("Kbyte/block", 1e3), ("byte/block", 1), ("register/thread", 1), ("Ginst/s", 1e9), ("Mbyte/ms", 1e9), ("Tbyte/s", 1e12)],
 )  # fmt: skip
 def test_units_are_scaled_to_ncus_base_units(unit: str, factor: float) -> None:
     assert base_factor(unit) == factor

@@ -54,6 +54,15 @@ def test_headers_that_include_each_other_end(folders) -> None:
     assert digest(folders) is not None
 
 
+def test_a_folder_whose_name_is_no_text_has_a_digest(folders, tmp_path: Path) -> None:
+    odd = tmp_path / "lat\udcfcn"
+    try:
+        folders[0].rename(odd)
+    except OSError:  # file systems that take UTF-8 alone
+        pytest.skip("the file system takes no such name")
+    assert digest((odd, folders[1])) is not None
+
+
 @pytest.mark.parametrize("line", ["#include FILE", "const char *when = __DATE__;", "#if __has_include(MACRO)\n#endif"])
 def test_what_cannot_be_followed_is_not_kept(folders, line: str) -> None:
     assert digest(folders, f"{line}\n{SOURCE}") is None

@@ -98,6 +98,16 @@ def test_a_structure_that_does_not_fit_is_named(given: Any, said: str) -> None:
         run("line", (given, np.zeros(4, np.float32)))
 
 
+def test_a_number_that_is_no_float_is_refused_and_infinity_is_not() -> None:
+    kernel = gpusim.cuda_cpp('extern "C" __global__ void put(float *x, float a) { *x = a; }', "put")
+    x = np.zeros(1, np.float32)
+    with pytest.raises(UsageError, match=r"argument 1 of put is 1e\+300, which 4 bytes \(f32\) cannot hold"):
+        gpusim.capture(kernel, 1, 1, (x, 1e300), gpu="h200")
+    trace = gpusim.capture(kernel, 1, 1, (x, float("-inf")), gpu="h200")
+    assert x[0] == -np.inf
+    assert repr(trace).startswith("<Trace of put: grid 1x1x1, block 1x1x1, for h200, ")
+
+
 def test_a_command_line_writes_them_too() -> None:
     pointers = parse_kernel_argument("float*[3,n]=random:7", {"n": 8})
     assert len(pointers) == 3 and all(each.shape == (8,) for each in pointers) and (pointers[0] != pointers[1]).any()

@@ -160,6 +160,7 @@ def test_code_is_listed_and_surveyed(folder: Path, capsys: pytest.CaptureFixture
         ("simulate my.cu:saxpy --grid 4x --block 2", 2, "grid=4x: "),
         ("simulate my.cu:saxpy --grid 1 --block 2 --arg float", 2, "arg0=float: write TYPE:VALUE"),
         ("simulate my.cu:saxpy --grid 1 --block 2 --arg quad:1", 2, "there is no type quad"),
+        ("simulate my.cu:saxpy --grid 1 --block 2 --arg float:1e300", 2, "1e300 does not fit in float32"),
         ("simulate my.cu:saxpy --grid 1 --block 2 --arg char:300", 2, "arg0=char:300: 300 does not fit in int8"),
         ("simulate my.cu:saxpy --grid 1 --block 2 --arg int:1", 2, "takes 4 arguments (u32, f32, u64, u64), not 1"),
         ("simulate my.cu:saxpy:grid=1,block=2,arg1=int:1", 2, "arg1 is given, but not arg0"),

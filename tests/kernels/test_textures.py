@@ -396,6 +396,8 @@ def test_objects_are_arguments_of_a_kernel_of_its_own() -> None:
     numbers = np.arange(24, dtype=np.int32).reshape(3, 8)
     gpusim.capture(gpusim.cuda_cpp(ROTATED, "doubled"), 3, 8, (gpusim.Surface(numbers),), gpu="h200")
     assert (numbers == 2 * np.arange(24).reshape(3, 8)).all()
+    with pytest.raises(gpusim.AddressError, match=r"handle is that of no texture or surface: pass a gpusim.Texture"):
+        gpusim.capture(kernel, (1, 32), 32, (out, 32, 0.5, np.uint64(5)), gpu="h200")
     with pytest.raises(gpusim.UsageError, match="filter is 'cubic'"):
         gpusim.Texture(image, filter="cubic")
     with pytest.raises(gpusim.UsageError, match="float64"):

@@ -37,6 +37,12 @@ def scale(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def scale_once(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + place, tl.load(x_ptr + place, mask=place < n) * factor, mask=place < n)
+
+
+@triton.jit
 def add_pair(pair, out_ptr, BLOCK: tl.constexpr):
     place = tl.arange(0, BLOCK)
     tl.store(out_ptr + place, tl.load(pair[0] + place) + pair[1])
@@ -307,6 +313,23 @@ def test_what_passes_and_the_assembler_refuse_is_told_in_one_line(
         gpusim.capture(kernel, (1,), None, args, gpu=gpu)
     assert capfd.readouterr() == ("", "")
     assert isinstance(caught.value.__cause__, Exception) and len("".join(caught.value.__cause__.__notes__)) > 1000
+
+
+def test_a_home_that_cannot_be_written_is_no_mistake_of_the_kernel(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("a file where a folder should be")
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path / "file" / "cache"))
+
+    def halved() -> np.ndarray:
+        x, out = np.ones(32, np.float32), np.zeros(32, np.float32)
+        gpusim.capture(gpusim.triton(scale_once, BLOCK=32), (1,), None, (x, out, 32, 0.5), gpu=GPU)
+        return out
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "triton"))
+    with pytest.raises(ToolchainError, match=r"compiling scale_once: .*file.*: TRITON_CACHE_DIR names another folder"):
+        halved()
+    monkeypatch.delenv("TRITON_CACHE_DIR")
+    assert (halved() == 0.5).all()
 
 
 def test_what_a_kernel_prints_as_it_compiles_and_warnings_come_through(capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -156,6 +157,14 @@ def test_mistakes_are_answered_in_one_line(gpusim, arguments, words):
     assert err.count("\n") == 1 and err.startswith("error: ")
     for word in words:
         assert word in err
+
+
+def test_a_module_that_an_extra_brings_is_named_with_the_extra(gpusim, tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text("import numpy\nfrom cutlass import cute\n")
+    monkeypatch.setitem(sys.modules, "cutlass", None)
+    code, out, err = gpusim("simulate", "own.py:case")
+    assert (code, out) == (3, "")
+    assert "own.py (line 2 of own.py) needs cutlass, which is not installed: pip install 'gpusim[cute]'" in err
 
 
 def test_a_long_capture_says_how_far_it_is_and_a_quick_one_nothing(gpusim, monkeypatch):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 import gpusim
 from gpusim.isa.binary.lines import carry_over
@@ -36,6 +39,16 @@ def test_what_only_one_build_has_gets_no_line_and_shifts_the_rest():
 def test_short_runs_are_chance():
     kernel, twin = code(1, 2, 3, 4, 50, 5, 51), code(1, 2, 3, 4, 60, 5, 61)
     assert carry_over(kernel, twin, lines(7)) == {0: 10, 16: 11, 32: 12, 48: 13}
+
+
+@pytest.mark.parametrize("name", ["l ü/k.cu", "t ü.cu", "größe/数据.cu", "ü274.cu", "plain.cu"])
+def test_a_name_that_is_not_ascii_is_the_files(name: str, tmp_path: Path) -> None:
+    """Escaped in PTX's .file, where ptxas also takes the last backslash for the end of a folder."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('extern "C" __global__ void k(int *x) { x[threadIdx.x] *= 2; }')
+    trace = gpusim.capture(gpusim.cuda_cpp(path, "k"), 1, 32, (np.ones(32, np.int32),), gpu="h200")
+    assert trace.program.files == (str(path),)
 
 
 def test_codes_that_are_unlike_share_nothing():

@@ -186,6 +186,17 @@ def test_lanes_of_one_word_are_told_from_lanes_of_an_mbarrier(text: str, said: s
     assert said in remedy.problem and remedy.saved_percent > 50
 
 
+@pytest.mark.parametrize(("stride", "said"), [(128, "different words of one bank"), (0, "lanes collide")])
+def test_atomics_on_one_bank_are_told_from_atomics_on_one_word(stride: int, said: str) -> None:
+    asm = Asm()
+    for i in range(30):
+        asm.memory(MemoryKind.ATOMIC, Space.SHARED, 4, lambda b, w: (0, stride), write_barrier=i % 6)
+    trace = build(asm.exit(wait_mask=63), threads=512)
+    (remedy,) = [one for one in advise([trace], simulate(trace, GPU)).remedies if one.rule == "atomics"]
+    assert said in remedy.problem and remedy.saved_percent > 50
+    assert ("pad" in remedy.advice) == (stride > 0)
+
+
 def own_loads() -> Asm:
     asm = Asm()
     for i in range(2):

@@ -159,7 +159,11 @@ def _number(value: int | float, size: int, kind: str, where: str) -> bytes:
     float."""
     as_float = kind in ("f32", "f64", "f16") or (isinstance(value, float) and not kind.startswith(("u", "s")))
     if as_float and size in _FLOATS:
-        return _FLOATS[size](value).tobytes()
+        with np.errstate(over="ignore"):
+            held = _FLOATS[size](value)
+        if np.isinf(held) and abs(value) != np.inf:
+            raise UsageError(f"{where} is {value!r}, which {_told(kind, size)} cannot hold")
+        return held.tobytes()
     if isinstance(value, float):
         raise UsageError(f"{where} is {value!r}, but the parameter is {_told(kind, size)}")
     bits = 8 * size

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -127,7 +128,7 @@ def _file(
         if path.is_file():
             if path.stat().st_size > MOST_BYTES:
                 raise _Unknown
-            yield f"file {path}".encode()
+            yield b"file " + os.fsencode(path)
             waiting.append((str(path.parent), path.read_text("latin-1")))
             return
     for folder in toolkit_folders:

@@ -8,10 +8,14 @@ so that Triton keeps the code of several side by side.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import io
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
@@ -55,17 +59,32 @@ def compiling_for(capability: tuple[int, int]) -> Iterator[None]:
     unless ``TRITON_CACHE_DIR`` names a place."""
     row = nearest(capability)
     config, knobs = load("triton.runtime.driver").driver, load("triton.knobs")
-    folder = cache_folder()
     with _lock, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=_ANNOUNCEMENT)
         before, config._active = config._active, _Target(10 * row.capability[0] + row.capability[1])
         try:
             with knobs.cache.scope():
-                if folder is not None and "TRITON_CACHE_DIR" not in os.environ:
-                    knobs.cache.dir = str(folder / "triton")
+                if "TRITON_CACHE_DIR" not in os.environ:
+                    folder = cache_folder()
+                    knobs.cache.dir = _writable(knobs.cache.dir if folder is None else str(folder / "triton"))
                 yield
         finally:
             config._active = before
+
+
+@functools.cache
+def _writable(folder: str) -> str:
+    """``folder``, or where it cannot be written (a home that is read-only, a disk that is full) one that goes with this
+    process: Triton compiles by way of files."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    own, process = tempfile.mkdtemp(prefix="gpusim-triton-"), os.getpid()
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(own, ignore_errors=True))
+    return own
 
 
 def compile_launch(function: Any, args: tuple, given: dict[str, Any], capability: tuple[int, int]) -> Any:
@@ -86,6 +105,13 @@ def compile_launch(function: Any, args: tuple, given: dict[str, Any], capability
         raise UsageError(f"{name}: {_one_line(said.replace('dynamic_func()', name))}") from error
     except (FileNotFoundError, subprocess.SubprocessError) as error:
         raise ToolchainError(f"compiling {name}: {_one_line(str(error))}") from error
+    except OSError as error:
+        if error.errno is None:  # Python finds no source code of the function
+            raise CompileError(f"{name} does not compile for {target}: {_told(error)}") from error
+        where = f"{error.filename}: " if error.filename else ""
+        raise ToolchainError(
+            f"compiling {name}: {where}{error.strerror}; Triton compiles by way of files: TRITON_CACHE_DIR names another folder"
+        ) from error
     except errors.PTXASError as error:
         printed = _noted(error, printed)  # all of the PTX, above one line that says what is wrong with it
         raise CompileError(f"{name} does not compile for {target}: {_one_line(error.error_message)}") from error

@@ -35,6 +35,8 @@ _MOST_CALLS = 64
 _LIBRARY = re.compile(
     r"(^|/)(nvidia/\w+/(bin/\.\./)?include|cuda[^/]*/([^/]+/)*include|triton/(language|experimental))/"
 )
+#: A byte of a file's name that is not ASCII, as PTX's ``.file`` writes it; ptxas leaves it as it is.
+_ESCAPED_BYTE = re.compile(rb"\\([0-3][0-7]{2})")
 #: An instruction word's opcode field.
 _OPCODE_MASK = 0xFFF
 #: Codes are compared where that is quick, carried over where they are alike, and there only in runs of some length.
@@ -90,11 +92,29 @@ class _Reader:
             if byte < 0x80 or shift > 63:
                 return value - (1 << shift) if byte & 0x40 else value
 
-    def string(self) -> str:
+    def string(self) -> bytes:
         stop = self.data.index(b"\0", self.at, self.end)
-        text = self.data[self.at : stop].decode("utf-8", "replace")
+        text = self.data[self.at : stop]
         self.at = stop + 1
         return text
+
+
+def _path(folder: bytes, name: bytes) -> str:
+    """The path of file ``name`` in ``folder`` (empty: none). ptxas takes the last backslash of an escape for the end of
+    a folder's name, as Windows has them: such a folder ends within a character."""
+    if not folder or name.startswith(b"/"):
+        return _unescaped(name).decode("utf-8", "replace")
+    parted = _ESCAPED_BYTE.match(b"\\" + name) and b"\\" in folder
+    if parted:
+        try:
+            _unescaped(folder).decode()
+        except UnicodeDecodeError:
+            return _unescaped(folder + b"\\" + name).decode("utf-8", "replace")
+    return _unescaped(folder + b"/" + name).decode("utf-8", "replace")
+
+
+def _unescaped(text: bytes) -> bytes:
+    return _ESCAPED_BYTE.sub(lambda found: bytes((int(found[1], 8),)), text)
 
 
 def carry_over(code: bytes, twin: bytes, lines: Mapping[int, Line]) -> dict[int, Line]:
@@ -184,7 +204,7 @@ def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
     line_base = struct.unpack("b", bytes([reader.byte()]))[0]
     line_range, opcode_base = reader.byte(), reader.byte()
     lengths = [reader.byte() for _ in range(opcode_base - 1)]
-    directories = [""]
+    directories = [b""]
     while True:
         text = reader.string()
         if not text:
@@ -198,8 +218,7 @@ def _unit(data: bytes, at: int, targets: dict, rows: list[LineRow]) -> int:
         directory = reader.uleb()
         reader.uleb()
         reader.uleb()
-        inside = directories[directory] if directory < len(directories) else ""
-        files.append(text if not inside or text.startswith("/") else f"{inside}/{text}")
+        files.append(_path(directories[directory] if directory < len(directories) else b"", text))
         characters += len(files[-1])
         if characters > MAX_NAME_CHARACTERS:
             raise ValueError("too long file names")

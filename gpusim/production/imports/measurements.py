@@ -18,6 +18,7 @@ from gpusim.production.imports.names_seen import cut
 from gpusim.production.launches import Launch, LaunchTotal, kept, summed
 from gpusim.production.timing.collectives import Collectives
 from gpusim.silicon.imports import ncu_csv, nvbench
+from gpusim.silicon.imports.importer import in_utf8
 from gpusim.silicon.row import SiliconRow
 
 #: Of one file that is read whole.
@@ -38,7 +39,7 @@ class Measurements:
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Whether a file is of the format."""
-        return self._recognises(path, head)
+        return self._recognises(path, in_utf8(head))
 
     def read(self, path: Path, collectives: Collectives | None = None) -> Production:
         """Its rows. Raises ProductionError."""

@@ -19,7 +19,7 @@ from gpusim.io.memory_limit import limited_memory
 from gpusim.io.nearest import hint
 from gpusim.io.plugins import OWN, Plugin, plugins
 from gpusim.silicon.imports import ncu_csv, ncu_report, nvbench, plain_csv
-from gpusim.silicon.imports.importer import Importer, read_text
+from gpusim.silicon.imports.importer import Importer, in_utf8, read_text
 from gpusim.silicon.own_importers import IMPORTERS
 from gpusim.silicon.row import SiliconRow
 
@@ -48,7 +48,7 @@ def read_rows(path: Path, importer: str = "") -> list[SiliconRow]:
     if importer and importer not in known:
         raise UsageError(f"there is no importer {importer!r}; {hint(importer, known)}")
     with path.open("rb") as stream:
-        head = stream.read(_HEAD_BYTES)
+        head = in_utf8(stream.read(_HEAD_BYTES))
     plugin = known[importer] if importer else _that_recognises(list(known.values()), path, head)
     try:
         with limited_memory():

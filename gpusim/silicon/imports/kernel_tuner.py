@@ -21,6 +21,7 @@ from gpusim.errors import MeasurementFormatError
 from gpusim.io.records import as_record, read_json
 from gpusim.io.shown import shown
 from gpusim.silicon.estimate import median_estimate
+from gpusim.silicon.imports.importer import in_utf8
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import MAX_SAMPLES, Estimate, SiliconRow
 
@@ -102,7 +103,7 @@ def read(path: Path) -> list[SiliconRow]:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    data = path.read_bytes()
+    data = in_utf8(path.read_bytes())
     try:
         value = read_json(data)
     except ValueError as error:

@@ -20,8 +20,10 @@ _GROUPING = str.maketrans("", "", "'\u00a0\u202f ")
 _PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SECONDS = {"n": 1.0, "u": 1e3, "m": 1e6, "": 1e9}  # in nanoseconds
 _TIME = re.compile(r"^(n|u|m|)(?:second|s)$")
-_AMOUNT = re.compile(r"^(K|k|M|G|T|)(byte|B|hz|Hz|cycle|inst|sector|request|warp|block|thread)s?$")
-_RATE = re.compile(r"^(K|k|M|G|T|)(byte|cycle|inst)s?/(n|u|m|)(?:second|s)$")
+_COUNTED = "(?:byte|B|cycle|inst|sector|request|warp|block|thread|register)s?"
+#: Also what is counted by something else, such as ``Kbyte/block`` of launch__shared_mem_per_block.
+_AMOUNT = re.compile(rf"^(K|k|M|G|T|)(?:{_COUNTED}(?:/[a-z]+)?|hz|Hz)$")
+_RATE = re.compile(rf"^(K|k|M|G|T|){_COUNTED}/(n|u|m|)(?:second|s)$")
 
 
 def decimal_mark(cells: Iterable[str]) -> str:
@@ -70,8 +72,8 @@ def base_factor(unit: str) -> float:
     unit = unit.strip()
     if found := _TIME.match(unit):
         return _SECONDS[found[1]]
+    if found := _RATE.match(unit):
+        return _PREFIXES[found[1]] * 1e9 / _SECONDS[found[2]]
     if found := _AMOUNT.match(unit):
         return _PREFIXES[found[1]]
-    if found := _RATE.match(unit):
-        return _PREFIXES[found[1]] * 1e9 / _SECONDS[found[3]]
     return 1.0

@@ -20,6 +20,7 @@ from gpusim.io.real_path import real_path
 from gpusim.io.records import as_record, parse_record
 from gpusim.io.shown import shown
 from gpusim.silicon.estimate import median_estimate
+from gpusim.silicon.imports.importer import in_utf8
 from gpusim.silicon.names import gpu_of_device
 from gpusim.silicon.row import MAX_SAMPLES, Estimate, SiliconRow
 
@@ -87,7 +88,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path) -> list[SiliconRow]:
     """Rows of every state that was measured. Raises MeasurementFormatError with the state that is damaged."""
-    report = parse_record(_Report, path.read_bytes(), f"{path}: no report of nvbench", MeasurementFormatError)
+    report = parse_record(_Report, in_utf8(path.read_bytes()), f"{path}: no report of nvbench", MeasurementFormatError)
     names = {device["id"]: device["name"] for device in report.get("devices") or ()}
     toolchain = f"nvbench {_version(report)}".strip()
     rows = []

@@ -66,7 +66,7 @@ def load_expectations(path: Path) -> tuple[Expectation, ...]:
     if len(data) > MOST_BYTES:
         raise ExpectationError(f"{path}: {len(data)} bytes are no file of expectations")
     try:
-        tables = tomllib.loads(data.decode())
+        tables = tomllib.loads(data.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ExpectationError(f"{path}: not TOML: {error}") from None
     listed = tables.pop("expect", [])
