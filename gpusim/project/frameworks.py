@@ -56,6 +56,7 @@ class Framework:
     pipeline_sequence_seconds: float = 0.0
     streaming_seconds: float = 0.0
     sorts: bool = False
+    splits_keys: bool = True
     own_bytes: float = 2.5e9
     collective_bytes: float = 1.92e9
 
@@ -169,7 +170,7 @@ _TABLE = {
 #: What a launch takes in 0.9: first tokens after 128 tokens of GPT-J, Llama 2 7B and 70B and Mistral 7B on H100s, 15.0
 #: to 16.3 us a kernel; on H200s, which did not set it, 13.6 to 14.8: each network's is 10 % less there, whatever its
 #: bytes, as of another host. Falcon 180B takes twice as long a kernel on both (36 and 32 us), which no figure has.
-_TABLE["trtllm", "0.9"] = replace(_TABLE["trtllm", ""], launch_seconds=15.7e-6)
+_TABLE["trtllm", "0.9"] = replace(_TABLE["trtllm", ""], launch_seconds=15.7e-6, splits_keys=False)
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
 _TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
 _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)

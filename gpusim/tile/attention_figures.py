@@ -42,6 +42,7 @@ class AttentionLibrary:
     blocks_per_sm: int
     splits_single_heads: int
     most_shared: int
+    always_shared: int
     launch_ns: float
     odd_width_ns: float
     regroup_ns: float
