@@ -52,9 +52,6 @@ ENGINES = {"trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9"}
 LAUNCHES = {"nim": "eager", "nim-later": "eager"}
 #: GPUs that a source ran without the framework's own all-reduce (trtllm-0.9.0-sweep, Enable Custom All Reduce).
 OVER_PCIE = ("l40", "l40s", "h100_nvl")
-#: Sources whose layers' sums are taken as NCCL's: kernels of its own of that time, which wait for all GPUs before and
-#: behind, were never measured by themselves, and today's take too little (seen with the rows in view, a guess).
-BY_NCCL = ("nim", "nim-later")
 #: Most new tokens of a served step whose prompts are no longer (trtllm-build's default of --max_num_tokens; what NIM's
 #: engines have is not said), and requests of each client that are played through.
 STEP_TOKENS, ROUNDS = 8192, 3
@@ -73,7 +70,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
         engine=ENGINES.get(row.source, ""), launch=LAUNCHES.get(row.source, "default"),
-        all_reduce="nccl" if row.source in BY_NCCL or row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
+        all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
         scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
     if row.phase == "serve":

@@ -29,6 +29,11 @@ _ONE_SHOT_ELSE_BYTES = 256 << 10
 #: (cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation), and of two GPUs vLLM's is taken for
 #: both.
 _PCIE_BYTES_PER_SECOND, _PCIE_GPUS = 64e9, 2
+#: TensorRT-LLM's kernels before 2025 have at most 24 blocks (customAllReduceKernels.h, MAX_ALL_REDUCE_BLOCKS), whose
+#: loads of other GPUs' memory in flight bound what they read, whichever the links. H100s, without CUDA graphs, of 32 KiB
+#: to 1 MiB, in ms (sgl-project/sglang, pull request 2904, "custom allreduce"): two GPUs 0.0045 to 0.0199, four 0.0048
+#: to 0.0311, eight 0.0078 to 0.0338. That an A100's take as long is a guess.
+_COPIED_US, _COPIED_GPU_US, _COPIED_BYTES_PER_SECOND = 2.6, 0.6, 68e9
 #: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
 _LATE_PART_BYTES = 32 << 10
 
@@ -63,11 +68,11 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
     if nodes > 1:
         return _between_nodes(node, generation, figures, collective, nodes)
     if (
-        collective.library == "custom"
+        collective.library != "nccl"
         and collective.message_bytes <= CUSTOM_MOST_BYTES
         and _reaches_peers(node, collective)
     ):
-        return _custom(node, figures, collective)
+        return _custom(node, figures, collective) if collective.library == "custom" else _copied(collective)
     if collective.kind in ("alltoall", "send_recv"):
         return _peers(node, figures, collective)
     found = _ring_or_tree(node, generation, figures, collective)
@@ -141,6 +146,12 @@ def _custom(node: Node, figures: Figures, collective: Collective) -> Timing:
     base = figures.two_shot_us + figures.two_shot_peer_us * (gpus - 1)
     sent = collective.wire_bytes
     return Timing(1e-6 * base + sent / (node.link_bytes_per_second * figures.two_shot_share), "two-shot", "", sent)
+
+
+def _copied(collective: Collective) -> Timing:
+    sent = collective.wire_bytes
+    base = _COPIED_US + _COPIED_GPU_US * collective.gpus
+    return Timing(1e-6 * base + sent / _COPIED_BYTES_PER_SECOND, "few blocks", "", sent)
 
 
 def _between_nodes(node: Node, generation: str, figures: Figures, collective: Collective, nodes: int) -> Timing:

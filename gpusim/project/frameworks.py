@@ -28,7 +28,8 @@ class Framework:
     ``large``: the same two of GPUs with ``large_bytes`` or more but those of ``small_names``; ``launch_seconds``: of
     one kernel that the host launches by itself, and ``token_launch_seconds`` where the step generates alone (None: the
     same); ``gap_seconds``: that a GPU idles before such a kernel, more than between nodes of a graph, however far ahead
-    the host is; ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``step_seconds``, ``sequence_seconds``: of the host's work between
+    the host is; ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``copies_sums``:
+    whether what a layer's GPUs sum by kernels of the framework's is copied first, to where all reach it; ``step_seconds``, ``sequence_seconds``: of the host's work between
     steps; ``overlapped``: whether that runs beside the GPU's, and ``ending_step_seconds`` and, of a sequence,
     ``ending_seconds``, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing;
     ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``:
@@ -61,6 +62,7 @@ class Framework:
     streaming_seconds: float = 0.0
     sorts: bool = False
     splits_keys: bool = True
+    copies_sums: bool = False
     own_bytes: float = 2.5e9
     collective_bytes: float = 1.92e9
 
@@ -174,7 +176,7 @@ _TABLE = {
 #: What a launch takes in 0.9: first tokens after 128 tokens of GPT-J, Llama 2 7B and 70B and Mistral 7B on H100s, 15.0
 #: to 16.3 us a kernel; on H200s, which did not set it, 13.6 to 14.8: each network's is 10 % less there, whatever its
 #: bytes, as of another host. Falcon 180B takes twice as long a kernel on both (36 and 32 us), which no figure has.
-_TABLE["trtllm", "0.9"] = replace(_TABLE["trtllm", ""], launch_seconds=15.7e-6, token_launch_seconds=0.0, gap_seconds=2.1e-6, splits_keys=False)
+_TABLE["trtllm", "0.9"] = replace(_TABLE["trtllm", ""], launch_seconds=15.7e-6, token_launch_seconds=0.0, gap_seconds=2.1e-6, splits_keys=False, copies_sums=True)
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
 _TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
 _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
