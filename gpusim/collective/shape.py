@@ -10,7 +10,16 @@ KINDS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", 
 LIBRARIES = ("nccl", "custom", "copied")
 #: Buffers of vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): beyond, NCCL is called.
 CUSTOM_MOST_BYTES = 8 << 20
+#: Of TensorRT-LLM's before 2025, of two GPUs and of more (allreducePlugin.cpp, selectImplementation).
+_COPIED_PAIR_BYTES, _COPIED_BYTES = 16_000_000, 8_000_000
 _LARGEST_BYTES = 1 << 44
+
+
+def most_bytes(library: str, gpus: int) -> int:
+    """Of a message that frameworks' kernels sum over ``gpus``; NCCL sums what is larger."""
+    if library == "copied":
+        return _COPIED_PAIR_BYTES if gpus == 2 else _COPIED_BYTES
+    return CUSTOM_MOST_BYTES
 
 
 @dataclass(frozen=True)

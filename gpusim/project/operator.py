@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpusim.collective.shape import CUSTOM_MOST_BYTES, Collective
+from gpusim.collective.shape import Collective
 from gpusim.project.earlier_attention import EarlierAttention
 from gpusim.project.frameworks import framework_of
 from gpusim.project.plan import Plan
@@ -127,13 +127,6 @@ def reduced(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
     if gpus == 1:
         return []
     library = "nccl" if plan.phase == "train" else plan.all_reduce
-    summed_bytes = 2 * rows * columns
-    if library == "custom" and plan.phase != "train" and framework_of(plan).copies_sums and summed_bytes <= CUSTOM_MOST_BYTES:
-        # A kernel that waits for all GPUs, a copy to where they reach it, and the sum (cpp/tensorrt_llm/plugins/
-        # ncclPlugin/allreducePlugin.cpp of before 0.11: invokeMultiGpuBarrier, cudaMemcpyAsync, customAllReduce).
-        return [
-            Operator(part, "all-reduce's barrier", Collective("all_reduce", gpus, 4, "bf16", "copied")),
-            Operator(part, "all-reduce's copy", MemoryOp("copy", float(summed_bytes), float(summed_bytes))),
-            Operator(part, "all-reduce", Collective("all_reduce", gpus, summed_bytes, "bf16", "copied")),
-        ]
-    return [Operator(part, "all-reduce", Collective("all_reduce", gpus, summed_bytes, "bf16", library))]
+    if library == "custom" and framework_of(plan).copies_sums:
+        library = "copied"
+    return [Operator(part, "all-reduce", Collective("all_reduce", gpus, 2 * rows * columns, "bf16", library))]
