@@ -15,6 +15,7 @@ from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_figures import (
+    ENGINES_OF_THEN,
     AttentionLibrary,
     attention_library_of,
     cache_rows,
@@ -113,9 +114,8 @@ def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
     shared = attention_library_of(kernels_of(spec), shape.framework, rows)
     if not one_head_a_block(spec, shape, shared):
         return shared
-    if shape.each_head and shape.splits:  # kernels of 2023, of which 8-bit rows of today's say nothing
-        rows = tuple(row for row in rows if "fp8" not in row)
-    return attention_library_of(kernels_of(spec), shape.framework, each_head_rows(rows))
+    earlier = (ENGINES_OF_THEN,) if shape.kv_element_bytes < 2 and (shape.each_head or not shape.splits) else ()
+    return attention_library_of(kernels_of(spec), shape.framework, (*each_head_rows(rows), *earlier))
 
 
 def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary) -> bool:
