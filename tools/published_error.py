@@ -46,10 +46,10 @@ SCORES = {
 #: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
 BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
 #: Versions of sources whose host is known by figures of its own (gpusim/project/frameworks.py).
-ENGINES = {"trtllm-0.9.0-sweep": "0.9", "nim": "0.9"}
+ENGINES = {"trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9"}
 #: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
 #: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
-LAUNCHES = {"nim": "eager"}
+LAUNCHES = {"nim": "eager", "nim-later": "eager"}
 #: GPUs that a source ran without the framework's own all-reduce (trtllm-0.9.0-sweep, Enable Custom All Reduce).
 OVER_PCIE = ("l40", "l40s", "h100_nvl")
 #: Most new tokens of a served step whose prompts are no longer (trtllm-build's default of --max_num_tokens; what NIM's

@@ -38,6 +38,8 @@ def _table() -> dict[str, Any]:
 
 def collective_band(generation: str, collective: Collective, node: Node) -> Band:
     """The band of ``collective`` on ``node``."""
+    if collective.library == "copied":
+        return Band(_UNKNOWN_FACTOR, 0, False, "not validated: kernels of which others' averages alone are known")
     table = _table()["nccl" if collective.message_bytes > CUSTOM_MOST_BYTES else collective.library]
     region = region_of(collective.message_bytes)
     if collective.kind not in _MEASURED:

@@ -15,7 +15,7 @@ from gpusim.collective.bands import collective_band
 from gpusim.collective.choice import chosen
 from gpusim.collective.figures import Figures, figures_of
 from gpusim.collective.node import Node, node_of
-from gpusim.collective.shape import CUSTOM_MOST_BYTES, Collective
+from gpusim.collective.shape import Collective, most_bytes
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.projection import Projection
 
@@ -29,6 +29,16 @@ _ONE_SHOT_ELSE_BYTES = 256 << 10
 #: (cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation), and of two GPUs vLLM's is taken for
 #: both.
 _PCIE_BYTES_PER_SECOND, _PCIE_GPUS = 64e9, 2
+#: TensorRT-LLM's kernels before 2025 have at most 24 blocks of 1,024 threads (customAllReduceKernels.h), whose loads of
+#: 16 bytes in flight bound what is read of other GPUs, whichever the links. SGLang's copy of them with 36 blocks of 512
+#: takes on H100s, without CUDA graphs, of 32 KiB to 1 MiB, in ms (sgl-project/sglang, pull request 2904, "custom
+#: allreduce"): two GPUs 0.0045 to 0.0199, four 0.0048 to 0.0311, eight 0.0078 to 0.0338, which is 68 GB/s beside a
+#: start; a third more is in flight here. That an A100's take as long is a guess.
+_COPIED_US, _COPIED_GPU_US, _COPIED_BYTES_PER_SECOND = 2.6, 0.6, 68e9 * (24 * 1024) / (36 * 512)
+#: Before it a kernel waits for all GPUs, and the message is copied to where they reach it (allreducePlugin.cpp of then:
+#: invokeMultiGpuBarrier, cudaMemcpyAsync, customAllReduce): microseconds of a small copy, bytes a second within L2 (a
+#: guess), and what a GPU idles between two launches without a graph (gap_seconds of gpusim/project/frameworks.py).
+_COPY_US, _COPY_BYTES_PER_SECOND, _GAP_US = 2.2, 1.2e12, 2.1
 #: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
 _LATE_PART_BYTES = 32 << 10
 
@@ -63,11 +73,11 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
     if nodes > 1:
         return _between_nodes(node, generation, figures, collective, nodes)
     if (
-        collective.library == "custom"
-        and collective.message_bytes <= CUSTOM_MOST_BYTES
+        collective.library != "nccl"
+        and collective.message_bytes <= most_bytes(collective.library, collective.gpus)
         and _reaches_peers(node, collective)
     ):
-        return _custom(node, figures, collective)
+        return _custom(node, figures, collective) if collective.library == "custom" else _copied(collective)
     if collective.kind in ("alltoall", "send_recv"):
         return _peers(node, figures, collective)
     found = _ring_or_tree(node, generation, figures, collective)
@@ -141,6 +151,14 @@ def _custom(node: Node, figures: Figures, collective: Collective) -> Timing:
     base = figures.two_shot_us + figures.two_shot_peer_us * (gpus - 1)
     sent = collective.wire_bytes
     return Timing(1e-6 * base + sent / (node.link_bytes_per_second * figures.two_shot_share), "two-shot", "", sent)
+
+
+def _copied(collective: Collective) -> Timing:
+    """Beside computation (:mod:`gpusim.collective.overlap`) these are taken as today's kernels."""
+    sent = collective.wire_bytes
+    base_us = 2 * (_COPIED_US + _COPIED_GPU_US * collective.gpus) + _COPY_US + 2 * _GAP_US
+    seconds = 1e-6 * base_us + collective.message_bytes / _COPY_BYTES_PER_SECOND + sent / _COPIED_BYTES_PER_SECOND
+    return Timing(seconds, "one-shot" if collective.gpus == 2 else "two-shot", "", sent)
 
 
 def _between_nodes(node: Node, generation: str, figures: Figures, collective: Collective, nodes: int) -> Timing:

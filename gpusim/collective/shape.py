@@ -7,17 +7,29 @@ from dataclasses import dataclass
 from gpusim.errors import SpecError
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "send_recv")
-LIBRARIES = ("nccl", "custom")
+LIBRARIES = ("nccl", "custom", "copied")
+#: Those whose messages are simulated one by one (:mod:`gpusim.collective.messages`).
+SIMULATED = ("nccl", "custom")
 #: Buffers of vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): beyond, NCCL is called.
 CUSTOM_MOST_BYTES = 8 << 20
+#: Of TensorRT-LLM's before 2025, of two GPUs and of more (allreducePlugin.cpp, selectImplementation).
+_COPIED_PAIR_BYTES, _COPIED_BYTES = 16_000_000, 8_000_000
 _LARGEST_BYTES = 1 << 44
+
+
+def most_bytes(library: str, gpus: int) -> int:
+    """Of a message that frameworks' kernels sum over ``gpus``; NCCL sums what is larger."""
+    if library == "copied":
+        return _COPIED_PAIR_BYTES if gpus == 2 else _COPIED_BYTES
+    return CUSTOM_MOST_BYTES
 
 
 @dataclass(frozen=True)
 class Collective:
     """``message_bytes`` as nccl-tests counts them: of all_gather and reduce_scatter the whole gathered buffer, of the
-    others the buffer of one GPU. ``library``: "nccl", or "custom" for the one-shot and two-shot all-reduce kernels of
-    serving frameworks."""
+    others the buffer of one GPU. ``library``: "nccl", "custom" for the one-shot and two-shot all-reduce kernels of
+    serving frameworks, or "copied" for TensorRT-LLM's before 2025, which sum what was copied to where all GPUs reach it
+    by a few blocks."""
 
     kind: str
     gpus: int
@@ -30,7 +42,7 @@ class Collective:
             raise SpecError(f"a collective's kind is {self.kind!r}: known are {', '.join(KINDS)}")
         if self.library not in LIBRARIES:
             raise SpecError(f"a collective's library is {self.library!r}: known are {', '.join(LIBRARIES)}")
-        if self.library == "custom" and self.kind != "all_reduce":
+        if self.library != "nccl" and self.kind != "all_reduce":
             raise SpecError(f"custom kernels of frameworks do all_reduce, not {self.kind}")
         if not 2 <= self.gpus <= 1 << 20:
             raise SpecError(f"a collective has {self.gpus} GPUs, not between 2 and {1 << 20}")

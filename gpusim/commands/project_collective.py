@@ -47,7 +47,7 @@ class Bytes(click.ParamType):
     type=click.Choice(LIBRARIES),
     default="nccl",
     show_default=True,
-    help="NCCL, or the all-reduce kernels of serving frameworks.",
+    help="NCCL, or the all-reduce kernels of serving frameworks: custom of today, copied of TensorRT-LLM before 2025.",
 )
 @gpu_option("h100")
 @format_option()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from gpusim.project.decoder import Decoder, LatentAttention
 from gpusim.project.earlier_attention import EarlierAttention
+from gpusim.project.frameworks import framework_of
 from gpusim.project.load import Group, Load
 from gpusim.project.operator import (
     Operator,
@@ -69,6 +70,7 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
         op = AttentionOp(
             phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, queries, plan.kv_dtype, window,
             each_head=plan.reads == "each" and phase == "generation", framework=plan.attended_by, cold=phase == "generation",
+            splits=framework_of(plan).splits_keys,
         )  # fmt: skip
         kernel = EarlierAttention(op, plan.scores) if plan.phase == "train" else op
         found.append(Operator(PART, "attention", kernel))

@@ -26,13 +26,17 @@ class Framework:
     its end has room; ``graphs``: batches that are captured, to which smaller ones are padded, () for no padding;
     ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step;
     ``large``: the same two of GPUs with ``large_bytes`` or more but those of ``small_names``; ``launch_seconds``: of
-    one kernel that the host launches by itself; ``step_seconds``, ``sequence_seconds``: of the host's work between
-    steps; ``overlapped``: whether that runs beside the GPU's, and ``ending_step_seconds`` and, of a sequence,
-    ``ending_seconds``, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing;
-    ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``:
-    whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of
-    memory that the driver's context, libraries' workspaces and captured graphs take on one GPU; ``collective_bytes``:
-    what communicators and their buffers add on each of several."""
+    one kernel that the host launches by itself, and ``token_launch_seconds`` where the step generates alone (None: the
+    same); ``gap_seconds``: that a GPU idles before such a kernel, more than between nodes of a graph, however far ahead
+    the host is; ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``copies_sums``: whether
+    what a layer's GPUs sum by the framework's kernels is copied first, to where all reach it; ``step_seconds``,
+    ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the GPU's, and
+    ``ending_step_seconds`` and, of a sequence, ``ending_seconds``, what then still comes after it;
+    ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``streaming_seconds``: of the processes that turn a
+    token into text and send it, beside everything; ``sorts``: whether drawing among the most probable tokens sorts all
+    of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of memory that the driver's context, libraries' workspaces and
+    captured graphs take on one GPU; ``collective_bytes``: what communicators and their buffers add on each of
+    several."""
 
     memory_share: float
     of_free: bool
@@ -43,6 +47,8 @@ class Framework:
     most_sequences: int
     step_tokens: int
     launch_seconds: float
+    gap_seconds: float = 0.0
+    token_launch_seconds: float | None = None
     large: tuple[int, int] | None = None
     large_bytes: float = 0.0
     small_names: tuple[str, ...] = ()
@@ -56,6 +62,8 @@ class Framework:
     pipeline_sequence_seconds: float = 0.0
     streaming_seconds: float = 0.0
     sorts: bool = False
+    splits_keys: bool = True
+    copies_sums: bool = False
     own_bytes: float = 2.5e9
     collective_bytes: float = 1.92e9
 
@@ -169,7 +177,21 @@ _TABLE = {
 #: What a launch takes in 0.9: first tokens after 128 tokens of GPT-J, Llama 2 7B and 70B and Mistral 7B on H100s, 15.0
 #: to 16.3 us a kernel; on H200s, which did not set it, 13.6 to 14.8: each network's is 10 % less there, whatever its
 #: bytes, as of another host. Falcon 180B takes twice as long a kernel on both (36 and 32 us), which no figure has.
-_TABLE["trtllm", "0.9"] = replace(_TABLE["trtllm", ""], launch_seconds=15.7e-6)
+#: Steps that generate are not bound by it: Llama 3 8B in fp8 on two H100s takes 4.6 ms, 9.5 us a kernel, and in fp16
+#: longer by what its weights' bytes take (traces/library/published_runs.csv, nim), so that no bound of these is known.
+#: What they idle between kernels are learning rows of one GPU with one or two clients: 2.08 to 2.14 us a kernel on an
+#: H100 in both formats (2.7 with prompts of 2,000 tokens), 2.08 on an A100; a part of it may be the batch manager's
+#: work between two steps. Keys: engines have multi_block_mode off unless told otherwise (tensorrt_llm/plugin/plugin.py
+#: of before 0.12), and the kernels for shared heads are then taken from a block for each fourth SM on
+#: (decoderXQAImplPrecompiled.cpp, mayHavePerfGain).
+_TABLE["trtllm", "0.9"] = replace(
+    _TABLE["trtllm", ""],
+    launch_seconds=15.7e-6,
+    token_launch_seconds=0.0,
+    gap_seconds=2.1e-6,
+    splits_keys=False,
+    copies_sums=True,
+)
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
 _TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
 _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)

@@ -28,6 +28,13 @@ def launched_kernels(items: Iterable[Priced]) -> int:
     return sum(item.operator.count * max(1, item.projection.launches) for item in items)
 
 
-def host_seconds(items: Iterable[Priced], plan: Plan) -> float:
-    """In which the host launches all of ``items`` one by one."""
-    return framework_of(plan).launch_seconds * launched_kernels(items)
+def host_seconds(items: Iterable[Priced], plan: Plan, generates: bool = False) -> float:
+    """In which the host launches all of ``items`` one by one, of a step that ``generates`` alone or reads prompts."""
+    framework = framework_of(plan)
+    own = framework.token_launch_seconds if generates else None
+    return (framework.launch_seconds if own is None else own) * launched_kernels(items)
+
+
+def gap_seconds(items: Iterable[Priced], plan: Plan) -> float:
+    """In which a GPU idles between ``items``, launched one by one, more than between nodes of a graph."""
+    return framework_of(plan).gap_seconds * launched_kernels(items)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.earlier_attention import EarlierAttention
+from gpusim.project.frameworks import framework_of
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp, SortOp
 from gpusim.tile.software import CONVERTED
@@ -126,4 +127,6 @@ def reduced(part: str, rows: int, columns: int, plan: Plan) -> list[Operator]:
     if gpus == 1:
         return []
     library = "nccl" if plan.phase == "train" else plan.all_reduce
+    if library == "custom" and framework_of(plan).copies_sums:
+        library = "copied"
     return [Operator(part, "all-reduce", Collective("all_reduce", gpus, 2 * rows * columns, "bf16", library))]

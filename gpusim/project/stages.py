@@ -15,7 +15,7 @@ from gpusim.project.attention import CORE
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import parameters_of_stages
-from gpusim.project.host import host_seconds, launched_one_by_one
+from gpusim.project.host import gap_seconds, host_seconds, launched_one_by_one
 from gpusim.project.layers import blocks_of, embedding_operators, head_operators, layer_operators, stages_of
 from gpusim.project.load import Load, halves_of, steps_of
 from gpusim.project.operator import Operator
@@ -31,12 +31,13 @@ class Stage:
     """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how
     long both take and how much of it is waited for other GPUs;
     ``beside_seconds``: of sums over GPUs beside products; ``host_seconds``: in which the host launches what no CUDA
-    graph replays."""
+    graph replays, ``gap_seconds``: that the GPU idles between that."""
 
     items: tuple[Priced, ...]
     taking_turns: Turns | None = None
     beside_seconds: float = 0.0
     host_seconds: float = 0.0
+    gap_seconds: float = 0.0
 
     @property
     def device_seconds(self) -> float:
@@ -48,7 +49,7 @@ class Stage:
     @property
     def seconds(self) -> float:
         """The longer of what the GPU takes and what the host does."""
-        return max(self.device_seconds, self.host_seconds)
+        return max(self.device_seconds + self.gap_seconds, self.host_seconds)
 
     @property
     def communication_seconds(self) -> float:
@@ -77,16 +78,19 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
             turns = taken_in_turns(prices, [blocks_of(config, plan, load, kinds, first, last) for load in loads])
             sends = [] if last else [Operator("pipeline", "send", _sent(config, plan, load)) for load in loads]
             turns = turns.followed_by(sum(prices.of(each.op).seconds for each in sends))
-        launched: list[Operator] = []
+        launched, waited = 0.0, 0.0
         for load in loads:
             step = _stage(config, plan, load, Counter(kinds), first, last)
             operators += _trained(step, plan) if plan.phase == "train" else step
-            launched += step if launched_one_by_one(plan, load.tokens) else []
+            if launched_one_by_one(plan, load.tokens):
+                alone = priced(step, prices)
+                launched += host_seconds(alone, plan, all(group.queries == 1 for group in load.groups))
+                waited += gap_seconds(alone, plan)
         items = priced(operators, prices)
         beside = _beside_products(items, plan.tensor_parallel) if plan.overlap == "products" else 0.0
         if plan.shares_weights:
             items, beside = _with_weights_gathered(config, plan, prices, items, beside)
-        found.append(Stage(items, turns, beside, host_seconds(priced(launched, prices), plan)))
+        found.append(Stage(items, turns, beside, launched, waited))
     return tuple(found)
 
 

@@ -15,6 +15,7 @@ from gpusim.energy.power import limited_by_power, slowed_beside_dram
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.attention_figures import (
+    ENGINES_OF_THEN,
     AttentionLibrary,
     attention_library_of,
     cache_rows,
@@ -53,7 +54,8 @@ class AttentionShape:
     them (masked multi-head attention as of TensorRT-LLM 0.5 to 0.6, before its kernels for shared heads, which its
     notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`).
     ``cold``: keys and values lie in DRAM even where they would fit into L2, as in a model, whose other layers pass
-    through L2 between two tokens."""
+    through L2 between two tokens. ``splits``: whether keys of a sequence may be split into parts, as all libraries do
+    unless told otherwise, but engines of TensorRT-LLM before 0.12 only if built with multi_block_mode."""
 
     batch: int
     kv_length: int
@@ -66,6 +68,7 @@ class AttentionShape:
     each_head: bool = False
     framework: str = FRAMEWORKS[0]
     cold: bool = False
+    splits: bool = True
 
     def __post_init__(self) -> None:
         for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
@@ -111,7 +114,8 @@ def library_for(spec: GpuSpec, shape: AttentionShape) -> AttentionLibrary:
     shared = attention_library_of(kernels_of(spec), shape.framework, rows)
     if not one_head_a_block(spec, shape, shared):
         return shared
-    return attention_library_of(kernels_of(spec), shape.framework, each_head_rows(rows))
+    earlier = (ENGINES_OF_THEN,) if shape.kv_element_bytes < 2 and (shape.each_head or not shape.splits) else ()
+    return attention_library_of(kernels_of(spec), shape.framework, (*each_head_rows(rows), *earlier))
 
 
 def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLibrary) -> bool:
@@ -121,9 +125,11 @@ def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLib
     group = shape.heads // shape.kv_heads
     if shape.each_head or library.rule == "mmha" or 0 < library.most_shared < group:
         return True
-    return library.rule == "xqa" and (
-        group == 1 or not takes_xqa(spec.sm_count, shape.batch, shape.kv_heads, shape.kv_length)
-    )
+    if library.rule != "xqa" or group == 1:
+        return library.rule == "xqa"
+    if library.always_shared and shape.splits:
+        return False
+    return not takes_xqa(spec.sm_count, shape.batch, shape.kv_heads, shape.kv_length if shape.splits else 1)
 
 
 def project_attention(
@@ -159,7 +165,7 @@ def project_attention(
     whole = group == 1 and not used.splits_single_heads
     if each_head and used.rule != "mmha":
         whole = True
-    parts = 1 if whole else split.parts
+    parts = 1 if whole or not shape.splits else split.parts
     step_bytes = 2.0 * value_part * shape.kv_element_bytes * split.columns * shape.head_dim
     step_flops = 4.0 * used.query_rows * split.columns * shape.head_dim
     arithmetic = step_flops * split.blocks_per_sm / machine.flops_per_cycle if used.rule != "mmha" else 0.0

@@ -22,6 +22,8 @@ _FILE = Path(__file__).with_name("attention.toml")
 #: What the table calls a library's kernels whose blocks have one query head each, where a framework has such beside
 #: those for heads that share keys.
 EACH_HEAD = "each_head"
+#: What it calls what is another figure for these with keys of 8 bits in TensorRT-LLM's engines of 2023 and 2024.
+ENGINES_OF_THEN = "each_head_fp8_engines"
 #: What the table calls SGLang's Triton kernels (extend_attention.py, decode_attention.py), which wider heads have
 #: within a window (Gemma 4's, of 256 elements: its rows say so).
 _SGLANG_TRITON, _MOST_FLASH_WIDTH = "triton", 192
@@ -42,6 +44,7 @@ class AttentionLibrary:
     blocks_per_sm: int
     splits_single_heads: int
     most_shared: int
+    always_shared: int
     launch_ns: float
     odd_width_ns: float
     regroup_ns: float

@@ -37,7 +37,8 @@ class AttentionOp:
     ``kv_heads`` and ``head_dim`` do not count). ``window``: only so many of the last keys count (0: all).
     ``each_head``: when text is generated, keys that heads share are read once for each of these. ``framework``: whose
     kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of latent attention). ``cold``: keys and values of earlier
-    tokens lie in DRAM even where they would fit into L2, when text is generated (not of latent attention)."""
+    tokens lie in DRAM even where they would fit into L2, when text is generated (not of latent attention). ``splits``:
+    whether keys of a sequence may be split into parts then (:class:`gpusim.tile.attention.AttentionShape`)."""
 
     phase: str
     batch: int
@@ -54,6 +55,7 @@ class AttentionOp:
     each_head: bool = False
     framework: str = FRAMEWORKS[0]
     cold: bool = False
+    splits: bool = True
 
     def __post_init__(self) -> None:
         if self.phase not in ("generation", "context"):
@@ -94,6 +96,7 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | No
             op.each_head,
             op.framework,
             op.cold,
+            op.splits,
         )
         return project_attention(spec, one, limit_watts=limit_watts)
     many = ContextShape(

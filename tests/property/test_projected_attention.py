@@ -160,6 +160,33 @@ def test_tensorrt_llm_takes_a_block_a_head_where_few_blocks_share_and_where_none
     assert library_for(spec, replace(enough, framework="vllm")).rule == "flash2"
 
 
+def test_an_engine_that_splits_no_keys_reads_a_head_by_one_block_and_shares_heads_where_blocks_are_many():
+    spec = load_gpu("h100")
+    split = AttentionShape(1, 8192, 16, 2, 128, framework="trtllm", cold=True)
+    whole = replace(split, splits=False)
+    assert [library_for(spec, each).rule for each in (split, whole)] == ["xqa", "mmha"]
+    taken = {keys: project_attention(spec, replace(whole, kv_length=keys)).seconds for keys in (4096, 8192)}
+    each_key_cycles = (taken[8192] - taken[4096]) / 4096 * spec.clock_hz
+    assert project_attention(spec, split).seconds < 0.6 * taken[8192]
+    assert 8 < each_key_cycles < 16, "one block reads all keys of a head"
+    assert library_for(spec, replace(whole, batch=17)).rule == "xqa", "a quarter of the SMs have a block"
+    assert library_for(spec, replace(whole, batch=16)).rule == "mmha"
+
+
+def test_keys_of_8_bits_take_hoppers_arithmetic_as_long_and_have_kernels_for_few_blocks():
+    spec = load_gpu("h100")
+    alone = AttentionShape(1, 16384, 32, 32, 128, framework="trtllm", splits=False, cold=True)
+    narrow, wide = (project_attention(spec, replace(alone, kv_dtype=dtype)).seconds for dtype in ("fp8", "bf16"))
+    assert narrow > 0.9 * wide, "half of the bytes, but a head's only block converts them"
+    few = AttentionShape(4, 64, 4, 1, 128, framework="trtllm")
+    rules = [library_for(spec, replace(few, kv_dtype=dtype)).rule for dtype in ("fp8", "bf16")]
+    assert rules == ["xqa", "mmha"]
+    assert library_for(spec, replace(few, kv_dtype="fp8", splits=False)).rule == "mmha"
+    many = replace(alone, batch=64)
+    today = project_attention(spec, replace(many, kv_dtype="fp8", splits=True)).seconds
+    assert project_attention(spec, replace(many, kv_dtype="fp8")).seconds < today, "DRAM beside arithmetic"
+
+
 def test_what_cannot_be_projected_is_refused_by_name():
     with pytest.raises(SpecError, match="heads are 6, no multiple of its kv_heads, 4"):
         AttentionShape(1, 1, 6, 4, 64)

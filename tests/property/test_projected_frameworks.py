@@ -14,12 +14,14 @@ from gpusim.gpus.load import load_gpu
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.footprint import parameters_of
 from gpusim.project.frameworks import framework_of
+from gpusim.project.host import launched_kernels
 from gpusim.project.layers import layer_operators, stages_of
 from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
 from gpusim.project.operator import Operator
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
+from gpusim.project.whole import project_model
 from gpusim.tile.operators import GemmOp
 
 _MODELS = Path(__file__).parents[2] / "traces" / "library" / "models"
@@ -108,3 +110,35 @@ def test_engines_of_older_versions_launch_at_their_own_pace() -> None:
         for engine in ("", "0.9")
     }
     assert each["0.9"] < each[""]
+
+
+def test_sums_of_earlier_engines_wait_copy_and_read_by_few_blocks() -> None:
+    spec = load_gpu("h100")
+
+    def microseconds(library: str, gpus: int, size: int) -> float:
+        return 1e6 * project_collective(spec, Collective("all_reduce", gpus, size, library=library)).seconds
+
+    for gpus in (2, 4, 8):
+        assert microseconds("custom", gpus, 16 << 10) + 6 < microseconds("copied", gpus, 16 << 10)
+    assert microseconds("copied", 8, 1 << 22) > 2 * microseconds("custom", 8, 1 << 22)
+    # The workspace of two GPUs holds 16 MB, of more 8 MB; beyond, NCCL sums.
+    assert microseconds("copied", 2, 12 << 20) != microseconds("nccl", 2, 12 << 20)
+    assert microseconds("copied", 4, 12 << 20) == microseconds("nccl", 4, 12 << 20)
+    summed = {
+        engine: [item.op.library for item in _layer(plan) if isinstance(item.op, Collective)]
+        for engine in ("", "0.9")
+        for plan in [Plan("decode", tensor_parallel=2, framework="trtllm", engine=engine)]
+    }
+    assert summed == {"": ["custom"] * 2, "0.9": ["copied"] * 2}
+
+
+def test_an_engine_without_graphs_idles_between_kernels_however_far_ahead_its_host_is() -> None:
+    prices, network = Prices(load_gpu("a100_80gb")), decoder_of("llama3_8b")
+    eager, graphs, older = (
+        project_model(prices, network, Plan("decode", framework="trtllm", engine=engine, launch=launch))
+        for engine, launch in (("0.9", "eager"), ("0.9", "graphs"), ("", "eager"))
+    )
+    gap = framework_of(eager.plan).gap_seconds * launched_kernels(eager.items)
+    assert gap > 0 and eager.step.seconds == pytest.approx(graphs.step.seconds + gap)
+    assert eager.host_seconds == pytest.approx(gap) and graphs.host_seconds == 0
+    assert framework_of(older.plan).gap_seconds == 0
