@@ -10,7 +10,7 @@ is the library's (:mod:`gpusim.tile.library`); all else is the GPU's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,10 +199,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
         tile_depth = tile.depth * deeper
         tiles = shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
         work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
-        whole_steps = shape.depth / tile_depth
-        for splits in (1,) if tile in offered else range(1, int(library.most_splits) + 1) if library.whole_parts else SPLITS:
-            if library.whole_parts and splits > 1 and whole_steps % splits:
-                continue
+        for splits in (1,) if tile in offered else _splits(library, shape.depth / tile_depth):
             if splits > 1 and (tiles * splits > most_blocks or shape.depth // splits < _LEAST_STEPS * tile_depth):
                 break
             if 0 < library.most_splits < splits:
@@ -224,6 +221,13 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             # Where DRAM bounds several choices alike, the one with the least arithmetic is tried first.
             least = max(arithmetic, max(least_moved_cycles, l2_cycles) + joining)
             yield _Choice(least, arithmetic, tile, splits)
+
+
+def _splits(library: Library, whole_steps: float) -> Sequence[int]:
+    """Parts that the depth may be split into."""
+    if not library.whole_parts:
+        return SPLITS
+    return [parts for parts in range(1, int(library.most_splits) + 1) if parts == 1 or not whole_steps % parts]
 
 
 def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:

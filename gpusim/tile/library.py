@@ -171,8 +171,10 @@ class Library:
     (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule
     (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together,
     of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up
-    the parts of a split depth (0: a kernel over all SMs does); ``most_splits``: into how many parts the depth is split
-    at most (0: as many as make waves). Where no choice holds it chooses from ``tiles`` by the shape."""
+    the parts of a split depth (0: a kernel over all SMs does), ``part_cycles``: what each part takes besides;
+    ``most_splits``: into how many parts the depth is split at most (0: as many as make waves), ``whole_parts``: of as
+    many whole steps each. ``offered``: kernels that are tried beside ``tiles`` where a choice holds, on the whole
+    depth. Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
