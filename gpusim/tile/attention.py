@@ -24,7 +24,7 @@ from gpusim.tile.attention_figures import (
     odd_width,
 )
 from gpusim.tile.attention_overlap import overlapped
-from gpusim.tile.attention_split import RULES, Keys, asked_parts, takes_xqa
+from gpusim.tile.attention_split import RULES, XQA, Keys, asked_parts, takes_xqa
 from gpusim.tile.bands import attention_band
 from gpusim.tile.described_attention import described_attention, is_described
 from gpusim.tile.library import FRAMEWORKS, kernels_of, library_of
@@ -123,8 +123,8 @@ def one_head_a_block(spec: GpuSpec, shape: AttentionShape, library: AttentionLib
     group = shape.heads // shape.kv_heads
     if shape.each_head or library.rule == "mmha" or 0 < library.most_shared < group:
         return True
-    if library.rule != "xqa" or group == 1:
-        return library.rule == "xqa"
+    if library.rule not in XQA or group == 1:
+        return library.rule in XQA
     # Masked multi-head attention has no 16-bit queries beside a cache in E4M3, so that heads that share one are never
     # left to it (decoderXQARunner.cpp, DecoderXQARunner::shouldUse). Learning rows of an H100: where it would be taken
     # by the rule below, they take 0.5 to 0.7 of what 16 bits do.
@@ -151,7 +151,7 @@ def project_attention(
     kv_bytes = shape.kv_bytes * value_part
     split = RULES[used.rule](
         Keys(
-            blocks, shape.kv_length if used.rule in ("xqa", "mmha") else shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
+            blocks, shape.kv_length if used.rule in (*XQA, "mmha") else shape.keys, shape.head_dim, shape.kv_element_bytes, machine.sm_count, spec.sm.shared_max_bytes, used.blocks_per_sm,
             used.kv_columns, shape.batch, shape.kv_heads, shape.kv_length, used.given_parts,
         )
     )  # fmt: skip
@@ -184,6 +184,8 @@ def project_attention(
         # other blocks leave at once.
         whole_steps = -(-shape.kv_length // split.columns)
         steps = min(all_steps, -(-whole_steps // parts))
+        busy = min(busy, all_steps / steps)
+    elif used.rule == "xqa_window" and shape.keys < shape.kv_length:
         busy = min(busy, all_steps / steps)
     elif used.rule == "flash3":
         # Parts have whole steps, and the last of them may have none.
@@ -218,7 +220,7 @@ def project_attention(
     parts_bytes = 0.0
     if parts > 1:
         # Parts without keys say so, and are not read.
-        summed = busy if used.rule == "flash3" else float(parts)
+        summed = busy if used.rule in ("flash3", "xqa_window") else float(parts)
         parts_bytes = _SUM_BYTES * summed * shape.batch * shape.heads * shape.head_dim
         alone_bytes = _PART_BYTES * parts * used.combine_rows * shape.head_dim
         after_cycles += used.combine_cycles + parts_bytes / l2_rate + alone_bytes / used.block_bytes_per_cycle
