@@ -294,8 +294,8 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
         if not (isinstance(value, int | float) and math.isfinite(value) and (value > 0 or key in _OPTIONAL)):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
     # Whole numbers would make compiled functions anew for each mixture of them.
-    figures = {key: float(value) for key, value in row.items()}
-    return Library(generation=name, tiles=tiles, rule=rule, offered=offered, **flags, **figures)
+    figures: dict[str, Any] = {key: float(value) for key, value in row.items()} | flags
+    return Library(generation=name, tiles=tiles, rule=rule, offered=offered, **figures)
 
 
 def _choice(row: dict[str, Any]) -> Choice:
