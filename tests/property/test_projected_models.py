@@ -26,7 +26,6 @@ from gpusim.project.layers import head_operators, stages_of
 from gpusim.project.limits import limiters, remedies
 from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
-from gpusim.project.operator import product
 from gpusim.project.part import interval_of, seconds_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -499,9 +498,3 @@ def test_a_sweep_with_limits_leaves_the_plans_that_keep_them_and_says_how_far_th
     none = gpusim("project", *words, "--tpot-ms", "0.001")
     assert none.exit_code == 3 and f"the least is {min(row['tpot_ms'] for row in whole):.4g}" in none.stderr
     assert gpusim("project", *words, "--phase", "train", "--tpot-ms", "1").exit_code == 2
-
-
-def test_vllms_and_sglangs_int4_weights_have_marlins_products():
-    for framework, taken in (("", "vllm"), ("vllm", "vllm"), ("sglang", "vllm"), ("trtllm", "")):
-        plan = Plan("decode", 1, 64, dtype="int4_wo", framework=framework)
-        assert product(1, 4096, 4096, plan).framework == taken
