@@ -79,6 +79,8 @@ def _static_fp8(plan: Plan) -> bool:
 #: long all the same; with them servers that read prompts come out 8 to 14 % too slow
 #: (traces/library/served_models.csv).
 _OWN_FP4_ROWS = 512
+#: Frameworks whose products of int4 weights are Marlin's kernels, and whose figures these have (library.toml).
+_MARLIN, _MARLINS = ("vllm", "sglang"), "vllm"
 
 
 def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *, converted: bool = False) -> GemmOp:
@@ -91,8 +93,11 @@ def product(rows: int, columns: int, depth: int, plan: Plan, dtype: str = "", *,
     static = dtype == "fp8" and _static_fp8(plan)
     own = dtype in CONVERTED and (static or (plan.framework, dtype) != ("trtllm", "fp8"))
     own = own or (dtype == "nvfp4" and rows <= _OWN_FP4_ROWS)
+    framework = plan.framework if own else ""
+    if dtype == "int4_wo" and plan.served_by in _MARLIN:
+        framework = _MARLINS
     return GemmOp(
-        rows, columns, depth, dtype, framework=plan.framework if own else "",
+        rows, columns, depth, dtype, framework=framework,
         input_dtype=dtype if converted or static else "bf16",
     )  # fmt: skip
 

@@ -44,16 +44,17 @@ class AttentionLibrary:
     blocks_per_sm: int
     splits_single_heads: int
     most_shared: int
-    always_shared: int
     launch_ns: float
     odd_width_ns: float
     regroup_ns: float
     regroup_head_cycles: float
     start_cycles: float
+    start_row_cycles: float
     later_start_share: float
     idle_start_share: float
     clock_mhz: float
     step_cycles: float
+    step_row_cycles: float
     block_bytes_per_cycle: float
     head_cycles: float
     combine_cycles: float

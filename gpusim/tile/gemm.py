@@ -10,7 +10,7 @@ is the library's (:mod:`gpusim.tile.library`); all else is the GPU's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,12 +193,13 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
     least_moved_cycles = moved / _dram_bytes_per_cycle(machine, library, shape)
     ruled = library.ruled(shape.rows, shape.columns, shape.depth)
-    for tile in _taken(machine, library, shape):
+    offered = library.offered_for(shape.rows, shape.columns, shape.depth)
+    for tile in (*_taken(machine, library, shape), *offered):
         most_blocks = ruled.most_blocks if ruled else _MOST_PART_WAVES * machine.sm_count * tile.blocks
         tile_depth = tile.depth * deeper
         tiles = shape.tiles(tile.rows, tile.cluster_rows) * -(-shape.columns // tile.columns)
         work = 2.0 * tile.outputs * tile_depth / _reached_flops(machine, library, shape, tile)
-        for splits in SPLITS:
+        for splits in (1,) if tile in offered else _splits(library, shape.depth / tile_depth):
             if splits > 1 and (tiles * splits > most_blocks or shape.depth // splits < _LEAST_STEPS * tile_depth):
                 break
             if 0 < library.most_splits < splits:
@@ -222,6 +223,13 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
             yield _Choice(least, arithmetic, tile, splits)
 
 
+def _splits(library: Library, whole_steps: float) -> Sequence[int]:
+    """Parts that the depth may be split into."""
+    if not library.whole_parts:
+        return SPLITS
+    return [parts for parts in range(1, int(library.most_splits) + 1) if parts == 1 or not whole_steps % parts]
+
+
 def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:
     """The tiles that are tried."""
     if library.counts_waves and not shape.group_rows:
@@ -240,6 +248,8 @@ def _reached_flops(machine: TileMachine, library: Library, shape: GemmShape, til
     """Of one SM a cycle in a tile's inner loop. What feeds tensor cores (shared memory, registers, issue) is alike on
     GPUs of a generation: where these are slower than those that the library's share was set on, it is a larger one. FMA
     pipes are alike."""
+    if tile.work_cycles:
+        return 2.0 * tile.outputs * tile.depth / tile.work_cycles
     share, taken_bytes = library.rate(tile.outputs), machine.flops_per_cycle * OPERANDS[shape.dtype][0]
     if shape.dtype != "fp32" and taken_bytes < library.fed_bytes_per_cycle:
         share = max(share, min(_MOST_SHARE, share * library.fed_bytes_per_cycle / taken_bytes))
@@ -279,10 +289,10 @@ def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, ti
     reads the parts of all others."""
     if splits == 1:
         return 0.0
-    alone = 0.0
+    alone = library.part_cycles * splits
     if library.joined_elements_per_cycle:
         outputs = min(tile.rows, shape.rows) * min(tile.columns, shape.columns)
-        alone = outputs * splits / library.joined_elements_per_cycle
+        alone += outputs * splits / library.joined_elements_per_cycle
     moved_cycles = shape.rows * shape.columns * _SUM_BYTES * splits / machine.l2_bytes_per_cycle
     return library.split_k_cycles + alone + moved_cycles
 

@@ -83,10 +83,11 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "most_splits",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "part_cycles", "most_splits",
 )  # fmt: skip
-#: By which rule a library counts waves, where it does, and whether its blocks multiply in pairs.
-_FLAGS = ("counts_waves", "fills_waves", "pairs")
+#: By which rule a library counts waves, where it does, whether its blocks multiply in pairs, and whether it splits the
+#: depth into parts of whole steps alone.
+_FLAGS = ("counts_waves", "fills_waves", "pairs", "whole_parts")
 #: Share of the peak -> the least outputs of the tiles that it is of, and one beyond the most.
 RATES = {
     "rate_small": (0, 8192),
@@ -118,6 +119,7 @@ class Tile:
     one_wave_full: bool = False
     box_rows: int = 0
     cluster_rows: int = 1
+    work_cycles: float = 0.0
 
     @property
     def outputs(self) -> int:
@@ -169,8 +171,10 @@ class Library:
     (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule
     (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together,
     of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up
-    the parts of a split depth (0: a kernel over all SMs does); ``most_splits``: into how many parts the depth is split
-    at most (0: as many as make waves). Where no choice holds it chooses from ``tiles`` by the shape."""
+    the parts of a split depth (0: a kernel over all SMs does), ``part_cycles``: what each part takes besides;
+    ``most_splits``: into how many parts the depth is split at most (0: as many as make waves), ``whole_parts``: of as
+    many whole steps each. ``offered``: kernels that are tried beside ``tiles`` where a choice holds, on the whole
+    depth. Where no choice holds it chooses from ``tiles`` by the shape."""
 
     generation: str
     tiles: tuple[Tile, ...]
@@ -204,11 +208,14 @@ class Library:
     issued_flops_per_cycle: float = 0.0
     scaling_lanes: float = 0.0
     joined_elements_per_cycle: float = 0.0
+    part_cycles: float = 0.0
     most_splits: float = 0.0
     rule: tuple[Choice, ...] = ()
+    offered: tuple[Choice, ...] = ()
     counts_waves: bool = False
     fills_waves: bool = False
     pairs: bool = False
+    whole_parts: bool = False
 
     def ns_of_ragged(self, rows: int) -> float:
         """What scales for blocks cost besides where ``rows`` are no multiple of :data:`SCALE_ROWS`."""
@@ -224,6 +231,10 @@ class Library:
         """From which one is chosen for a product of this shape."""
         ruled = self.ruled(rows, columns, depth)
         return (ruled.tile,) if ruled else self.tiles
+
+    def offered_for(self, rows: int, columns: int, depth: int) -> tuple[Tile, ...]:
+        """Those that are tried beside the tiles, on the whole depth."""
+        return tuple(each.tile for each in self.offered if each.holds(rows, columns, depth))
 
     def cycles_a_step(self, tile: Tile) -> float:
         """What a step of ``tile`` costs a block beside its arithmetic."""
@@ -273,9 +284,9 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
     of, _, like = own.pop("like", "").partition(".")
     row |= (table[of][like] if like else {}) | own
     tiles = tuple(Tile(**each) for each in row.pop("tiles"))
-    counts_waves, fills_waves, pairs = (bool(row.pop(name, False)) for name in _FLAGS)
-    rule = tuple(_choice(each) for each in row.pop("rule", ()))
-    expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", *_FLAGS}
+    flags = {name: bool(row.pop(name, False)) for name in _FLAGS}
+    rule, offered = (tuple(_choice(each) for each in row.pop(name, ())) for name in ("rule", "offered"))
+    expected = {each.name for each in fields(Library)} - {"generation", "tiles", "rule", "offered", *_FLAGS}
     row = dict.fromkeys(_OPTIONAL, 0.0) | row
     if set(row) != expected:
         raise SpecError(f"{_FILE.name}, {name}: missing or unknown: {', '.join(sorted(set(row) ^ expected))}")
@@ -283,16 +294,8 @@ def library_of(generation: str, dtype: str = "bf16") -> Library:
         if not (isinstance(value, int | float) and math.isfinite(value) and (value > 0 or key in _OPTIONAL)):
             raise SpecError(f"{_FILE.name}, {name}.{key} is {value!r}, not a positive number")
     # Whole numbers would make compiled functions anew for each mixture of them.
-    figures = {key: float(value) for key, value in row.items()}
-    return Library(
-        generation=name,
-        tiles=tiles,
-        rule=rule,
-        counts_waves=counts_waves,
-        fills_waves=fills_waves,
-        pairs=pairs,
-        **figures,
-    )
+    figures: dict[str, Any] = {key: float(value) for key, value in row.items()} | flags
+    return Library(generation=name, tiles=tiles, rule=rule, offered=offered, **figures)
 
 
 def _choice(row: dict[str, Any]) -> Choice:

@@ -22,7 +22,7 @@ from gpusim.tile.machine import OPERANDS, RESULT_BYTES
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
 from gpusim.tile.scaled import SCALED, scaled_library
-from gpusim.tile.software import CONVERTED, followed_in, product_library, widest_columns
+from gpusim.tile.software import CONVERTED, TOLD_APART, followed_in, product_library, widest_columns
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _band(generation: str, op: GemmOp) -> Band:
     if op.batch > 1:
         return operator_band("bmm" if op.dtype in ("bf16", "fp16") else f"bmm_{op.dtype}", generation, op.rows)
     kind = f"gemm_{op.format.name}" + f"_{op.framework}" * (
-        op.framework not in ("", followed_in(generation, op.format.library))
+        op.format.library not in TOLD_APART and op.framework not in ("", followed_in(generation, op.format.library))
     )
     if kind in OPERATOR_REGIONS:
         return operator_band(kind, generation, op.rows)

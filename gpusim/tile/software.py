@@ -35,6 +35,9 @@ from gpusim.tile.moe_waves import STEP_DEPTH, WIDEST_OUTPUTS
 _FILE = Path(__file__).with_name("software.toml")
 #: Rows of formats whose first operand a framework converts by kernels of its own.
 CONVERTED = ("fp8", "fp8_block")
+#: Rows that a framework may be named for whether or not it has figures of its own: where it has none, the generation's
+#: are taken.
+TOLD_APART = ("int4_wo",)
 #: The row of products in batches, whichever framework calls them.
 _BATCH, _ANY = "batch", "any"
 _WIDE_BYTES = 2
@@ -120,7 +123,7 @@ def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int =
     name = named_kernels(spec)
     if framework and has_rows(name, f"{row}_{framework}"):  # kernels of its own
         return library_of(kernels_of(spec), f"{row}_{framework}")
-    if framework and row not in CONVERTED and framework != followed_in(name, row):
+    if framework and row not in (*CONVERTED, *TOLD_APART) and framework != followed_in(name, row):
         raise SpecError(f"frameworks differ in products of {', '.join(CONVERTED)}: none is named for {row}")
     if row not in (*CONVERTED, _BATCH):
         return library_on(spec, row)

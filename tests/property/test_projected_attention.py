@@ -180,11 +180,47 @@ def test_keys_of_8_bits_take_hoppers_arithmetic_as_long_and_have_kernels_for_few
     assert narrow > 0.9 * wide, "half of the bytes, but a head's only block converts them"
     few = AttentionShape(4, 64, 4, 1, 128, framework="trtllm")
     rules = [library_for(spec, replace(few, kv_dtype=dtype)).rule for dtype in ("fp8", "bf16")]
-    assert rules == ["xqa", "mmha"]
+    assert rules == ["xqa_window", "mmha"]
     assert library_for(spec, replace(few, kv_dtype="fp8", splits=False)).rule == "mmha"
     many = replace(alone, batch=64)
     today = project_attention(spec, replace(many, kv_dtype="fp8", splits=True)).seconds
     assert project_attention(spec, replace(many, kv_dtype="fp8")).seconds < today, "DRAM beside arithmetic"
+
+
+def test_heads_that_share_a_cache_of_8_bits_are_never_left_to_a_block_a_head():
+    spec = load_gpu("h100")
+    few = AttentionShape(1, 64, 8, 1, 128, framework="trtllm")
+    assert library_for(spec, few).rule == "mmha", "one block of keys is too few for shared heads' kernels in 16 bits"
+    assert library_for(spec, replace(few, kv_dtype="fp8")).rule == "xqa_window"
+    for alone in (replace(few, kv_heads=8, kv_dtype="fp8"), replace(few, heads=64, kv_dtype="fp8")):
+        assert library_for(spec, alone).rule == "mmha", "nothing is shared, or by more heads than the kernels take"
+
+
+def test_a_block_a_head_takes_as_long_a_key_in_8_bits_as_in_16():
+    spec = load_gpu("h100")
+    for batch, keys in ((1, 8192), (64, 1024), (256, 2048)):
+        wide = AttentionShape(batch, keys, 96, 1, 128, framework="trtllm")
+        halved, whole = (project_attention(spec, each).seconds for each in (replace(wide, kv_dtype="fp8"), wide))
+        assert 0.9 < halved / whole < 1.1, "measured 0.99 to 1.03: its lanes' work bounds it, not the bytes"
+
+
+def test_hoppers_kernel_for_8_bits_does_nothing_for_keys_before_a_window():
+    spec = load_gpu("h100")
+    near = AttentionShape(1, 512, 8, 1, 64, window=128, kv_dtype="fp8", framework="trtllm")
+    near_us, far_us = (1e6 * project_attention(spec, replace(near, kv_length=keys)).seconds for keys in (512, 131072))
+    assert near_us == pytest.approx(9.2, rel=0.1), "measured 9.1 to 9.5 us"
+    assert far_us == pytest.approx(9.4, rel=0.2)
+
+
+def test_more_heads_that_share_keys_make_a_tile_of_more_rows():
+    spec = load_gpu("h100")
+    us = {
+        heads: 1e6 * project_attention(spec, AttentionShape(1, 2, heads, 1, 128, kv_dtype="fp8", framework="trtllm")).seconds
+        for heads in (2, 8, 12, 16, 32)
+    }  # fmt: skip
+    assert us[2] == pytest.approx(us[8], rel=0.02), "tiles have 8 rows at least"
+    assert us[8] + 0.5 < us[16] < us[32] - 1.0, "measured 5.9, 7.0 and 8.9 us"
+    assert us[12] == pytest.approx(us[16], rel=0.05)
 
 
 def test_what_cannot_be_projected_is_refused_by_name():

@@ -14,6 +14,7 @@ from gpusim.errors import SpecError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.footprint import footprint_of
 from gpusim.project.network import decoder_of
+from gpusim.project.operator import product
 from gpusim.project.plan import WEIGHT_BYTES, Plan
 from gpusim.project.prices import Prices
 from gpusim.project.whole import project_model
@@ -225,3 +226,9 @@ def test_a_command_hands_the_framework_on_to_experts(capsys):
     ]
     told = [(row["us"], row["basis"]) for row in found]
     assert told[0] == told[2] != told[1]
+
+
+def test_vllms_and_sglangs_int4_weights_have_marlins_products():
+    for framework, taken in (("", "vllm"), ("vllm", "vllm"), ("sglang", "vllm"), ("trtllm", "")):
+        plan = Plan("decode", 1, 64, dtype="int4_wo", framework=framework)
+        assert product(1, 4096, 4096, plan).framework == taken

@@ -269,3 +269,45 @@ def test_the_tile_of_few_rows_on_a_b200_follows_from_the_shape_within_its_bounds
     )
     assert few.tile.step_cycles and not any(found.tile.step_cycles for found in (more, *others))
     assert few.seconds > 1.2 * more.seconds
+
+
+def test_a_library_of_whole_parts_splits_the_depth_into_as_many_steps_each():
+    spec, int4 = load_gpu("a100_80gb"), library_of("ampere", "int4_wo")
+    taken = {
+        steps: project_gemm(spec, GemmShape(16, 128, 64 * steps, "fp16", b_bytes=0.5), int4).splits
+        for steps in (96, 112, 160, 256, 257)
+    }
+    assert taken == {96: 6, 112: 7, 160: 5, 256: 4, 257: 1}
+    free = replace(int4, whole_parts=False)
+    assert project_gemm(spec, GemmShape(16, 128, 64 * 256, "fp16", b_bytes=0.5), free).splits == 6
+
+
+def test_a_kernel_that_is_offered_is_taken_where_it_is_the_fastest_and_its_depth_is_whole():
+    spec, int4 = load_gpu("a100_80gb"), library_of("ampere", "int4_wo")
+    few, deep = (
+        project_gemm(spec, GemmShape(rows, 512, depth, "fp16", b_bytes=0.5), int4) for rows, depth in ((2, 4096), (2, 65536))
+    )  # fmt: skip
+    assert (few.tile.columns, few.splits) == (32, 1)
+    assert deep.tile.columns == 128, "of 65,536 deep ones tensor cores split the depth"
+    assert project_gemm(spec, GemmShape(16, 512, 4096, "fp16", b_bytes=0.5), int4).tile.columns == 128
+
+
+def test_work_of_lanes_is_shared_by_the_blocks_of_an_sm():
+    spec, int4 = load_gpu("a100_80gb"), library_of("ampere", "int4_wo")
+    alone, shared = (
+        project_gemm(
+            spec, GemmShape(4, columns, 4096, "fp16", b_bytes=0.5, cold_b=0.0), replace(int4, tiles=())
+        ).seconds
+        for columns in (32 * 108, 32 * 216)
+    )
+    assert shared > 1.2 * alone, "measured 1.3 to 1.5"
+
+
+def test_frameworks_have_their_own_products_of_int4_weights_where_they_are_known():
+    op = GemmOp(1, 4096, 4096, "int4_wo")
+    for name in ("a100_80gb", "l4"):
+        spec = load_gpu(name)
+        plugin, marlin = (project_product(spec, replace(op, framework=each)).seconds for each in ("trtllm", "vllm"))
+        assert plugin == project_product(spec, op).seconds != marlin
+    hopper = load_gpu("h100")
+    assert project_product(hopper, replace(op, framework="vllm")).seconds == project_product(hopper, op).seconds

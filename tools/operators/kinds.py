@@ -22,7 +22,7 @@ from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.software import product_library
 from operators.kind import Kind
 from operators.l2_state import experts_stay, weights_stay
-from operators.measured import FITTED_GPUS, as_read
+from operators.measured import EVENT_STEP_US, FITTED_GPUS, as_read, in_steps
 from operators.recurrent_kinds import RECURRENT_FILES, RECURRENT_KINDS
 
 _GEMM = (
@@ -69,7 +69,7 @@ _BMM = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
 #: steps are not seen).
 def _gemm(
     dtype: str, block_scaled: bool, converted: bool = False, framework: str = "", copied_on: tuple[str, ...] = (),
-    graph_calls: int = 0,
+    graph_calls: int = 0, step_us: float = 0.0,
 ) -> Callable[[GpuSpec, Any, Any], float]:  # fmt: skip
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
         input_dtype = dtype if converted else "bf16"
@@ -85,6 +85,8 @@ def _gemm(
             framework=framework,
         )
         found = project_product(spec, op, library).seconds
+        if step_us:
+            return 1e-6 * in_steps(1e6 * found, step_us)
         return 1e-6 * as_read(spec.name, 1e6 * found, graph_calls) if graph_calls else found
 
     return seconds
@@ -260,11 +262,11 @@ KINDS = {
         lambda generation: library_of(generation, "int8"), _GEMM,
     ),
     "gemm_int8_wo": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8_wo", False),
+        ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8_wo", False, step_us=EVENT_STEP_US),
         lambda generation: library_of(generation, "int8_wo"), _GEMM,
     ),
     "gemm_int4_wo": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("int4_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int4_wo", False),
+        ("m", "n", "k"), {"gemm_dtype": ("int4_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int4_wo", False, step_us=EVENT_STEP_US),
         lambda generation: library_of(generation, "int4_wo"), _GEMM,
     ),
     "bmm": Kind(

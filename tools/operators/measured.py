@@ -10,6 +10,9 @@ from gpusim.errors import NoDataError
 
 _POWER_RUNS = "B200-SXM-180GB"
 _STEP_US = 2.048
+#: In which times of TensorRT-LLM's plugins on an A100 come, that were taken between two events without a graph: of
+#: 3,026 learning rows of int4 weights 99.5 % lie within 0.01 us of a multiple, all within 0.05.
+EVENT_STEP_US = 1.024
 #: Names of measured GPUs -> descriptions.
 GPUS = {"A100-SXM4-80GB": "a100_80gb", "H100-SXM5-80GB": "h100", _POWER_RUNS: "b200"}
 #: Generations with figures of their own -> whose rows set them.
@@ -55,5 +58,9 @@ def as_read(gpu: str, us: float, launches: int) -> float:
     to a multiple of 2.048 us, 7 % of those of 60 us and more."""
     if gpu != FITTED_GPUS["blackwell"]:
         return us
-    step_us = _STEP_US / launches
+    return in_steps(us, _STEP_US / launches)
+
+
+def in_steps(us: float, step_us: float) -> float:
+    """The nearest whole number of steps, at least one."""
     return max(1, round(us / step_us)) * step_us
