@@ -23,6 +23,8 @@ from gpusim.why.proposal import LEAST_PERCENT, Proposal
 
 #: Sectors a request, times the least that its bytes need, from which on an access counts as uncoalesced.
 UNCOALESCED = 1.5
+#: So many warps' atomics a word count as many on few words.
+_CONTENDED = 32
 #: Of atomics' accesses: lanes that share a word in so few of them are chance.
 _FEW_SHARED = 0.01
 #: Instructions on mbarriers: as memory goes, atomics on a word of shared memory.
@@ -103,6 +105,24 @@ def atomics(found: Evidence) -> Iterator[Proposal]:
                 "give each warp (or lane) a copy and add the copies up at the end", "its lanes on different words",
                 trace=lambda t, chosen=chosen: retrace.side_by_side(t, chosen), at_most=True,
             )  # fmt: skip
+
+
+def contended_atomics(found: Evidence) -> Iterator[Proposal]:
+    """Lines whose atomics in global memory go to few words, which L2 takes one after another."""
+    table, spec = found.program.instructions, found.spec
+    atomic = np.isin(table["memory_kind"], (MemoryKind.ATOMIC, MemoryKind.REDUCTION)) & (table["space"] != Space.SHARED)
+    issues = np.where(atomic, found.stalls[:, SELECTED], 0).astype(np.float64)
+    # As if all went to one word: what they take at most.
+    most_percent = 100.0 * spec.l2.atomic_interval_ns * 1e-9 * spec.clock_hz / max(1, found.cycles)
+    for place, chosen, percent in found.by_place(issues * most_percent, LEAST_PERCENT):
+        each = retrace.accesses_a_word(found.traces[0], chosen)
+        if each < _CONTENDED:
+            continue
+        yield Proposal(
+            "contended atomics", min(100.0, percent), place, f"{each:.3g} atomics a word, which L2 takes one after another",
+            "add up within the block first (shuffles, shared memory), let fewer blocks add, or spread over more words", "the atomics left out",
+            trace=lambda t, chosen=chosen: retrace.without(t, chosen), at_most=True,
+        )  # fmt: skip
 
 
 def _on_words_of_their_own(found: Evidence, chosen: np.ndarray) -> bool:

@@ -69,6 +69,23 @@ def lanes_and_words(trace: Trace, chosen: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.concatenate(lanes), np.concatenate(words)
 
 
+def accesses_a_word(trace: Trace, chosen: np.ndarray) -> float:
+    """How many of the first accesses of the ``chosen`` instructions go to one word, on average; 0 without any. Lanes of
+    a warp that meet at a word are one access."""
+    counted, different = 0, np.empty(0, np.int64)
+    for chunk in trace.chunk_list:
+        owner = access_owners(chunk, trace.program)
+        first = np.flatnonzero(chosen[owner] & (owner >= 0))[: _ENOUGH_ACCESSES - counted]
+        addresses, on = _lanes_addresses(chunk, first)
+        rows = np.broadcast_to(np.arange(len(first))[:, None], on.shape)[on]
+        words = np.unique(np.stack((rows, addresses[on] // WORD_BYTES)), axis=1)[1]
+        counted += len(first)
+        different = np.append(different, words)
+        if counted == _ENOUGH_ACCESSES:
+            break
+    return len(different) / len(np.unique(different)) if len(different) else 0.0
+
+
 def side_by_side(trace: Trace, chosen: np.ndarray) -> Trace:
     """The accesses of the ``chosen`` instructions (bool[instructions]) with each warp's lanes on neighbouring words of
     shared memory, or of wherever they point: no two on one bank."""

@@ -230,6 +230,22 @@ def test_slots_that_few_lanes_use_ask_for_lanes_that_go_one_way(warp_ways: int, 
     assert remedy.problem.endswith(said) and ("one way" in remedy.advice) == (warp_ways > 1)
 
 
+@pytest.mark.parametrize(("words", "found"), [(1, True), (4096, False)])
+def test_atomics_of_many_warps_on_one_word_ask_for_a_sum_before(words: int, found: bool) -> None:
+    asm = Asm()
+    for i in range(20):
+        asm.memory(
+            MemoryKind.REDUCTION, Space.GLOBAL, 4,
+            lambda b, w, i=i: ((1 << 30) + ((b * 8 + w) * 20 + i) % words * 128, 0), write_barrier=i % 6,
+        )  # fmt: skip
+    trace = build(asm.exit(wait_mask=63), blocks=8, threads=256)
+    trace = retrace.one_lane(trace, trace.program.instructions["records"] > 0)  # as a compiler adds a warp's up
+    remedies = [one for one in advise([trace], simulate(trace, GPU)).remedies if one.rule == "contended atomics"]
+    assert bool(remedies) == found
+    for remedy in remedies:
+        assert "1.28e+03 atomics a word" in remedy.problem and remedy.at_most and remedy.saved_percent > 50
+
+
 def own_loads() -> Asm:
     asm = Asm()
     for i in range(2):
