@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, float32
 
+import gpusim
+
 TILE = 16
 
 
@@ -210,3 +212,53 @@ def chase_case(chains=1, n=1 << 16, threads=128, count=64):
     following = np.random.default_rng(0).permutation(n).astype(np.int32)
     out = np.zeros(threads, np.int32)
     return {1: chase, 2: chase_two}[chains], 1, threads, (following, out, np.int32(count))
+
+
+_LOOKED_UP = """
+__constant__ float kept[1024];
+template <bool SHARED> __global__ void looked_up(float *out, int n) {
+  __shared__ float copy[1024];
+  if (SHARED) {
+    for (int i = threadIdx.x; i < 1024; i += blockDim.x) copy[i] = kept[i];
+    __syncthreads();
+  }
+  float sum = 0;
+  for (int i = 0; i < n; ++i) {
+    int at = (threadIdx.x * 33 + i) & 1023;
+    sum += SHARED ? copy[at] : kept[at];
+  }
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+template <bool BLOCK> __global__ void counted(int *total, int n) {
+  __shared__ int own;
+  if (threadIdx.x == 0) own = 0;
+  __syncthreads();
+  for (int i = 0; i < n; ++i) atomicAdd(BLOCK ? &own : total, i);
+  __syncthreads();
+  if (BLOCK && threadIdx.x == 0) atomicAdd(total, own);
+}
+__global__ void binned(int *out, int n, int stride) {
+  __shared__ int bins[1024];
+  for (int i = threadIdx.x; i < 1024; i += blockDim.x) bins[i] = 0;
+  __syncthreads();
+  for (int i = 0; i < n; ++i) atomicAdd(&bins[(threadIdx.x * stride + i) & 1023], 1);
+  __syncthreads();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = bins[threadIdx.x];
+}
+"""
+
+
+def table_case(shared=0, n=500):
+    """A table that each lane looks up elsewhere: in constant memory, or with ``shared`` 1 copied from there."""
+    kernel = gpusim.cuda_cpp(_LOOKED_UP, f"looked_up<{'true' if shared else 'false'}>")
+    return kernel, 264, 128, (np.zeros(264 * 128, np.float32), n)
+
+
+def count_case(block=0, n=20):
+    """``block`` 1: one atomic a block."""
+    return gpusim.cuda_cpp(_LOOKED_UP, f"counted<{'true' if block else 'false'}>"), 528, 256, (np.zeros(1, np.int32), n)
+
+
+def bins_case(stride=32, n=100):
+    """``stride`` 33: rows padded by one, so that a warp's lanes add on different banks."""
+    return gpusim.cuda_cpp(_LOOKED_UP, "binned"), 132, 256, (np.zeros(132 * 256, np.int32), n, stride)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from gpusim.engine.bound import ROOF_PERCENT
 from gpusim.gpus.spec import GpuSpec
+from gpusim.model import counters as count
 from gpusim.model import stall_reasons as stall
 from gpusim.model.stall_reasons import SELECTED
-from gpusim.trace.record import Flag, PipeClass, Trace
+from gpusim.trace.record import WARP_LANES, Flag, PipeClass, Trace
 from gpusim.why.evidence import Evidence
 from gpusim.why.proposal import LEAST_PERCENT, Proposal, counterfactual
 
@@ -128,9 +130,13 @@ def issue_roof(found: Evidence) -> Iterator[Proposal]:
     if busy < ROOF_PERCENT:
         return
     more = counterfactual("issue slots").gpu
+    lanes = float(found.work[:, count.THREAD_INSTRUCTIONS].sum()) / max(1, int(found.stalls[:, SELECTED].sum()))
+    whole = min(WARP_LANES, math.prod(found.first.launch.block))
+    apart = lanes < whole / 2
     yield Proposal(
         "issue roof", busy, found.place(int(np.argmax(found.stalls[:, SELECTED]))),
-        f"at the roof: {busy:.3g} % of the issue slots are used",
-        "fewer instructions only (wider accesses, less index arithmetic); with half of them", "twice the issue slots",
+        f"at the roof: {busy:.3g} % of the issue slots are used" + (f", with {lanes:.3g} of {whole} lanes active" if apart else ""),
+        ("let a warp's lanes take one way (sort the work, or cut it by warps)" if apart else
+         "fewer instructions only (wider accesses, less index arithmetic)") + "; with half the instructions", "twice the issue slots",
         gpu=lambda spec: more(spec, []),
     )  # fmt: skip

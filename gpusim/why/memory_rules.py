@@ -16,13 +16,17 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.model import counters as count
 from gpusim.model import stall_reasons as stall
 from gpusim.model.stall_reasons import SELECTED
-from gpusim.trace.record import MemoryKind, Space
+from gpusim.trace.record import MemoryKind, PipeClass, Space
 from gpusim.why import retrace
 from gpusim.why.evidence import Evidence
 from gpusim.why.proposal import LEAST_PERCENT, Proposal
 
 #: Sectors a request, times the least that its bytes need, from which on an access counts as uncoalesced.
 UNCOALESCED = 1.5
+#: So many warps' atomics a word count as many on few words.
+_CONTENDED = 32
+#: Of atomics' accesses: lanes that share a word in so few of them are chance.
+_FEW_SHARED = 0.01
 #: Instructions on mbarriers: as memory goes, atomics on a word of shared memory.
 _BARRIER_OBJECT = "SYNCS."
 
@@ -89,9 +93,7 @@ def atomics(found: Evidence) -> Iterator[Proposal]:
                 "let one lane of each warp arrive, with the count of all (after __syncwarp)", "one lane of each warp",
                 trace=lambda t, chosen=chosen: retrace.one_lane(t, chosen), at_most=True,
             )  # fmt: skip
-        elif (table["space"][chosen] == Space.SHARED).all() and not any(
-            retrace.lanes_share_words(trace, chosen) for trace in found.traces
-        ):
+        elif (table["space"][chosen] == Space.SHARED).all() and _on_words_of_their_own(found, chosen):
             yield Proposal(
                 "atomics", 50.0 * share, place, "lanes' atomics meet at different words of one bank of shared memory",
                 "pad the rows by one element (or swizzle)", "its lanes on different banks",
@@ -103,6 +105,46 @@ def atomics(found: Evidence) -> Iterator[Proposal]:
                 "give each warp (or lane) a copy and add the copies up at the end", "its lanes on different words",
                 trace=lambda t, chosen=chosen: retrace.side_by_side(t, chosen), at_most=True,
             )  # fmt: skip
+
+
+def contended_atomics(found: Evidence) -> Iterator[Proposal]:
+    """Lines whose atomics in global memory go to few words, which L2 takes one after another."""
+    table, spec = found.program.instructions, found.spec
+    atomic = np.isin(table["memory_kind"], (MemoryKind.ATOMIC, MemoryKind.REDUCTION)) & (table["space"] != Space.SHARED)
+    issues = np.where(atomic, found.stalls[:, SELECTED], 0).astype(np.float64)
+    # As if all went to one word: what they take at most.
+    most_percent = 100.0 * spec.l2.atomic_interval_ns * 1e-9 * spec.clock_hz / max(1, found.cycles)
+    for place, chosen, percent in found.by_place(issues * most_percent, LEAST_PERCENT):
+        each = retrace.accesses_a_word(found.traces[0], chosen)
+        if each < _CONTENDED:
+            continue
+        yield Proposal(
+            "contended atomics", min(100.0, percent), place, f"{each:.3g} atomics a word, which L2 takes one after another",
+            "add up within the block first (shuffles, shared memory), let fewer blocks add, or spread over more words", "the atomics left out",
+            trace=lambda t, chosen=chosen: retrace.without(t, chosen), at_most=True,
+        )  # fmt: skip
+
+
+def _on_words_of_their_own(found: Evidence, chosen: np.ndarray) -> bool:
+    """Whether lanes of a warp share a word in at most a hundredth of the accesses."""
+    lanes, words = retrace.lanes_and_words(found.traces[0], chosen)
+    return (words < lanes).mean() <= _FEW_SHARED if len(lanes) else False
+
+
+def constants(found: Evidence) -> Iterator[Proposal]:
+    """Loads of constants whose lanes ask for different ones, which the constant cache serves one after another."""
+    table = found.program.instructions
+    loads = (table["pipe"] == PipeClass.CONSTANT) & (table["records"] > 0)
+    waiting = np.where(loads, found.stalls[:, stall.MATH_PIPE_THROTTLE] + found.stalls[:, SELECTED], 0)
+    for place, chosen, percent in found.by_place(waiting * (100.0 / found.warp_cycles), LEAST_PERCENT):
+        _, words = retrace.lanes_and_words(found.traces[0], chosen)
+        if not len(words) or words.mean() < 2:
+            continue
+        yield Proposal(
+            "constants", percent, place, f"the lanes of a warp load {words.mean():.3g} different constants one after another",
+            "keep the table in shared memory, whose banks serve different words at once", "one constant a load",
+            trace=lambda t, chosen=chosen: retrace.on_one_word(t, chosen), at_most=True,
+        )  # fmt: skip
 
 
 def local_memory(found: Evidence) -> Iterator[Proposal]:

@@ -10,7 +10,15 @@ from gpusim.why.core_rules import barriers, code_size, dependency_chains, double
 from gpusim.why.evidence import Evidence
 from gpusim.why.launch_rules import few_blocks, launch_overhead, occupancy, tail_wave
 from gpusim.why.load_rules import elements_a_thread, loads_in_flight, shared_latency
-from gpusim.why.memory_rules import atomics, bank_conflicts, coalescing, dram_roof, local_memory
+from gpusim.why.memory_rules import (
+    atomics,
+    bank_conflicts,
+    coalescing,
+    constants,
+    contended_atomics,
+    dram_roof,
+    local_memory,
+)
 from gpusim.why.proposal import Proposal, Rule
 from gpusim.why.waiting_rules import fences, waiting
 
@@ -22,6 +30,8 @@ RULES = (
     Rule("coalescing", "sectors a request above the least", coalescing),
     Rule("bank conflicts", "wavefronts of shared memory above the least", bank_conflicts),
     Rule("atomics", "lanes of an atomic that meet", atomics),
+    Rule("contended atomics", "atomics of many warps on few words of L2", contended_atomics),
+    Rule("constants", "math_pipe_throttle at indexed loads of constants", constants),
     Rule("local memory", "sectors of local memory", local_memory),
     Rule("barriers", "barrier", barriers),
     Rule("fences", "membar", fences),

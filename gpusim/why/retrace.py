@@ -52,21 +52,38 @@ def _with_accesses(trace: Trace, begin: Callable[[], Callable[[np.ndarray, np.nd
     return Trace(trace.program, trace.launch, ChangedChunks(trace.chunk_list, start))
 
 
-def lanes_share_words(trace: Trace, chosen: np.ndarray) -> bool:
-    """Whether lanes of a warp access one word in more than a hundredth of the first accesses of the ``chosen``
-    instructions."""
-    sharing, accesses = 0, 0
+def lanes_and_words(trace: Trace, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many lanes each of the first accesses of the ``chosen`` instructions has, and on how many different words."""
+    lanes, words, accesses = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    own_place = -1 - np.arange(WARP_LANES)  # of a lane that takes no part: a word of its own
     for chunk in trace.chunk_list:
         owner = access_owners(chunk, trace.program)
         first = np.flatnonzero(chosen[owner] & (owner >= 0))[: _ENOUGH_ACCESSES - accesses]
         addresses, on = _lanes_addresses(chunk, first)
-        own_place = -1 - np.arange(WARP_LANES)  # of a lane that takes no part: a word of its own
-        words = np.sort(np.where(on, addresses // WORD_BYTES, own_place), axis=1)
-        sharing += int((np.diff(words, axis=1) == 0).any(axis=1).sum())
+        sorted_words = np.sort(np.where(on, addresses // WORD_BYTES, own_place), axis=1)
+        lanes.append(on.sum(axis=1))
+        words.append(lanes[-1] - (np.diff(sorted_words, axis=1) == 0).sum(axis=1))
         accesses += len(first)
         if accesses == _ENOUGH_ACCESSES:
             break
-    return sharing > accesses / 100
+    return np.concatenate(lanes), np.concatenate(words)
+
+
+def accesses_a_word(trace: Trace, chosen: np.ndarray) -> float:
+    """How many of the first accesses of the ``chosen`` instructions go to one word, on average; 0 without any. Lanes of
+    a warp that meet at a word are one access."""
+    counted, different = 0, np.empty(0, np.int64)
+    for chunk in trace.chunk_list:
+        owner = access_owners(chunk, trace.program)
+        first = np.flatnonzero(chosen[owner] & (owner >= 0))[: _ENOUGH_ACCESSES - counted]
+        addresses, on = _lanes_addresses(chunk, first)
+        rows = np.broadcast_to(np.arange(len(first))[:, None], on.shape)[on]
+        words = np.unique(np.stack((rows, addresses[on] // WORD_BYTES)), axis=1)[1]
+        counted += len(first)
+        different = np.append(different, words)
+        if counted == _ENOUGH_ACCESSES:
+            break
+    return len(different) / len(np.unique(different)) if len(different) else 0.0
 
 
 def side_by_side(trace: Trace, chosen: np.ndarray) -> Trace:
@@ -78,6 +95,17 @@ def side_by_side(trace: Trace, chosen: np.ndarray) -> Trace:
         own = chosen[owner] & (owner >= 0)
         accesses["address"][own & (accesses["stride"] == SCATTERED)] = 0
         accesses["stride"][own] = width[owner[own]]
+
+    return _with_accesses(trace, lambda: alter)
+
+
+def on_one_word(trace: Trace, chosen: np.ndarray) -> Trace:
+    """The accesses of the ``chosen`` instructions with all of a warp's lanes on one word."""
+
+    def alter(accesses: np.ndarray, owner: np.ndarray) -> None:
+        own = chosen[owner] & (owner >= 0)
+        accesses["address"][own & (accesses["stride"] == SCATTERED)] = 0
+        accesses["stride"][own] = 0
 
     return _with_accesses(trace, lambda: alter)
 

@@ -160,7 +160,7 @@ def test_mistakes_are_answered_in_one_line(gpusim, arguments, words):
 
 
 def test_a_module_that_an_extra_brings_is_named_with_the_extra(gpusim, tmp_path, monkeypatch):
-    (tmp_path / "own.py").write_text("import numpy\nfrom cutlass import cute\n")
+    (tmp_path / "own.py").write_text("import numpy\nfrom cutlass import cute\ndef case(): ...\n")
     monkeypatch.setitem(sys.modules, "cutlass", None)
     code, out, err = gpusim("simulate", "own.py:case")
     assert (code, out) == (3, "")

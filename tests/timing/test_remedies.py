@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hand_traces import FULL, Asm, build, small_gpu
 
+import gpusim
 from gpusim.engine.gpu import simulate
 from gpusim.gpus.spec import GpuSpec
 from gpusim.trace.record import RUN, SCATTERED, Flag, MemoryKind, PipeClass, Program, Space, Trace
@@ -195,6 +196,54 @@ def test_atomics_on_one_bank_are_told_from_atomics_on_one_word(stride: int, said
     (remedy,) = [one for one in advise([trace], simulate(trace, GPU)).remedies if one.rule == "atomics"]
     assert said in remedy.problem and remedy.saved_percent > 50
     assert ("pad" in remedy.advice) == (stride > 0)
+
+
+@pytest.mark.parametrize(("apart", "found"), [(33, True), (0, False)])
+def test_lanes_that_load_different_constants_are_named(apart: int, found: bool) -> None:
+    source = """__constant__ float table[1024];
+    extern "C" __global__ void looked_up(float *x, int n, int apart) {
+      float sum = 0;
+      for (int i = 0; i < n; ++i) sum += table[(threadIdx.x * apart + i) & 1023];
+      x[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    }"""
+    x = np.zeros(512, np.float32)
+    trace = gpusim.capture(gpusim.cuda_cpp(source, "looked_up"), 4, 128, (x, 50, apart), gpu="h200")
+    remedies = [one for one in advise([trace], gpusim.simulate(trace, gpu="h200")).remedies if one.rule == "constants"]
+    assert bool(remedies) == found
+    for remedy in remedies:
+        assert "load 32 different constants" in remedy.problem and remedy.place.endswith(":4") and remedy.at_most
+        assert remedy.saved_percent > 50
+
+
+@pytest.mark.parametrize(("warp_ways", "said"), [(32, "of 32 lanes active"), (1, "used")])
+def test_slots_that_few_lanes_use_ask_for_lanes_that_go_one_way(warp_ways: int, said: str) -> None:
+    source = """extern "C" __global__ void ways(float *x, int n, int mask) {
+      float a = threadIdx.x, b = a;
+      for (int i = 0; i < n; ++i)
+        if ((threadIdx.x & mask) == (i & mask))
+          for (int j = 0; j < 20; ++j) { a = a * 1.01f + 0.5f; b = b * 1.02f + 0.25f; }
+      x[blockIdx.x * blockDim.x + threadIdx.x] = a + b;
+    }"""
+    x = np.zeros(4096, np.float32)
+    trace = gpusim.capture(gpusim.cuda_cpp(source, "ways"), 8, 512, (x, 32, warp_ways - 1), gpu="h200")
+    (remedy,) = [one for one in proposals(evidence(simulate(trace, GPU), [trace])) if one.rule == "issue roof"]
+    assert remedy.problem.endswith(said) and ("one way" in remedy.advice) == (warp_ways > 1)
+
+
+@pytest.mark.parametrize(("words", "found"), [(1, True), (4096, False)])
+def test_atomics_of_many_warps_on_one_word_ask_for_a_sum_before(words: int, found: bool) -> None:
+    asm = Asm()
+    for i in range(20):
+        asm.memory(
+            MemoryKind.REDUCTION, Space.GLOBAL, 4,
+            lambda b, w, i=i: ((1 << 30) + ((b * 8 + w) * 20 + i) % words * 128, 0), write_barrier=i % 6,
+        )  # fmt: skip
+    trace = build(asm.exit(wait_mask=63), blocks=8, threads=256)
+    trace = retrace.one_lane(trace, trace.program.instructions["records"] > 0)  # as a compiler adds a warp's up
+    remedies = [one for one in advise([trace], simulate(trace, GPU)).remedies if one.rule == "contended atomics"]
+    assert bool(remedies) == found
+    for remedy in remedies:
+        assert "1.28e+03 atomics a word" in remedy.problem and remedy.at_most and remedy.saved_percent > 50
 
 
 def own_loads() -> Asm:
