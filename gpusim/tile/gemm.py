@@ -227,7 +227,8 @@ def _splits(library: Library, whole_steps: float) -> Sequence[int]:
     """Parts that the depth may be split into."""
     if not library.whole_parts:
         return SPLITS
-    return [parts for parts in range(1, int(library.most_splits) + 1) if parts == 1 or not whole_steps % parts]
+    most = int(library.most_splits) or max(SPLITS)
+    return [parts for parts in range(1, most + 1) if parts == 1 or not whole_steps % parts]
 
 
 def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:

@@ -271,36 +271,56 @@ def test_the_tile_of_few_rows_on_a_b200_follows_from_the_shape_within_its_bounds
     assert few.seconds > 1.2 * more.seconds
 
 
-def test_a_library_of_whole_parts_splits_the_depth_into_as_many_steps_each():
-    spec, int4 = load_gpu("a100_80gb"), library_of("ampere", "int4_wo")
-    taken = {
-        steps: project_gemm(spec, GemmShape(16, 128, 64 * steps, "fp16", b_bytes=0.5), int4).splits
-        for steps in (96, 112, 160, 256, 257)
-    }
+#: Weights of which the plugin has kernels: row of the table -> bytes of an element, columns of a block without tensor
+#: cores.
+PLUGIN = {"int4_wo": (0.5, 32), "int8_wo": (1.0, 16)}
+
+
+@pytest.mark.parametrize("row", PLUGIN)
+def test_a_library_of_whole_parts_splits_the_depth_into_as_many_steps_each(row):
+    spec, kernels = load_gpu("a100_80gb"), library_of("ampere", row)
+
+    def splits(steps, of=kernels):
+        return project_gemm(spec, GemmShape(16, 128, 64 * steps, "fp16", b_bytes=PLUGIN[row][0]), of).splits
+
+    taken = {steps: splits(steps) for steps in (96, 112, 160, 256, 257)}
     assert taken == {96: 6, 112: 7, 160: 5, 256: 4, 257: 1}
-    free = replace(int4, whole_parts=False)
-    assert project_gemm(spec, GemmShape(16, 128, 64 * 256, "fp16", b_bytes=0.5), free).splits == 6
+    assert splits(256, replace(kernels, whole_parts=False)) == 6
+    assert splits(256, replace(kernels, most_splits=0.0)) in (8, 16, 32, 64), "no bound but whole steps"
 
 
-def test_a_kernel_that_is_offered_is_taken_where_it_is_the_fastest_and_its_depth_is_whole():
-    spec, int4 = load_gpu("a100_80gb"), library_of("ampere", "int4_wo")
-    few, deep = (
-        project_gemm(spec, GemmShape(rows, 512, depth, "fp16", b_bytes=0.5), int4) for rows, depth in ((2, 4096), (2, 65536))
-    )  # fmt: skip
-    assert (few.tile.columns, few.splits) == (32, 1)
+@pytest.mark.parametrize("row", PLUGIN)
+def test_a_kernel_that_is_offered_is_taken_where_it_is_the_fastest_and_its_depth_is_whole(row):
+    spec, kernels = load_gpu("a100_80gb"), library_of("ampere", row)
+    few, deep, more = (
+        project_gemm(spec, GemmShape(rows, 512, depth, "fp16", b_bytes=PLUGIN[row][0]), kernels)
+        for rows, depth in ((2, 4096), (2, 65536), (16, 4096))
+    )
+    assert (few.tile.columns, few.splits) == (PLUGIN[row][1], 1)
     assert deep.tile.columns == 128, "of 65,536 deep ones tensor cores split the depth"
-    assert project_gemm(spec, GemmShape(16, 512, 4096, "fp16", b_bytes=0.5), int4).tile.columns == 128
+    assert more.tile.columns == 128
 
 
-def test_work_of_lanes_is_shared_by_the_blocks_of_an_sm():
-    spec, int4 = load_gpu("a100_80gb"), library_of("ampere", "int4_wo")
+@pytest.mark.parametrize("row", PLUGIN)
+def test_work_of_lanes_is_shared_by_the_blocks_of_an_sm(row):
+    spec, kernels = load_gpu("a100_80gb"), library_of("ampere", row)
+    b_bytes, columns = PLUGIN[row]
     alone, shared = (
         project_gemm(
-            spec, GemmShape(4, columns, 4096, "fp16", b_bytes=0.5, cold_b=0.0), replace(int4, tiles=())
+            spec, GemmShape(4, blocks * columns * 108, 4096, "fp16", b_bytes=b_bytes, cold_b=0.0), replace(kernels, tiles=())
         ).seconds
-        for columns in (32 * 108, 32 * 216)
-    )
+        for blocks in (1, 2)
+    )  # fmt: skip
     assert shared > 1.2 * alone, "measured 1.3 to 1.5"
+
+
+@pytest.mark.parametrize("row", PLUGIN)
+def test_kernels_of_few_rows_take_work_in_proportion_to_a_block_and_its_rows(row):
+    one, two, four, eight = (each.tile for each in library_of("ampere", row).offered)
+    a_row = two.work_cycles - one.work_cycles
+    assert a_row > 0 and one.work_cycles > a_row, "weights are widened once for all rows"
+    for tile in (four, eight):
+        assert tile.work_cycles == pytest.approx(one.work_cycles + (tile.rows - 1) * a_row, rel=0.01)
 
 
 def test_frameworks_have_their_own_products_of_int4_weights_where_they_are_known():
