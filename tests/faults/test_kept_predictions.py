@@ -98,34 +98,38 @@ def test_what_did_not_compile_is_tried_again(tmp_path: Path, counted: tuple[Call
     assert gpusim.tune(case, SPACE, gpu="a100_80gb", keep=tmp_path / "kept.jsonl").best.time_us
 
 
-@pytest.mark.parametrize("included", ['"rounds.h"', "<rounds.h>"])
-def test_a_header_in_a_folder_of_headers_counts_too(tmp_path: Path, included: str) -> None:
+def test_a_header_in_a_folder_of_headers_counts_too(tmp_path: Path) -> None:
     (tmp_path / "headers").mkdir()
     (tmp_path / "case.py").write_text(
-        f"""
+        """
 import numpy as np
 import gpusim
 
-TEXT = '''#include {included}
-__global__ void scale(float *x) {{ for (int i = 0; i < ROUNDS; i++) x[threadIdx.x] = x[threadIdx.x] * 2.5f + 1; }}
+TEXT = '''#include "rounds.h"
+#include <times.h>
+__global__ void scale(float *x) {
+    for (int i = 0; i < ROUNDS * TIMES; i++) x[threadIdx.x] = x[threadIdx.x] * 2.5f + 1;
+}
 '''
 
 def case(block):
     print("made")
     return gpusim.cuda_cpp(TEXT, "scale", headers=["headers"]), 1, block, (np.ones(block, np.float32),)
 
-tuned = gpusim.tune(case, {{"block": [64]}}, gpu="a100_80gb", keep="kept.jsonl")
+tuned = gpusim.tune(case, {"block": [64]}, gpu="a100_80gb", keep="kept.jsonl")
 print(tuned.best.time_us)
 """
     )
     found: list[tuple[int, float]] = []
-    for rounds in (1, 1, 9999):
+    for rounds, times in ((1, 1), (1, 1), (500, 1), (1, 500)):
         (tmp_path / "headers" / "rounds.h").write_text(f"#define ROUNDS {rounds}\n")
+        (tmp_path / "headers" / "times.h").write_text(f"#define TIMES {times}\n")
         run = subprocess.run([sys.executable, "case.py"], cwd=tmp_path, capture_output=True, text=True)
         *made, time_us = run.stdout.split()
         found.append((len(made), float(time_us)))
-    assert [made for made, _ in found] == [2, 0, 2]
+    assert [made for made, _ in found] == [2, 0, 2, 2]
     assert found[0][1] == found[1][1] < found[2][1] / 1.5
+    assert found[2][1] == found[3][1]
 
 
 def test_files_of_ptx_and_machine_code_count_where_they_are_found_again(
