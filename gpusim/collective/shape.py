@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from gpusim.errors import SpecError
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "send_recv")
-LIBRARIES = ("nccl", "custom", "copied")
 #: Those whose messages are simulated one by one (:mod:`gpusim.collective.messages`).
 SIMULATED = ("nccl", "custom")
+LIBRARIES = (*SIMULATED, "copied")
 #: Buffers of vLLM's custom all-reduce (csrc/custom_all_reduce.cuh): beyond, NCCL is called.
 CUSTOM_MOST_BYTES = 8 << 20
 #: Of TensorRT-LLM's before 2025, of two GPUs and of more (allreducePlugin.cpp, selectImplementation).

@@ -132,11 +132,14 @@ def issue_roof(found: Evidence) -> Iterator[Proposal]:
     more = counterfactual("issue slots").gpu
     lanes = float(found.work[:, count.THREAD_INSTRUCTIONS].sum()) / max(1, int(found.stalls[:, SELECTED].sum()))
     whole = min(WARP_LANES, math.prod(found.first.launch.block))
-    apart = lanes < whole / 2
+    roof, remedy = (
+        f"at the roof: {busy:.3g} % of the issue slots are used",
+        "fewer instructions only (wider accesses, less index arithmetic)",
+    )
+    if lanes < whole / 2:
+        roof += f", with {lanes:.3g} of {whole} lanes active"
+        remedy = "let a warp's lanes take one way (sort the work, or cut it by warps)"
     yield Proposal(
-        "issue roof", busy, found.place(int(np.argmax(found.stalls[:, SELECTED]))),
-        f"at the roof: {busy:.3g} % of the issue slots are used" + (f", with {lanes:.3g} of {whole} lanes active" if apart else ""),
-        ("let a warp's lanes take one way (sort the work, or cut it by warps)" if apart else
-         "fewer instructions only (wider accesses, less index arithmetic)") + "; with half the instructions", "twice the issue slots",
-        gpu=lambda spec: more(spec, []),
+        "issue roof", busy, found.place(int(np.argmax(found.stalls[:, SELECTED]))), roof,
+        f"{remedy}; with half the instructions", "twice the issue slots", gpu=lambda spec: more(spec, []),
     )  # fmt: skip

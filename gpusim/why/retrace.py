@@ -54,36 +54,37 @@ def _with_accesses(trace: Trace, begin: Callable[[], Callable[[np.ndarray, np.nd
 
 def lanes_and_words(trace: Trace, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How many lanes each of the first accesses of the ``chosen`` instructions has, and on how many different words."""
-    lanes, words, accesses = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    lanes, words = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     own_place = -1 - np.arange(WARP_LANES)  # of a lane that takes no part: a word of its own
-    for chunk in trace.chunk_list:
-        owner = access_owners(chunk, trace.program)
-        first = np.flatnonzero(chosen[owner] & (owner >= 0))[: _ENOUGH_ACCESSES - accesses]
-        addresses, on = _lanes_addresses(chunk, first)
-        sorted_words = np.sort(np.where(on, addresses // WORD_BYTES, own_place), axis=1)
+    for places, on in _first_words(trace, chosen):
+        sorted_words = np.sort(np.where(on, places, own_place), axis=1)
         lanes.append(on.sum(axis=1))
         words.append(lanes[-1] - (np.diff(sorted_words, axis=1) == 0).sum(axis=1))
-        accesses += len(first)
-        if accesses == _ENOUGH_ACCESSES:
-            break
     return np.concatenate(lanes), np.concatenate(words)
 
 
 def accesses_a_word(trace: Trace, chosen: np.ndarray) -> float:
     """How many of the first accesses of the ``chosen`` instructions go to one word, on average; 0 without any. Lanes of
     a warp that meet at a word are one access."""
-    counted, different = 0, np.empty(0, np.int64)
+    different = [np.empty(0, np.int64)]
+    for places, on in _first_words(trace, chosen):
+        rows = np.broadcast_to(np.arange(len(on))[:, None], on.shape)[on]
+        different.append(np.unique(np.stack((rows, places[on])), axis=1)[1])
+    words = np.concatenate(different)
+    return len(words) / len(np.unique(words)) if len(words) else 0.0
+
+
+def _first_words(trace: Trace, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of the first accesses of the ``chosen`` instructions, by chunk: each lane's word, and whether it takes part."""
+    left = _ENOUGH_ACCESSES
     for chunk in trace.chunk_list:
         owner = access_owners(chunk, trace.program)
-        first = np.flatnonzero(chosen[owner] & (owner >= 0))[: _ENOUGH_ACCESSES - counted]
+        first = np.flatnonzero(chosen[owner] & (owner >= 0))[:left]
         addresses, on = _lanes_addresses(chunk, first)
-        rows = np.broadcast_to(np.arange(len(first))[:, None], on.shape)[on]
-        words = np.unique(np.stack((rows, addresses[on] // WORD_BYTES)), axis=1)[1]
-        counted += len(first)
-        different = np.append(different, words)
-        if counted == _ENOUGH_ACCESSES:
-            break
-    return len(different) / len(np.unique(different)) if len(different) else 0.0
+        yield addresses // WORD_BYTES, on
+        left -= len(first)
+        if not left:
+            return
 
 
 def side_by_side(trace: Trace, chosen: np.ndarray) -> Trace:
