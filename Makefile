@@ -85,7 +85,7 @@ pages: $(READY)
 
 docs: $(READY)
 	for tool in tools/write_*.py; do $(BIN)/python $$tool || exit 1; done
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY)
 	$(BIN)/python tools/bench.py

@@ -51,7 +51,10 @@ def declared(module: ModuleType) -> Iterator[Table | Record]:
 
 def row(*cells: str) -> str:
     """A row of a Markdown table; a bar in a cell is no border."""
-    return "| " + " | ".join(cell.replace("``", "`").replace("|", "\\|") for cell in cells) + " |\n"
+    # [slot][warp] would be a link of Markdown's
+    return (
+        "| " + " | ".join(cell.replace("``", "`").replace("|", "\\|").replace("][", "]\\[") for cell in cells) + " |\n"
+    )
 
 
 def table_text(table: Table) -> str:
