@@ -9,7 +9,8 @@ the row. They set no figure and no interval: what they are for is how far projec
 GPUs are others than those that did. `step_s`: of a training step; `output_tokens_per_s_per_gpu`: tokens that a batch
 generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token; `first_token_ms`: of a batch
 of prompts; `token_ms`: between two tokens of each sequence of a batch, the mean. Rows of phase "serve" are of `batch`
-clients that ask again as soon as they are answered: continuous batching, played through.
+clients that ask again as soon as they are answered: continuous batching, played through. `request_s`: of a batch of
+requests, from their prompts to their last tokens.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ SCORES = {
 #: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
 BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
 #: Versions of sources whose host is known by figures of its own (gpusim/project/frameworks.py).
-ENGINES = {"trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9"}
+ENGINES = {
+    "trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9", "llm-inference-bench-trtllm": "0.9", "llm-inference-bench-vllm": "v0", "vllm-nightly": "v0",
+}  # fmt: skip
 #: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
 #: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
 LAUNCHES = {"nim": "eager", "nim-later": "eager"}
@@ -85,7 +88,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
 
 def measured_seconds(row: Any) -> float:
     """Of the same."""
-    if row.metric == "step_s":
+    if row.metric in ("step_s", "request_s"):
         return row.measured
     if row.metric in ("first_token_ms", "token_ms"):
         return row.measured / 1e3
