@@ -46,9 +46,11 @@ SCORES = {
 
 #: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
 BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
-#: Versions of sources whose host is known by figures of its own (gpusim/project/frameworks.py).
+#: Versions of sources, or of a source on a GPU, whose host is known by figures of its own
+#: (gpusim/project/frameworks.py). That H100s of LLM-Inference-Bench had vLLM before 0.5.1 is what its learning rows say.
 ENGINES = {
-    "trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9", "llm-inference-bench-trtllm": "0.9", "llm-inference-bench-vllm": "v0", "vllm-nightly": "v0",
+    "trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9", "llm-inference-bench-trtllm": "0.9", "llm-inference-bench-vllm": "0.5", "vllm-nightly": "v0",
+    "llm-inference-bench-vllm h100": "0.4",
 }  # fmt: skip
 #: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
 #: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
@@ -72,7 +74,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
-        engine=ENGINES.get(row.source, ""), launch=LAUNCHES.get(row.source, "default"),
+        engine=ENGINES.get(f"{row.source} {row.gpu}", ENGINES.get(row.source, "")), launch=LAUNCHES.get(row.source, "default"),
         all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
         scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip

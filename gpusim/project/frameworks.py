@@ -30,7 +30,9 @@ class Framework:
     same); ``gap_seconds``: that a GPU idles before such a kernel, more than between nodes of a graph, however far ahead
     the host is; ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``copies_sums``: whether
     what a layer's GPUs sum by the framework's kernels is copied first, to where all reach it; ``step_seconds``,
-    ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the GPU's, and
+    ``sequence_seconds``, ``page_seconds``: of the host's work between steps, of all of it, of a sequence and of a page
+    of its keys; ``worker_seconds``: of it, where a layer is shared, until the processes of its other GPUs have what the
+    step works on; ``overlapped``: whether that runs beside the GPU's, and
     ``ending_step_seconds`` and, of a sequence, ``ending_seconds``, what then still comes after it;
     ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``streaming_seconds``: of the processes that turn a
     token into text and send it, beside everything; ``sorts``: whether drawing among the most probable tokens sorts all
@@ -56,6 +58,8 @@ class Framework:
     captured_tokens: int = 0
     step_seconds: float = 0.0
     sequence_seconds: float = 0.0
+    page_seconds: float = 0.0
+    worker_seconds: float = 0.0
     overlapped: bool = False
     ending_step_seconds: float = 0.0
     ending_seconds: float = 0.0
@@ -75,25 +79,30 @@ class Framework:
             return self.large
         return self.most_sequences, self.step_tokens
 
-    def host_seconds(self, sequences: int, gpu: str) -> float:
-        """Between two steps of so many ``sequences`` on GPUs called so."""
-        return _slower(gpu) * (self.step_seconds + self.sequence_seconds * sequences)
+    def host_seconds(self, sequences: int, gpu: str, pages: int = 0, shared: bool = False) -> float:
+        """Between two steps of so many ``sequences``, which hold so many ``pages``, on GPUs called so; ``shared``:
+        whether several GPUs share a layer."""
+        seconds = self.step_seconds + self.sequence_seconds * sequences + self.page_seconds * pages
+        return _slower(gpu) * (seconds + shared * self.worker_seconds)
 
-    def waited_seconds(self, sequences: int, gpu: str) -> float:
+    def waited_seconds(self, sequences: int, gpu: str, pages: int = 0, shared: bool = False) -> float:
         """Of its work between two steps, that GPUs wait for where they take longer than what runs beside them."""
         if not self.overlapped:
-            return self.host_seconds(sequences, gpu)
+            return self.host_seconds(sequences, gpu, pages, shared)
         return _slower(gpu) * (self.ending_step_seconds + self.ending_seconds * sequences)
 
-    def step_of(self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0) -> float:
+    def step_of(
+        self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0, pages: int = 0, shared: bool = False,
+    ) -> float:  # fmt: skip
         """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels
         takes where no graph replays them, within ``device_seconds`` if the GPU waits for it. No step is shorter for
         long than its tokens take to be sent."""
-        waited, sent = self.waited_seconds(sequences, gpu), _slower(gpu) * self.streaming_seconds * sequences
+        waited, sent = self.waited_seconds(sequences, gpu, pages, shared), _slower(gpu) * self.streaming_seconds * sequences
         if not self.overlapped:
             return max(max(device_seconds, launch_seconds) + waited, sent)
         return max(
-            max(device_seconds, self.host_seconds(sequences, gpu) + _slower(gpu) * launch_seconds) + waited, sent
+            max(device_seconds, self.host_seconds(sequences, gpu, pages, shared) + _slower(gpu) * launch_seconds) + waited,
+            sent,
         )
 
 
@@ -193,6 +202,17 @@ _TABLE["trtllm", "0.9"] = replace(
     copies_sums=True,
 )
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
+#: Before 0.6 tables of blocks are lists that the host makes anew for every step: learning rows of LLM-Inference-Bench on
+#: H100s (traces/library/published_runs.csv), batches of 1 to 64 with 192 to 3,072 keys each, leave 1.38 ms a step, 54 us
+#: a sequence and 0.33 us a page of its keys by least squares, whatever the network and however many GPUs share it, so
+#: that slower attention is no other explanation; its A100s, whose host is an EPYC of Zen 3, 1.47 times each of the
+#: three. (0.6.3 has no such term: Qwen2.5 0.5B takes no longer for 1,920 pages.) Where GPUs share a layer its H100s
+#: leave 1.1 ms more, as long for 80 layers as for 32 (two and four GPUs: 1.0 and 1.3): before 0.5.1 the driver's process
+#: broadcast what a step works on to the others by torch.distributed (vllm-project/vllm, issue 4440; one broadcast fewer
+#: is 4 to 5 % of a step of Llama 2 7B on two GPUs, pull request 4844). From then on it does so through shared memory,
+#: and nothing shows: 0.6.3 takes 9.0 ms for a token of each of eight sequences on two A100s (pull request 9856).
+_TABLE["vllm", "0.5"] = replace(_TABLE["vllm", "v0"], sequence_seconds=54e-6, page_seconds=0.33e-6)
+_TABLE["vllm", "0.4"] = replace(_TABLE["vllm", "0.5"], worker_seconds=1.1e-3)
 _TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
 _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
 _TABLE["vllm", "0.13"] = replace(
