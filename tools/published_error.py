@@ -9,7 +9,8 @@ the row. They set no figure and no interval: what they are for is how far projec
 GPUs are others than those that did. `step_s`: of a training step; `output_tokens_per_s_per_gpu`: tokens that a batch
 generates, over all of its time; `prompt_tokens_per_s`: of a prompt until its first token; `first_token_ms`: of a batch
 of prompts; `token_ms`: between two tokens of each sequence of a batch, the mean. Rows of phase "serve" are of `batch`
-clients that ask again as soon as they are answered: continuous batching, played through.
+clients that ask again as soon as they are answered: continuous batching, played through. `request_s`: of a batch of
+requests, from their prompts to their last tokens.
 """
 
 from __future__ import annotations
@@ -45,8 +46,12 @@ SCORES = {
 
 #: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
 BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
-#: Versions of sources whose host is known by figures of its own (gpusim/project/frameworks.py).
-ENGINES = {"trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9"}
+#: Versions of sources, or of a source on a GPU, whose host is known by figures of its own
+#: (gpusim/project/frameworks.py). That H100s of LLM-Inference-Bench had vLLM before 0.5.1 is what its learning rows say.
+ENGINES = {
+    "trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9", "llm-inference-bench-trtllm": "0.9", "llm-inference-bench-vllm": "0.5", "vllm-nightly": "v0",
+    "llm-inference-bench-vllm h100": "0.4",
+}  # fmt: skip
 #: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
 #: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
 LAUNCHES = {"nim": "eager", "nim-later": "eager"}
@@ -69,7 +74,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     plan = Plan(
         row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
-        engine=ENGINES.get(row.source, ""), launch=LAUNCHES.get(row.source, "default"),
+        engine=ENGINES.get(f"{row.source} {row.gpu}", ENGINES.get(row.source, "")), launch=LAUNCHES.get(row.source, "default"),
         all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
         scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
@@ -85,7 +90,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
 
 def measured_seconds(row: Any) -> float:
     """Of the same."""
-    if row.metric == "step_s":
+    if row.metric in ("step_s", "request_s"):
         return row.measured
     if row.metric in ("first_token_ms", "token_ms"):
         return row.measured / 1e3

@@ -70,7 +70,7 @@ def _grouped(config: Decoder, plan: Plan, load: Load, heads: int, window: int) -
         op = AttentionOp(
             phase, group.sequences, group.queries, group.keys, heads, kv_heads, dim, queries, plan.kv_dtype, window,
             each_head=plan.reads == "each" and phase == "generation", framework=plan.attended_by, cold=phase == "generation",
-            splits=framework_of(plan).splits_keys,
+            splits=framework_of(plan).splits_keys, splits_single_heads=framework_of(plan).splits_single_heads,
         )  # fmt: skip
         kernel = EarlierAttention(op, plan.scores) if plan.phase == "train" else op
         found.append(Operator(PART, "attention", kernel))

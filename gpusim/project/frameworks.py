@@ -28,15 +28,18 @@ class Framework:
     ``large``: the same two of GPUs with ``large_bytes`` or more but those of ``small_names``; ``launch_seconds``: of
     one kernel that the host launches by itself, and ``token_launch_seconds`` where the step generates alone (None: the
     same); ``gap_seconds``: that a GPU idles before such a kernel, more than between nodes of a graph, however far ahead
-    the host is; ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``copies_sums``: whether
-    what a layer's GPUs sum by the framework's kernels is copied first, to where all reach it; ``step_seconds``,
-    ``sequence_seconds``: of the host's work between steps; ``overlapped``: whether that runs beside the GPU's, and
-    ``ending_step_seconds`` and, of a sequence, ``ending_seconds``, what then still comes after it;
-    ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``streaming_seconds``: of the processes that turn a
-    token into text and send it, beside everything; ``sorts``: whether drawing among the most probable tokens sorts all
-    of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of memory that the driver's context, libraries' workspaces and
-    captured graphs take on one GPU; ``collective_bytes``: what communicators and their buffers add on each of
-    several."""
+    the host is; ``draws_by_few_blocks``: whether few blocks go over a sequence's logits to draw a token;
+    ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``splits_single_heads``: whether it
+    does where each query head has keys of its own, even if the framework's kernels of today do not; ``copies_sums``:
+    whether what a layer's GPUs sum by the framework's kernels is copied first, to where all reach it; ``step_seconds``,
+    ``sequence_seconds``, ``page_seconds``: of the host's work between steps, of all of it, of a sequence and of a page
+    of its keys; ``worker_seconds``: of it, where a layer is shared, until the processes of its other GPUs have what the
+    step works on; ``overlapped``: whether that runs beside the GPU's, and ``ending_step_seconds`` and, of a sequence,
+    ``ending_seconds``, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing;
+    ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``:
+    whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of
+    memory that the driver's context, libraries' workspaces and captured graphs take on one GPU; ``collective_bytes``:
+    what communicators and their buffers add on each of several."""
 
     memory_share: float
     of_free: bool
@@ -48,6 +51,7 @@ class Framework:
     step_tokens: int
     launch_seconds: float
     gap_seconds: float = 0.0
+    draws_by_few_blocks: bool = False
     token_launch_seconds: float | None = None
     large: tuple[int, int] | None = None
     large_bytes: float = 0.0
@@ -56,6 +60,8 @@ class Framework:
     captured_tokens: int = 0
     step_seconds: float = 0.0
     sequence_seconds: float = 0.0
+    page_seconds: float = 0.0
+    worker_seconds: float = 0.0
     overlapped: bool = False
     ending_step_seconds: float = 0.0
     ending_seconds: float = 0.0
@@ -63,6 +69,7 @@ class Framework:
     streaming_seconds: float = 0.0
     sorts: bool = False
     splits_keys: bool = True
+    splits_single_heads: bool = False
     copies_sums: bool = False
     own_bytes: float = 2.5e9
     collective_bytes: float = 1.92e9
@@ -75,25 +82,34 @@ class Framework:
             return self.large
         return self.most_sequences, self.step_tokens
 
-    def host_seconds(self, sequences: int, gpu: str) -> float:
-        """Between two steps of so many ``sequences`` on GPUs called so."""
-        return _slower(gpu) * (self.step_seconds + self.sequence_seconds * sequences)
+    def host_seconds(self, sequences: int, gpu: str, pages: int = 0, shared: bool = False) -> float:
+        """Between two steps of so many ``sequences``, which hold so many ``pages``, on GPUs called so; ``shared``:
+        whether several GPUs share a layer."""
+        seconds = self.step_seconds + self.sequence_seconds * sequences + self.page_seconds * pages
+        return _slower(gpu) * (seconds + shared * self.worker_seconds)
 
-    def waited_seconds(self, sequences: int, gpu: str) -> float:
+    def waited_seconds(self, sequences: int, gpu: str, pages: int = 0, shared: bool = False) -> float:
         """Of its work between two steps, that GPUs wait for where they take longer than what runs beside them."""
         if not self.overlapped:
-            return self.host_seconds(sequences, gpu)
+            return self.host_seconds(sequences, gpu, pages, shared)
         return _slower(gpu) * (self.ending_step_seconds + self.ending_seconds * sequences)
 
-    def step_of(self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0) -> float:
+    def step_of(
+        self, device_seconds: float, sequences: int, gpu: str, launch_seconds: float = 0.0, pages: int = 0, shared: bool = False,
+    ) -> float:  # fmt: skip
         """A step with the host's work, beside the GPU's or after it; ``launch_seconds``: of it, that launching kernels
         takes where no graph replays them, within ``device_seconds`` if the GPU waits for it. No step is shorter for
         long than its tokens take to be sent."""
-        waited, sent = self.waited_seconds(sequences, gpu), _slower(gpu) * self.streaming_seconds * sequences
+        waited, sent = (
+            self.waited_seconds(sequences, gpu, pages, shared),
+            _slower(gpu) * self.streaming_seconds * sequences,
+        )
         if not self.overlapped:
             return max(max(device_seconds, launch_seconds) + waited, sent)
         return max(
-            max(device_seconds, self.host_seconds(sequences, gpu) + _slower(gpu) * launch_seconds) + waited, sent
+            max(device_seconds, self.host_seconds(sequences, gpu, pages, shared) + _slower(gpu) * launch_seconds)
+            + waited,
+            sent,
         )
 
 
@@ -162,7 +178,7 @@ _TABLE = {
     ),
     ("vllm", "v0"): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=False, mixed=False, keeps_ends=False, most_sequences=256, step_tokens=8192, launch_seconds=_EAGER,
-        step_seconds=1.3e-3, sequence_seconds=66e-6, sorts=True,
+        step_seconds=1.3e-3, sequence_seconds=66e-6, sorts=True, splits_single_heads=True,
     ),
     ("sglang", ""): Framework(
         memory_share=0.88, of_free=False, page_tokens=1, chunked=True, mixed=False, keeps_ends=False, most_sequences=4096, step_tokens=8192, launch_seconds=_EAGER,
@@ -179,20 +195,33 @@ _TABLE = {
 #: bytes, as of another host. Falcon 180B takes twice as long a kernel on both (36 and 32 us), which no figure has.
 #: Steps that generate are not bound by it: Llama 3 8B in fp8 on two H100s takes 4.6 ms, 9.5 us a kernel, and in fp16
 #: longer by what its weights' bytes take (traces/library/published_runs.csv, nim), so that no bound of these is known.
-#: What they idle between kernels are learning rows of one GPU with one or two clients: 2.08 to 2.14 us a kernel on an
-#: H100 in both formats (2.7 with prompts of 2,000 tokens), 2.08 on an A100; a part of it may be the batch manager's
-#: work between two steps. Keys: engines have multi_block_mode off unless told otherwise (tensorrt_llm/plugin/plugin.py
-#: of before 0.12), and the kernels for shared heads are then taken from a block for each fourth SM on
-#: (decoderXQAImplPrecompiled.cpp, mayHavePerfGain).
+#: Drawing: :mod:`gpusim.tile.sorting`. What they idle between kernels: learning rows of NIM with one or two clients
+#: leave 0.9 us a kernel beside that for Llama 3 8B, 1.3 for 70B on four GPUs (2.1 and 1.7 when drawing was not told
+#: apart); a part of it may be the batch manager's work between two steps. Keys: engines have multi_block_mode off
+#: unless told otherwise (tensorrt_llm/plugin/plugin.py of before 0.12), and the kernels for shared heads are then taken
+#: from a block for each fourth SM on (decoderXQAImplPrecompiled.cpp, mayHavePerfGain).
 _TABLE["trtllm", "0.9"] = replace(
     _TABLE["trtllm", ""],
     launch_seconds=15.7e-6,
     token_launch_seconds=0.0,
-    gap_seconds=2.1e-6,
+    gap_seconds=1.2e-6,
+    draws_by_few_blocks=True,
     splits_keys=False,
     copies_sums=True,
 )
 _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
+#: Before 0.6 tables of blocks are lists that the host makes anew for every step: learning rows of LLM-Inference-Bench
+#: on H100s (traces/library/published_runs.csv), batches of 1 to 64 with 192 to 3,072 keys each, leave 1.38 ms a step,
+#: 54 us a sequence and 0.33 us a page of its keys by least squares, whatever the network and however many GPUs share
+#: it, so that slower attention is no other explanation; its A100s, whose host is an EPYC of Zen 3, 1.47 times each of
+#: the three. (0.6.3 has no such term: Qwen2.5 0.5B takes no longer for 1,920 pages.) Where GPUs share a layer its H100s
+#: leave 1.1 ms more, as long for 80 layers as for 32 (two and four GPUs: 1.0 and 1.3): before 0.5.1 the driver's
+#: process broadcast what a step works on to the others by torch.distributed (vllm-project/vllm, issue 4440; one
+#: broadcast fewer is 4 to 5 % of a step of Llama 2 7B on two GPUs, pull request 4844). From then on it does so through
+#: shared memory, and nothing shows: 0.6.3 takes 9.0 ms for a token of each of eight sequences on two A100s (pull
+#: request 9856).
+_TABLE["vllm", "0.5"] = replace(_TABLE["vllm", "v0"], sequence_seconds=54e-6, page_seconds=0.33e-6)
+_TABLE["vllm", "0.4"] = replace(_TABLE["vllm", "0.5"], worker_seconds=1.1e-3)
 _TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
 _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
 _TABLE["vllm", "0.13"] = replace(

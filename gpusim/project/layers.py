@@ -17,7 +17,7 @@ from gpusim.project.linear_attention import linear_attention_of
 from gpusim.project.load import Load
 from gpusim.project.operator import Operator, normalisation
 from gpusim.project.plan import Plan
-from gpusim.tile.operators import GemmOp, MemoryOp, SortOp
+from gpusim.tile.operators import DrawOp, GemmOp, MemoryOp, SortOp
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
     logits = 4.0 * rows * config.vocabulary
     if plan.sampling == "top" and framework_of(plan).sorts:
         found.append(Operator("head", "sort of logits", SortOp(rows, config.vocabulary)))
-    found.append(Operator("head", "sampling", MemoryOp("sampling", logits, logits)))
+    by_few_blocks = framework_of(plan).draws_by_few_blocks
+    drawn = DrawOp(rows, config.vocabulary) if by_few_blocks else MemoryOp("sampling", logits, logits)
+    found.append(Operator("head", "sampling", drawn))
     return found
 
 

@@ -12,10 +12,10 @@ from gpusim.collective.shape import Collective
 from gpusim.project.earlier_attention import EarlierAttention
 from gpusim.project.frameworks import framework_of
 from gpusim.project.plan import Plan
-from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp, SortOp
+from gpusim.tile.operators import AttentionOp, DrawOp, GemmOp, MemoryOp, MoeOp, RecurrentOp, SortOp
 from gpusim.tile.software import CONVERTED
 
-Shape = GemmOp | AttentionOp | EarlierAttention | MoeOp | MemoryOp | RecurrentOp | SortOp | Collective
+Shape = GemmOp | AttentionOp | EarlierAttention | MoeOp | MemoryOp | RecurrentOp | SortOp | DrawOp | Collective
 
 
 @dataclass(frozen=True)

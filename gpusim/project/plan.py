@@ -52,9 +52,19 @@ SCORES = ("fused", "flash-2", "flash-triton", "eager")
 #: SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
 #: Versions of frameworks' engines that differ in their scheduler, its host or its sampler, and whose they are: the
-#: newest ("") of any, vLLM's before 0.8, before 0.14, and before 0.16 with asynchronous scheduling, SGLang's before
-#: 0.4, TensorRT-LLM's before 1.2 and TensorRT's engines of 0.9.
-ENGINES = {"": "", "v0": "vllm", "0.13": "vllm", "0.15": "vllm", "0.3": "sglang", "1.0": "trtllm", "0.9": "trtllm"}
+#: newest ("") of any, vLLM's before 0.8, before 0.6 and before 0.5.1, before 0.14, and before 0.16 with asynchronous
+#: scheduling, SGLang's before 0.4, TensorRT-LLM's before 1.2 and TensorRT's engines of 0.9.
+ENGINES = {
+    "": "",
+    "v0": "vllm",
+    "0.5": "vllm",
+    "0.4": "vllm",
+    "0.13": "vllm",
+    "0.15": "vllm",
+    "0.3": "sglang",
+    "1.0": "trtllm",
+    "0.9": "trtllm",
+}
 #: How the host launches a step's kernels: as the framework does of itself, one by one, or as a CUDA graph.
 LAUNCHES = ("default", "eager", "graphs")
 #: How a next token is drawn: the most probable or one of all, or one of the most probable ("top": top-k, top-p), for

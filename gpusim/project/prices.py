@@ -23,12 +23,14 @@ from gpusim.tile.library import has_rows, named_kernels
 from gpusim.tile.machine import has_products
 from gpusim.tile.operators import (
     AttentionOp,
+    DrawOp,
     GemmOp,
     MemoryOp,
     MoeOp,
     RecurrentOp,
     SortOp,
     project_attention_op,
+    project_draw_op,
     project_gemm_op,
     project_memory_op,
     project_moe_op,
@@ -44,6 +46,7 @@ _PROJECT: dict[type, Callable[[GpuSpec, Any, float | None], Projection]] = {
     MemoryOp: project_memory_op,
     RecurrentOp: project_recurrent_op,
     SortOp: project_sort_op,
+    DrawOp: project_draw_op,
 }
 
 
@@ -72,7 +75,7 @@ class Prices:
             op = op.taken_on(self.spec)
         if (
             not self._has_bf16
-            and not isinstance(op, Collective | EarlierAttention | MemoryOp | RecurrentOp | SortOp)
+            and not isinstance(op, Collective | EarlierAttention | DrawOp | MemoryOp | RecurrentOp | SortOp)
             and op.dtype == "bf16"
         ):
             op = replace(op, dtype="fp16")  # what a model keeps in 16 bits

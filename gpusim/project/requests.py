@@ -59,7 +59,9 @@ def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProje
         if not plan.framework:
             return 0.0
         seconds = step.step.seconds
-        return framework.step_of(seconds, plan.replica_batch, name, step.launch_seconds) - seconds
+        pages = plan.replica_batch * -(-step.plan.sequence // plan.page_tokens)
+        shared = plan.tensor_parallel > 1
+        return framework.step_of(seconds, plan.replica_batch, name, step.launch_seconds, pages, shared) - seconds
 
     host = sum(weight * waited(step) for weight, step in zip(weights, steps, strict=True))
 

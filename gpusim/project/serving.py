@@ -223,7 +223,9 @@ class _Played:
         if turns > 1 and framework.pipeline_sequence_seconds:
             seconds += turns * framework.pipeline_sequence_seconds * sequences
         else:
-            seconds = framework.step_of(seconds, sequences, self.prices.spec.name, found.launch_seconds)
+            pages = sum(group[0] * -(-group[2] // plan.page_tokens) for group in groups)
+            name, shared = self.prices.spec.name, plan.tensor_parallel > 1
+            seconds = framework.step_of(seconds, sequences, name, found.launch_seconds, pages, shared)
         return _Steps(found, seconds, seconds - device_seconds, reads)
 
 

@@ -57,7 +57,9 @@ class AttentionShape:
     notes of 2024-01-30 call 2.4 times as fast on Llama 70B). ``framework``: whose kernels (:data:`FRAMEWORKS`).
     ``cold``: keys and values lie in DRAM even where they would fit into L2, as in a model, whose other layers pass
     through L2 between two tokens. ``splits``: whether keys of a sequence may be split into parts, as all libraries do
-    unless told otherwise, but engines of TensorRT-LLM before 0.12 only if built with multi_block_mode."""
+    unless told otherwise, but engines of TensorRT-LLM before 0.12 only if built with multi_block_mode;
+    ``splits_single_heads``: whether they are split even where each query head has its own and the library of today
+    leaves them whole."""
 
     batch: int
     kv_length: int
@@ -71,6 +73,7 @@ class AttentionShape:
     framework: str = FRAMEWORKS[0]
     cold: bool = False
     splits: bool = True
+    splits_single_heads: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch", "kv_length", "heads", "kv_heads", "head_dim"):
@@ -167,7 +170,7 @@ def project_attention(
         first = (shape.kv_length - shape.keys - used.window_early_keys) // page_keys * page_keys
         kv_bytes *= (shape.kv_length - first) / shape.keys
         all_steps -= first / split.columns
-    whole = group == 1 and not used.splits_single_heads
+    whole = group == 1 and not (used.splits_single_heads or shape.splits_single_heads)
     if each_head and used.rule != "mmha":
         whole = True
     parts = 1 if whole or not shape.splits else split.parts

@@ -22,10 +22,10 @@ from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.projection import Projection
 from gpusim.tile.recurrent import RecurrentOp, project_recurrent
 from gpusim.tile.remembered import remembered
-from gpusim.tile.sorting import SortOp, project_sort
+from gpusim.tile.sorting import DrawOp, SortOp, project_draw, project_sort
 
 __all__ = [
-    "AttentionOp", "GemmOp", "MemoryOp", "MoeOp", "RecurrentOp", "SortOp", "project_attention_op", "project_gemm_op", "project_memory_op", "project_moe_op", "project_recurrent_op", "project_sort_op",
+    "AttentionOp", "DrawOp", "GemmOp", "MemoryOp", "MoeOp", "RecurrentOp", "SortOp", "project_attention_op", "project_draw_op", "project_gemm_op", "project_memory_op", "project_moe_op", "project_recurrent_op", "project_sort_op",
 ]  # fmt: skip
 
 
@@ -38,7 +38,8 @@ class AttentionOp:
     ``each_head``: when text is generated, keys that heads share are read once for each of these. ``framework``: whose
     kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of latent attention). ``cold``: keys and values of earlier
     tokens lie in DRAM even where they would fit into L2, when text is generated (not of latent attention). ``splits``:
-    whether keys of a sequence may be split into parts then (:class:`gpusim.tile.attention.AttentionShape`)."""
+    whether keys of a sequence may be split into parts then, ``splits_single_heads``: those of heads that share none too
+    (:class:`gpusim.tile.attention.AttentionShape`)."""
 
     phase: str
     batch: int
@@ -56,6 +57,7 @@ class AttentionOp:
     framework: str = FRAMEWORKS[0]
     cold: bool = False
     splits: bool = True
+    splits_single_heads: bool = False
 
     def __post_init__(self) -> None:
         if self.phase not in ("generation", "context"):
@@ -97,6 +99,7 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | No
             op.framework,
             op.cold,
             op.splits,
+            op.splits_single_heads,
         )
         return project_attention(spec, one, limit_watts=limit_watts)
     many = ContextShape(
@@ -123,6 +126,12 @@ def project_memory_op(spec: GpuSpec, op: MemoryOp, limit_watts: float | None = N
 def project_recurrent_op(spec: GpuSpec, op: RecurrentOp, limit_watts: float | None = None) -> Projection:
     """Time of ``op`` on ``spec``, all its launches as nodes of a CUDA graph."""
     return project_recurrent(spec, op, limit_watts=limit_watts)
+
+
+@remembered
+def project_draw_op(spec: GpuSpec, op: DrawOp, limit_watts: float | None = None) -> Projection:
+    """Time of ``op`` on ``spec``."""
+    return project_draw(spec, op, limit_watts=limit_watts)
 
 
 @remembered

@@ -3,7 +3,9 @@
 Mental model: to keep the tokens of top-k or top-p PyTorch sorts each sequence's logits over the whole vocabulary (vLLM
 before its own kernels: ``apply_top_k_top_p``), a radix sort of keys and indices that moves each key so often that it
 takes all SMs many cycles a key, whatever the network. Before it stands a chain of launches that small batches do not
-fill; from 128 rows on PyTorch takes a sort of segments, one a row, which large batches alone fill.
+fill; from 128 rows on PyTorch takes a sort of segments, one a row, which large batches alone fill. TensorRT-LLM's
+engines of 2024 go over each sequence's logits by one block or eight, so that few sequences take as long as their
+vocabulary is.
 """
 
 from __future__ import annotations
@@ -31,6 +33,12 @@ _CYCLES_A_KEY, _CYCLES_A_KEY_OF_FEW = 17.3, 20.0
 #: take more than one fused kernel to bring logits to FP32, divide them by temperatures, and draw by exponential numbers
 #: (vllm/v1/sample/sampler.py and ops/topk_topp_sampler.py of 0.11, counted).
 _PASSES, _LOGIT_BYTES = 16, 4.0
+#: Cycles that a token of the vocabulary takes engines that draw by few blocks, and more of each sequence. Static
+#: batches of LLM-Inference-Bench on H100s (traces/library/published_runs.csv, llm-inference-bench-trtllm, learning rows
+#: of 128 tokens) lack what grows with the vocabulary, however many GPUs share the network: 0.25 ms of one sequence at
+#: 32,000 tokens, 0.45 at 128,256, 0.61 at 152,064, and 1.04, 1.44 and 1.77 of 64: 3.0 ns a token of it and 0.05 more of
+#: each sequence.
+_CYCLES_A_LOGIT, _MORE_CYCLES_A_LOGIT = 5.9, 0.10
 
 
 @dataclass(frozen=True)
@@ -62,4 +70,32 @@ def project_sort(spec: GpuSpec, op: SortOp, limit_watts: float | None = None) ->
         operator=f"sort of {op.rows} x {op.columns} logits", gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
         high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter="launch" if start > seconds / 2 else "L2",
         dram_bytes=passed_bytes, l2_bytes=passed_bytes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DrawOp:
+    """A token drawn of each of ``rows`` sequences, of ``columns`` logits each, by few blocks a sequence."""
+
+    rows: int
+    columns: int
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "columns"):
+            if not 1 <= getattr(self, name) < 1 << 31:
+                raise SpecError(f"a draw's {name} are {getattr(self, name)}, not between 1 and {(1 << 31) - 1}")
+
+
+def project_draw(spec: GpuSpec, op: DrawOp, limit_watts: float | None = None) -> Projection:
+    """Time of ``op`` on ``spec``. ``limit_watts`` changes nothing: most SMs stand idle."""
+    del limit_watts
+    machine = tile_machine(spec, "fp16")
+    moved_bytes = _LOGIT_BYTES * op.rows * op.columns
+    cycles = op.columns * (_CYCLES_A_LOGIT + _MORE_CYCLES_A_LOGIT * op.rows)
+    seconds = max(cycles, moved_bytes / machine.dram_bytes_per_cycle) / machine.clock_hz
+    band = operator_band("sampling", kernels_of(spec), moved_bytes)
+    return Projection(
+        operator=f"drawing of {op.rows} of {op.columns} tokens", gpu=spec.name, seconds=seconds, low_seconds=seconds / band.factor,
+        high_seconds=seconds * band.factor, validated=band.validated, reason=band.reason, limiter="launch",
+        dram_bytes=moved_bytes, l2_bytes=moved_bytes,
     )  # fmt: skip

@@ -173,6 +173,15 @@ def test_an_engine_that_splits_no_keys_reads_a_head_by_one_block_and_shares_head
     assert library_for(spec, replace(whole, batch=16)).rule == "mmha"
 
 
+def test_an_engine_may_split_keys_that_the_librarys_kernels_of_today_leave_whole():
+    spec = load_gpu("a100_40gb")
+    whole = AttentionShape(1, 3072, 8, 8, 128, framework="vllm", cold=True)
+    split = replace(whole, splits_single_heads=True)
+    assert project_attention(spec, split).seconds < 0.5 * project_attention(spec, whole).seconds
+    shared = replace(whole, kv_heads=2)
+    assert project_attention(spec, shared) == project_attention(spec, replace(shared, splits_single_heads=True))
+
+
 def test_keys_of_8_bits_take_hoppers_arithmetic_as_long_and_have_kernels_for_few_blocks():
     spec = load_gpu("h100")
     alone = AttentionShape(1, 16384, 32, 32, 128, framework="trtllm", splits=False, cold=True)

@@ -142,3 +142,15 @@ def test_an_engine_without_graphs_idles_between_kernels_however_far_ahead_its_ho
     assert gap > 0 and eager.step.seconds == pytest.approx(graphs.step.seconds + gap)
     assert eager.host_seconds == pytest.approx(gap) and graphs.host_seconds == 0
     assert framework_of(older.plan).gap_seconds == 0
+
+
+def test_an_engine_that_draws_by_few_blocks_takes_longer_with_the_vocabulary_than_its_bytes_do() -> None:
+    prices, network = Prices(load_gpu("h100")), decoder_of("llama3_8b")
+
+    def drawn(batch: int, engine: str) -> float:
+        found = project_model(prices, network, Plan("decode", batch=batch, framework="trtllm", engine=engine))
+        return next(item.seconds for item in found.items if item.operator.name == "sampling")
+
+    assert drawn(1, "0.9") == pytest.approx(3.0e-9 * network.vocabulary, rel=0.05)
+    assert drawn(64, "0.9") == pytest.approx(6.2e-9 * network.vocabulary, rel=0.05)
+    assert drawn(1, "") < 0.05 * drawn(1, "0.9")

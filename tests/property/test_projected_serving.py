@@ -93,6 +93,11 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     assert before.step_of(0.05, 1000, "gb200", 0.03) > before.step_of(0.05, 1000, "b200", 0.03) == 0.05
     assert beside.step_of(0.01, 1000, "b200", 0.02) == 0.02 < beside.step_of(0.01, 1000, "gb200", 0.02)
     assert old.host_seconds(1, "h100") > after.host_seconds(1, "h100")
+    paged, handed = (framework_of(replace(HELD, framework="vllm", engine=engine)) for engine in ("0.5", "0.4"))
+    assert paged.host_seconds(16, "h100", 3200) - paged.host_seconds(16, "h100") == pytest.approx(3200 * 0.33e-6)
+    assert paged.step_of(0.01, 16, "h100", pages=3200) > old.step_of(0.01, 16, "h100", pages=3200)
+    assert paged.step_of(0.01, 16, "h100", shared=True) == paged.step_of(0.01, 16, "h100")
+    assert handed.step_of(0.01, 16, "h100", shared=True) == pytest.approx(paged.step_of(0.01, 16, "h100") + 1.1e-3)
     newest = framework_of(replace(HELD, framework="vllm"))
     ended = newest.step_of(0.01, 100, "h100")
     assert ended == pytest.approx(0.01 + newest.waited_seconds(100, "h100")) and ended < after.step_of(
