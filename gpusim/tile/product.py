@@ -18,7 +18,7 @@ from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
 from gpusim.tile.library import Library, kernels_of, named_kernels
-from gpusim.tile.machine import OPERANDS, RESULT_BYTES
+from gpusim.tile.machine import OPERANDS, RESULT_BYTES, tile_machine
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
 from gpusim.tile.scaled import SCALED, scaled_library
@@ -93,23 +93,31 @@ def project_product(
     converting = project_memory(
         spec,
         MemoryOp("quantize", input_bytes * elements, op.format.a_bytes * elements, op.rows * op.batch),
-        converting_library(memory or memory_library_of(kernels_of(spec)), kernels),
+        converting_library(spec, memory or memory_library_of(kernels_of(spec)), kernels),
         limit_watts,
     )
     return joined(title, [converting, product], band.factor, validated, reason)
 
 
-def converting_library(memory: MemoryLibrary, kernels: Library) -> MemoryLibrary:
+def converting_library(spec: GpuSpec, memory: MemoryLibrary, kernels: Library) -> MemoryLibrary:
     """Kernels that move data at a share of what those of ``memory`` reach: a conversion that looks for the largest
-    element first reads its input twice, others wait for their arithmetic. One whose blocks wait for their row's largest
-    element holds fewer of them, each for longer."""
+    element first reads its input twice. Others have few loads under way, which bring so many bytes a cycle of an SM
+    from DRAM, whatever DRAM has, and from L2 as many times as many as they wait shorter for it; one whose blocks wait
+    for their row's largest element holds fewer of them, each for longer."""
     rate = kernels.convert_rate
+    dram_share, l2_rate_share = memory.dram_share * rate, memory.l2_rate_share * rate
+    if kernels.convert_bytes_per_cycle:
+        machine = tile_machine(spec, "fp16")
+        of_sms = kernels.convert_bytes_per_cycle * machine.sm_count
+        from_l2 = of_sms * machine.dram_latency_cycles / machine.l2_latency_cycles
+        dram_share = min(memory.dram_share, of_sms / machine.dram_bytes_per_cycle)
+        l2_rate_share = min(memory.l2_rate_share, from_l2 / machine.l2_bytes_per_cycle)
     return replace(
         memory,
         start_cycles=kernels.convert_start_cycles or memory.start_cycles,
         blocks_per_sm=int(kernels.convert_blocks) or memory.blocks_per_sm,
-        dram_share=memory.dram_share * rate,
-        l2_rate_share=memory.l2_rate_share * rate,
+        dram_share=dram_share,
+        l2_rate_share=l2_rate_share,
         block_bytes_per_cycle=memory.block_bytes_per_cycle * rate,
     )
 
