@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ KV_REGIONS = (
     ("1 to 10 MB", 1e7),
     ("10 to 100 MB", 1e8),
     ("100 MB to 1 GB", 1e9),
-    ("above 1 GB", 1e18),
+    ("above 1 GB", math.inf),
 )
 
 
@@ -217,7 +218,7 @@ def _attention_band(
 
 
 #: Regions of kernels that only move data by the bytes read and written: name, most.
-BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", 1e18))
+BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", math.inf))
 #: Formats of experts that were measured, and the frameworks beside the one that is followed (moe.toml).
 EXPERTS = (
     "bf16", "bf16_sglang", "bf16_trtllm", "fp8", "fp8_vllm", "fp8_block", "fp8_block_vllm", "fp8_block_trtllm", "int4_wo", "int4_wo_vllm", "mxfp4_wo", "mxfp4_wo_sglang",
