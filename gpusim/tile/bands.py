@@ -76,7 +76,7 @@ def gemm_band(generation: str, dtype: str, rows: int) -> Band:
         return Band(row["factor"], row["shapes"], True, reason)
     widest = max(row[region]["factor"] for row in known.values())
     if generation not in known:
-        return _borrowed("gemm", region, widest, f"products of the {generation} generation")
+        return borrowed_band("gemm", region, widest, f"products of the {generation} generation")
     return Band(
         widest, 0, False, f"not validated: no measured products of {dtype}; the widest of {', '.join(sorted(known))}"
     )
@@ -103,7 +103,7 @@ def _square_band(generation: str, dtype: str, region: str) -> Band | None:
     what = f"products of the {generation} generation in {name}"
     if generation in known["generations"]:
         what = f"products in {name} of {of_rows}"
-    widest = max(widest, _borrowed("gemm", region, widest, what).factor)
+    widest = max(widest, borrowed_band("gemm", region, widest, what).factor)
     return Band(
         widest,
         0,
@@ -117,9 +117,10 @@ def _other_figures() -> dict[str, dict[str, dict[str, float]]]:
     return json.loads(_OTHER_FIGURES_FILE.read_text(encoding="utf-8"))["operators"]
 
 
-def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
+def borrowed_band(operator: str, region: str, least: float, what: str) -> Band:
     """Of a generation that takes another's figures: no narrower than ``least``; of operators measured on one generation
-    alone, what holds four of five of all factors with another's figures."""
+    alone, what holds four of five of all factors with another's figures; of a region that is none, the widest of
+    all."""
     known = _other_figures()
     every = [row["factor"] for regions in known.values() for row in regions.values()]
     rows = known.get(operator, {})
@@ -210,7 +211,7 @@ def _attention_band(
     if generation not in known:
         # What a description says is of the followed framework's kernels for 16 bits; of others nothing was compared.
         told = framework == _FOLLOWED and dtype in _SIXTEEN_BITS
-        return _borrowed(phase if told else kind, region, widest, f"attention of the {generation} generation")
+        return borrowed_band(phase if told else kind, region, widest, f"attention of the {generation} generation")
     what = f"the {generation} generation with {region}{of}" if own else dtype
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
@@ -266,6 +267,6 @@ def operator_band(kind: str, generation: str, size: float) -> Band:
         reason = f"{int(own['shapes'])} measured shapes, {region}{of}, on {gpu}, none of them used for fitting"
         return Band(own["factor"], int(own["shapes"]), True, reason)
     if generation not in known:
-        return _borrowed(kind, region, max(every), f"{kind} of the {generation} generation")
+        return borrowed_band(kind, region, max(every), f"{kind} of the {generation} generation")
     reason = f"not validated: none measured of the {generation} generation in {region}{of}; the widest of {', '.join(sorted(known))}"
     return Band(max(every), 0, False, reason)

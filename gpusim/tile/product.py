@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.bands import OPERATOR_REGIONS, Band, gemm_band, operator_band
+from gpusim.tile.bands import OPERATOR_REGIONS, Band, borrowed_band, gemm_band, operator_band
 from gpusim.tile.described import library_on
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
@@ -21,6 +21,7 @@ from gpusim.tile.library import Library, kernels_of, named_kernels
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES, tile_machine
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
+from gpusim.tile.reach import PRODUCT_SIZES, within_reach
 from gpusim.tile.scaled import SCALED, scaled_library
 from gpusim.tile.software import CONVERTED, TOLD_APART, followed_in, product_library, widest_columns
 
@@ -74,15 +75,16 @@ def project_product(
     shape, kernels = shape_of(op), library or library_for(spec, op)
     found = project_gemm(spec, shape, kernels, limit_watts, op.run_launches)
     band = _band(named_kernels(spec), op)
-    validated, reason = band.validated, band.reason
     widest = widest_columns(named_kernels(spec), op.format.library)
-    if op.columns > widest and validated:
-        validated, reason = False, f"not validated: no measured product of the format has more than {widest:,} columns"
+    sizes = {"rows": op.rows * op.batch, "columns": op.columns, "depth": op.depth}
+    band = within_reach(band, "gemm", f"products of {op.format.name}", PRODUCT_SIZES, sizes)
+    if op.columns > widest and band.validated:
+        band = borrowed_band("gemm", "", band.factor, f"products of {op.format.name} of more than {widest:,} columns")
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
     product = Projection(
         operator=title, gpu=spec.name, seconds=found.seconds, low_seconds=found.seconds / band.factor,
-        high_seconds=found.seconds * band.factor, validated=validated, reason=reason, limiter=found.limiter,
+        high_seconds=found.seconds * band.factor, validated=band.validated, reason=band.reason, limiter=found.limiter,
         dtype=op.format.operands, flops=shape.flops, dram_bytes=found.dram_bytes, l2_bytes=found.l2_bytes,
         launches=1 + (found.splits > 1),
     )  # fmt: skip
@@ -96,7 +98,7 @@ def project_product(
         converting_library(spec, memory or memory_library_of(kernels_of(spec)), kernels),
         limit_watts,
     )
-    return joined(title, [converting, product], band.factor, validated, reason)
+    return joined(title, [converting, product], band.factor, band.validated, band.reason)
 
 
 def converting_library(spec: GpuSpec, memory: MemoryLibrary, kernels: Library) -> MemoryLibrary:

@@ -197,6 +197,7 @@ def test_fp8_products_wider_than_measured_ones_on_blackwell_do_not_read_their_op
     narrow, wide, widest = (project_product(spec, GemmOp(8192, columns, 4096, "fp8")) for columns in (2560, 2568, 28672))  # fmt: skip
     assert narrow.validated
     assert not wide.validated and "2,560 columns" in wide.reason
+    assert wide.high_seconds / wide.seconds > narrow.high_seconds / narrow.seconds
     # Where one set of figures ends and the other begins they are near each other.
     assert wide.seconds == pytest.approx(narrow.seconds, rel=0.2)
     # Operands and results once, and the conversion.
