@@ -228,7 +228,7 @@ EXPERTS = (
 #: Regions of the other operators: what they go by, and its ranges.
 OPERATOR_REGIONS: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
-    "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
+    "gemm_int8_wo": (" rows", REGIONS), "gemm_int8_wo_sglang": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
     "gemm_fp8_trtllm": (" rows", REGIONS), "gemm_fp8_vllm": (" rows", REGIONS), "gemm_fp8_block_trtllm": (" rows", REGIONS),
     "gemm_fp8_block_vllm": (" rows", REGIONS), "gemm_nvfp4_trtllm": (" rows", REGIONS),
     "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS),

@@ -23,7 +23,7 @@ from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, proje
 from gpusim.tile.projection import Projection
 from gpusim.tile.reach import PRODUCT_SIZES, within_reach
 from gpusim.tile.scaled import SCALED, scaled_library
-from gpusim.tile.software import CONVERTED, TOLD_APART, followed_in, product_library, widest_columns
+from gpusim.tile.software import CONVERTED, MULTIPLIED, TOLD_APART, followed_in, product_library, widest_columns
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class GemmOp:
     ``warm``: the second operands lie in L2 where they fit, as when the same product is repeated; the weights of a
     model's next layer do not. ``run_launches``: how often it is repeated in its run, of which a board's power limit
     leaves out the beginning (0: as often as in the runs of its generation's rows). ``framework``: whose conversion and
-    kernels, of fp8 with or without block scales (:data:`gpusim.tile.attention.FRAMEWORKS`; "": those that the
-    generation's rows follow)."""
+    kernels, of fp8 with or without block scales and of weights of few bits (:data:`gpusim.tile.library.FRAMEWORKS`; "":
+    those that the generation's rows follow)."""
 
     rows: int
     columns: int
@@ -60,8 +60,10 @@ class GemmOp:
 
     @property
     def format(self) -> Format:
-        """Of the operands in memory."""
-        return format_of(self.dtype, self.block_scaled)
+        """Of the operands in memory, as the framework's kernels multiply them."""
+        known = format_of(self.dtype, self.block_scaled)
+        multiplied = MULTIPLIED.get((self.framework, known.library))
+        return replace(format_of(multiplied), name=known.name, library=known.library) if multiplied else known
 
 
 def project_product(

@@ -37,6 +37,9 @@ CONVERTED = ("fp8", "fp8_block")
 #: Rows that a framework may be named for whether or not it has figures of its own: where it has none, the generation's
 #: are taken.
 TOLD_APART = ("int4_wo",)
+#: Framework and row -> what its kernels multiply weights of that row as, after converting the other operand (SGLang's
+#: of int8, above the peak of 16-bit products on an H100).
+MULTIPLIED = {("sglang", "int8_wo"): "int8"}
 #: The row of products in batches, whichever framework calls them.
 _BATCH, _ANY = "batch", "any"
 _WIDE_BYTES = 2
@@ -119,6 +122,8 @@ def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int =
     name = named_kernels(spec)
     if framework and has_rows(name, f"{row}_{framework}"):  # kernels of its own
         return library_of(kernels_of(spec), f"{row}_{framework}")
+    if (framework, row) in MULTIPLIED:
+        return with_software(spec, library_on(spec), software_of(framework, row))
     if framework and row not in (*CONVERTED, *TOLD_APART) and framework != followed_in(name, row):
         raise SpecError(f"frameworks differ in products of {', '.join(CONVERTED)}: none is named for {row}")
     if row not in (*CONVERTED, _BATCH):

@@ -95,7 +95,8 @@ SLOWER = {"dram": 1.02, "l2": 1.15, "clock": 1.15, "sms": 1.3}
     asked=st.one_of(products(), attention(), others()), gpu=st.sampled_from(sorted(GPUS)), what=st.sampled_from(sorted(SLOWER)),
 )  # fmt: skip
 def test_an_operator_takes_a_time_within_its_roofs_and_hardly_longer_on_a_gpu_with_more(asked, gpu, what):
-    (project, op), spec = asked, load_gpu(gpu)
+    project, op = asked
+    spec = load_gpu(gpu)
     try:
         found = project(spec, op, limit_watts=math.inf)
     except SpecError as error:
@@ -112,7 +113,7 @@ def test_an_operator_takes_a_time_within_its_roofs_and_hardly_longer_on_a_gpu_wi
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (1, 200_000, 8192), (200_000, 1, 1), (1, 1, 1_000_000), (4097, 4099, 4093), (3, 5, 7)]
 )
-def test_a_product_of_any_shape_takes_a_time(gpu, shape):
+def test_a_product_of_any_shape_takes_a_time(gpu: str, shape: tuple[int, int, int]) -> None:
     found = project_gemm_op(load_gpu(gpu), GemmOp(*shape, GPUS[gpu]))
     assert 1e-6 < found.seconds < 10 and found.high_seconds > found.seconds
 

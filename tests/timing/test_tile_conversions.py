@@ -62,3 +62,17 @@ def test_a_kernel_that_lays_scales_anew_goes_through_the_rows_once_more():
     around = software_of("trtllm", "fp8_block")
     rates = [with_software(spec, described_library(spec), around).convert_rate for spec in (H100, B200)]
     assert rates[0] == around.convert_rate == 2 * rates[1]
+
+
+def test_sglangs_weights_of_int8_are_multiplied_in_int8_and_the_plugins_are_widened():
+    large = GemmOp(8192, 8192, 1024, "int8_wo")
+    plugin, converted = (project_product(H100, replace(large, framework=each)) for each in ("", "sglang"))
+    assert (plugin.dtype, converted.dtype) == ("fp16", "int8")
+    assert converted.launches == plugin.launches + 1
+    few = replace(large, rows=1)
+    assert project_product(H100, replace(few, framework="sglang")).seconds > 18e-6 > project_product(H100, few).seconds
+    # What is converted takes an SM's time: of few columns nearly all.
+    deep = GemmOp(8192, 128, 8192, "int8_wo", framework="sglang")
+    half = replace(H100, sm_count=H100.sm_count // 2)
+    assert project_product(half, deep).seconds > 1.8 * project_product(H100, deep).seconds > 1.8e-3
+    assert not converted.validated
