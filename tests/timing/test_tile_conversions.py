@@ -14,7 +14,7 @@ from gpusim.tile.memory import memory_library_of
 from gpusim.tile.product import GemmOp, converting_library, project_product
 from gpusim.tile.software import software_of, with_software
 
-H100, B200, L40S = (load_gpu(name) for name in ("h100", "b200", "l40s"))
+A100, H100, B200, L40S = (load_gpu(name) for name in ("a100_80gb", "h100", "b200", "l40s"))
 
 
 @pytest.mark.parametrize(("framework", "block_scaled"), [("trtllm", True), ("vllm", False), ("sglang", False)])
@@ -76,3 +76,4 @@ def test_sglangs_weights_of_int8_are_multiplied_in_int8_and_the_plugins_are_wide
     half = replace(H100, sm_count=H100.sm_count // 2)
     assert project_product(half, deep).seconds > 1.8 * project_product(H100, deep).seconds > 1.8e-3
     assert not converted.validated
+    assert project_product(A100, replace(few, framework="trtllm")) == project_product(A100, few)
