@@ -21,7 +21,7 @@ from gpusim.tile.library import FRAMEWORKS
 DTYPES = tuple(name for name in FORMATS if name != "int4")
 UNCONVERTED = ("bf16", "fp16", "fp32", "tf32")
 #: Whose conversion and kernels differ by framework.
-FRAMEWORKS_DIFFER = ("fp8", "fp8_block", "nvfp4")
+FRAMEWORKS_DIFFER = ("fp8", "fp8_block", "nvfp4", "int8_wo", "int4_wo")
 
 
 class _Operators(DefaultCommand):
@@ -71,7 +71,7 @@ project.add_command(durations)
 @click.option(
     "--framework",
     type=click.Choice(FRAMEWORKS),
-    help="Whose conversion and kernels, of fp8, fp8_block and nvfp4; default: those that the generation's measured rows follow.",
+    help="Whose conversion and kernels, of fp8, fp8_block, nvfp4, int8_wo and int4_wo; default: those that the generation's measured rows follow.",
 )
 @click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")
 @click.option("--warm", is_flag=True, help="Both operands lie in L2 where they fit.")

@@ -31,6 +31,7 @@ from gpusim.tile.described_attention import described_attention, is_described
 from gpusim.tile.library import FRAMEWORKS, kernels_of, library_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
+from gpusim.tile.reach import ATTENTION_SIZES, within_reach
 
 _LARGEST = 1 << 31
 _E4M3 = "fp8"
@@ -273,6 +274,10 @@ def project_attention(
         limiter = "power"
     band = attention_band(
         kernels_of(spec), shape.kv_dtype or shape.dtype, shape.kv_bytes, shape.keys < shape.kv_length, shape.framework
+    )
+    sizes = (shape.batch, shape.keys, shape.heads, shape.head_dim)
+    band = within_reach(
+        band, "generation", "attention", ATTENTION_SIZES, dict(zip(ATTENTION_SIZES, sizes, strict=True))
     )
     if shape.each_head and group > 1:
         band = replace(

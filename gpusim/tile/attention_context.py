@@ -36,6 +36,7 @@ from gpusim.tile.described_attention import described_context, is_described
 from gpusim.tile.library import FRAMEWORKS, kernels_of
 from gpusim.tile.machine import OPERANDS, tile_machine
 from gpusim.tile.projection import Projection
+from gpusim.tile.reach import CONTEXT_SIZES, within_reach
 
 _MOST_QUERIES = 1 << 22
 _LARGEST = 1 << 31
@@ -215,6 +216,8 @@ def project_context(
     )
     if not shape.causal and not shape.window:
         band = operator_band("encoder", kernels_of(spec), shape.queries)
+    sizes = (shape.batch, shape.queries, shape.heads, shape.head_dim)
+    band = within_reach(band, "context", "attention", CONTEXT_SIZES, dict(zip(CONTEXT_SIZES, sizes, strict=True)))
     if shape.prefix and band.validated:
         band = replace(band, validated=False, reason="not validated: nothing was compared with a prefix")
     return Projection(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ KV_REGIONS = (
     ("1 to 10 MB", 1e7),
     ("10 to 100 MB", 1e8),
     ("100 MB to 1 GB", 1e9),
-    ("above 1 GB", 1e18),
+    ("above 1 GB", math.inf),
 )
 
 
@@ -75,7 +76,7 @@ def gemm_band(generation: str, dtype: str, rows: int) -> Band:
         return Band(row["factor"], row["shapes"], True, reason)
     widest = max(row[region]["factor"] for row in known.values())
     if generation not in known:
-        return _borrowed("gemm", region, widest, f"products of the {generation} generation")
+        return borrowed_band("gemm", region, widest, f"products of the {generation} generation")
     return Band(
         widest, 0, False, f"not validated: no measured products of {dtype}; the widest of {', '.join(sorted(known))}"
     )
@@ -102,7 +103,7 @@ def _square_band(generation: str, dtype: str, region: str) -> Band | None:
     what = f"products of the {generation} generation in {name}"
     if generation in known["generations"]:
         what = f"products in {name} of {of_rows}"
-    widest = max(widest, _borrowed("gemm", region, widest, what).factor)
+    widest = max(widest, borrowed_band("gemm", region, widest, what).factor)
     return Band(
         widest,
         0,
@@ -116,9 +117,10 @@ def _other_figures() -> dict[str, dict[str, dict[str, float]]]:
     return json.loads(_OTHER_FIGURES_FILE.read_text(encoding="utf-8"))["operators"]
 
 
-def _borrowed(operator: str, region: str, least: float, what: str) -> Band:
+def borrowed_band(operator: str, region: str, least: float, what: str) -> Band:
     """Of a generation that takes another's figures: no narrower than ``least``; of operators measured on one generation
-    alone, what holds four of five of all factors with another's figures."""
+    alone, what holds four of five of all factors with another's figures; of a region that is none, the widest of
+    all."""
     known = _other_figures()
     every = [row["factor"] for regions in known.values() for row in regions.values()]
     rows = known.get(operator, {})
@@ -209,7 +211,7 @@ def _attention_band(
     if generation not in known:
         # What a description says is of the followed framework's kernels for 16 bits; of others nothing was compared.
         told = framework == _FOLLOWED and dtype in _SIXTEEN_BITS
-        return _borrowed(phase if told else kind, region, widest, f"attention of the {generation} generation")
+        return borrowed_band(phase if told else kind, region, widest, f"attention of the {generation} generation")
     what = f"the {generation} generation with {region}{of}" if own else dtype
     return Band(
         widest, 0, False, f"not validated: no measured attention of {what}; the widest of {', '.join(sorted(known))}"
@@ -217,7 +219,7 @@ def _attention_band(
 
 
 #: Regions of kernels that only move data by the bytes read and written: name, most.
-BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", 1e18))
+BYTE_REGIONS = (("up to 1 MB", 1e6), ("1 to 10 MB", 1e7), ("10 to 100 MB", 1e8), ("above 100 MB", math.inf))
 #: Formats of experts that were measured, and the frameworks beside the one that is followed (moe.toml).
 EXPERTS = (
     "bf16", "bf16_sglang", "bf16_trtllm", "fp8", "fp8_vllm", "fp8_block", "fp8_block_vllm", "fp8_block_trtllm", "int4_wo", "int4_wo_vllm", "mxfp4_wo", "mxfp4_wo_sglang",
@@ -226,7 +228,7 @@ EXPERTS = (
 #: Regions of the other operators: what they go by, and its ranges.
 OPERATOR_REGIONS: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "gemm_fp8": (" rows", REGIONS), "gemm_fp8_block": (" rows", REGIONS), "gemm_nvfp4": (" rows", REGIONS), "gemm_int8": (" rows", REGIONS),
-    "gemm_int8_wo": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
+    "gemm_int8_wo": (" rows", REGIONS), "gemm_int8_wo_sglang": (" rows", REGIONS), "gemm_int4_wo": (" rows", REGIONS),
     "gemm_fp8_trtllm": (" rows", REGIONS), "gemm_fp8_vllm": (" rows", REGIONS), "gemm_fp8_block_trtllm": (" rows", REGIONS),
     "gemm_fp8_block_vllm": (" rows", REGIONS), "gemm_nvfp4_trtllm": (" rows", REGIONS),
     "bmm": (" rows", REGIONS), "bmm_fp8": (" rows", REGIONS),
@@ -265,6 +267,6 @@ def operator_band(kind: str, generation: str, size: float) -> Band:
         reason = f"{int(own['shapes'])} measured shapes, {region}{of}, on {gpu}, none of them used for fitting"
         return Band(own["factor"], int(own["shapes"]), True, reason)
     if generation not in known:
-        return _borrowed(kind, region, max(every), f"{kind} of the {generation} generation")
+        return borrowed_band(kind, region, max(every), f"{kind} of the {generation} generation")
     reason = f"not validated: none measured of the {generation} generation in {region}{of}; the widest of {', '.join(sorted(known))}"
     return Band(max(every), 0, False, reason)

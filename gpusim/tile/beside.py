@@ -40,7 +40,7 @@ def shares_beside(spec: GpuSpec, op: GemmOp, channels: int, dram_bytes_per_secon
         )
     library, shape, machine = library_for(spec, op), shape_of(op), tile_machine(spec, op.dtype)
     found = project_gemm(spec, shape, library)
-    arguments = grid_arguments(machine, library, shape, found.tile, found.splits, shape.rows)
+    arguments = grid_arguments(machine, library, shape, found.tile, found.splits, shape.rows, shape.columns)
     alone_cycles = run_beside(*arguments, ALONE)[0]
     piece_cycles = alone_cycles / _PIECES
     beside = np.array([channels, 0.0, piece_cycles, piece_cycles * dram_bytes_per_second / machine.clock_hz])

@@ -301,37 +301,42 @@ def _joining_cycles(machine: TileMachine, library: Library, shape: GemmShape, ti
 def _run(
     machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice
 ) -> tuple[float, float, float, float]:
-    """Of the whole grid. One of many waves is simulated without its middle: by a grid with some bands of rows less and
-    one with more of them less, whose difference is what the left-out bands take, each."""
-    tile = choice.tile
-    band_rows = RASTER_ROWS * tile.rows
-    band_waves = RASTER_ROWS * -(-shape.columns // tile.columns) / (machine.sm_count * tile.blocks)
-    most = int((shape.rows - band_rows) / band_rows - _MOST_WAVES / band_waves)
+    """Of the whole grid. One of many waves is simulated without its middle: by a grid with some bands less (of rows,
+    or, where all rows are one, of columns) and one with more of them less, whose difference is what the left-out bands
+    take, each."""
+    tile, whole = choice.tile, (shape.rows, shape.columns)
+    down, across = -(-shape.rows // tile.rows), -(-shape.columns // tile.columns)
+    by_rows = down > RASTER_ROWS or across == 1
+    size, band = (shape.rows, RASTER_ROWS * tile.rows) if by_rows else (shape.columns, tile.columns)
+    band_waves = (RASTER_ROWS * across if by_rows else down) / (machine.sm_count * tile.blocks)
+    most = int((size - band) / band - _MOST_WAVES / band_waves)
     if shape.group_rows or choice.splits > 1 or most * band_waves < 2 * _MOST_PERIOD_WAVES:
-        return _simulated(machine, library, shape, choice, shape.rows)
+        return _simulated(machine, library, shape, choice, *whole)
     periods = range(math.ceil(_LEAST_PERIOD_WAVES / band_waves), max(1, int(_MOST_PERIOD_WAVES / band_waves)) + 1)
     period = min(periods, key=lambda bands: abs(bands * band_waves - round(bands * band_waves)) / (bands * band_waves))
     left_out = (most // period - 1) * period
     if left_out <= 0:
-        return _simulated(machine, library, shape, choice, shape.rows)
+        return _simulated(machine, library, shape, choice, *whole)
+    cuts = [size - bands * band for bands in (left_out, left_out + period)]
     long, short = (
-        _simulated(machine, library, shape, choice, shape.rows - bands * band_rows)
-        for bands in (left_out, left_out + period)
+        _simulated(machine, library, shape, choice, *((cut, shape.columns) if by_rows else (shape.rows, cut)))
+        for cut in cuts
     )
     cycles, l2_bytes, dram_bytes, tensor = (a + left_out / period * (a - b) for a, b in zip(long, short, strict=True))
     return cycles, l2_bytes, dram_bytes, tensor
 
 
 def _simulated(
-    machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice, rows: int
+    machine: TileMachine, library: Library, shape: GemmShape, choice: _Choice, rows: int, columns: int
 ) -> tuple[float, float, float, float]:
-    return run_groups(*grid_arguments(machine, library, shape, choice.tile, choice.splits, rows))
+    return run_groups(*grid_arguments(machine, library, shape, choice.tile, choice.splits, rows, columns))
 
 
 def grid_arguments(
-    machine: TileMachine, library: Library, shape: GemmShape, tile: Tile, splits: int, rows: int
+    machine: TileMachine, library: Library, shape: GemmShape, tile: Tile, splits: int, rows: int, columns: int
 ) -> tuple[Any, ...]:
-    """What :func:`gpusim.tile.grid.run_groups` takes of the first ``rows`` of a product that is cut so."""
+    """What :func:`gpusim.tile.grid.run_groups` takes of the first ``rows`` and ``columns`` of a product that is cut
+    so."""
     a_bytes, b_bytes = shape.operand_bytes
     found_bytes = machine.l2_bytes * library.l2_share
     # Of operands and results that do not fit, none is found where a launch before left it.
@@ -340,7 +345,7 @@ def grid_arguments(
     cold_a = 1.0 if warm_bytes > found_bytes else float(shape.cold_a)
     cold_b = 1.0 if warm_bytes + weight_bytes > found_bytes else float(shape.cold_b)
     return (
-        np.array(shape.group_rows or (rows,)), shape.columns, shape.depth, tile.rows, tile.columns,
+        np.array(shape.group_rows or (rows,)), columns, shape.depth, tile.rows, tile.columns,
         tile.depth * _deeper(shape), tile.stages, tile.blocks, splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,
         _reached_flops(machine, library, shape, tile), library.fill_bytes_per_cycle,
         machine.l2_bytes_per_cycle * library.l2_rate_share,
@@ -348,5 +353,5 @@ def grid_arguments(
         found_bytes, cold_a, cold_b,
         library.cycles_a_step(tile), library.block_start_cycles, library.cycles_to_store(tile),
         library.epilogue_elements_per_cycle, _shared(library, shape, tile), library.outside_loads, library.outside_fill, tile.box_rows or min(tile.rows, shape.rows),
-        tile.cluster_rows, library.overlap, max(1, EVENTS * rows // shape.rows),
+        tile.cluster_rows, library.overlap, max(1, EVENTS * rows * columns // (shape.rows * shape.columns)),
     )  # fmt: skip

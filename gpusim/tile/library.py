@@ -83,7 +83,7 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "part_cycles", "most_splits",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "convert_bytes_per_cycle", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "part_cycles", "most_splits",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does, whether its blocks multiply in pairs, and whether it splits the
 #: depth into parts of whole steps alone.
@@ -162,12 +162,13 @@ class Library:
     :data:`MOST_RAGGED_ROWS`. ``outside_loads``: what a row outside of an operand takes of L2, as many rows inside,
     where other rows of its box lie inside, ``outside_fill``: of its SM's port. ``convert_start_cycles``,
     ``convert_blocks``: of a block of the kernel that converts the first operand beside its bytes, and how many an SM
-    holds, where that is not what other kernels that move data have (0). ``dram_share_per_doubling``: by how much of
-    itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``: of
-    one SM, that the instructions around products of tensor cores leave at most (0: no such bound), ``scaling_lanes``:
-    operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a block does between
-    two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``: of the tiles from
-    which on neighbours share loads. ``counts_waves``: whether it takes the tile with the fewest waves
+    holds, where that is not what other kernels that move data have (0); ``convert_bytes_per_cycle``: that an SM reads
+    and writes in it where its bytes lie in DRAM (0: a share of DRAM's rate). ``dram_share_per_doubling``: by how much
+    of itself ``dram_share`` grows with each doubling of the operands beyond four L2-fuls. ``issued_flops_per_cycle``:
+    of one SM, that the instructions around products of tensor cores leave at most (0: no such bound),
+    ``scaling_lanes``: operations of a lane that scale each sum of :data:`SCALED_DEPTH` products. ``overlap``: what a
+    block does between two tiles (:data:`gpusim.tile.grid.STARTS_ANEW` and what follows it), ``least_shared_outputs``:
+    of the tiles from which on neighbours share loads. ``counts_waves``: whether it takes the tile with the fewest waves
     (:mod:`gpusim.tile.fewest_waves`), and no other; ``fills_waves``: the same by the older rule
     (:mod:`gpusim.tile.moe_waves`), whatever its tiles. ``pairs``: whether two blocks take the larger operand together,
     of tiles of ``least_shared_outputs`` and more; ``joined_elements_per_cycle``: at which one block of a tile adds up
@@ -203,6 +204,7 @@ class Library:
     outside_fill: float = 0.0
     convert_start_cycles: float = 0.0
     convert_blocks: float = 0.0
+    convert_bytes_per_cycle: float = 0.0
     dram_fed_bytes_per_ns: float = 0.0
     dram_share_per_doubling: float = 0.0
     issued_flops_per_cycle: float = 0.0

@@ -20,6 +20,7 @@ from gpusim.tile.machine import OPERANDS, has_products, tile_machine
 from gpusim.tile.mla_described import mla_context_library_on, mla_library_on
 from gpusim.tile.mla_library import LATENT, ROTATED, MlaLibrary
 from gpusim.tile.projection import Projection
+from gpusim.tile.reach import ATTENTION_SIZES, CONTEXT_SIZES, within_reach
 
 #: Elements of a widened head's values, and of its keys beside those that are rotated.
 VALUE, NOT_ROTATED = 128, 128
@@ -80,6 +81,9 @@ def project_mla(
     long = shape.phase == "context"
     kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
     band = operator_band(kind, named_kernels(spec), shape.queries if long else shape.kv_bytes)
+    measured = CONTEXT_SIZES if long else ATTENTION_SIZES
+    sizes = (shape.batch, shape.queries if long else shape.keys, shape.heads, 1)
+    band = within_reach(band, kind, "latent attention", measured, dict(zip(measured, sizes, strict=True)))
     if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype,

@@ -23,6 +23,7 @@ from gpusim.tile.memory import MemoryOp, project_memory
 from gpusim.tile.moe_library import MoeLibrary, kind_of, moe_library_of
 from gpusim.tile.moe_waves import conversion_trips, wave_tile
 from gpusim.tile.projection import Projection
+from gpusim.tile.reach import EXPERTS_SIZES, within_reach
 from gpusim.tile.routing import all_expert_rows, dispatched_tokens, even_expert_rows
 
 #: Elements of a row that vector loads want a multiple of.
@@ -167,7 +168,9 @@ def _figures(spec: GpuSpec, asked: str, framework: str) -> MoeLibrary:
 
 def _band(spec: GpuSpec, op: MoeOp, asked: str, used: MoeLibrary) -> Band:
     """Of the kind whose kernels were taken; not known where that is another one than was asked for."""
+    sizes = (op.tokens, op.hidden, op.intermediate, op.experts)
     found, wanted = operator_band(used.kind, kernels_of(spec), op.tokens), kind_of(asked, op.framework)
+    found = within_reach(found, used.kind, "experts", EXPERTS_SIZES, dict(zip(EXPERTS_SIZES, sizes, strict=True)))
     if used.kind == wanted:
         return found
     reason = f"not validated: no measured {wanted} of such a GPU; as {used.kind}: {found.reason}"

@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
-from gpusim.tile.bands import OPERATOR_REGIONS, Band, gemm_band, operator_band
+from gpusim.tile.bands import OPERATOR_REGIONS, Band, borrowed_band, gemm_band, operator_band
 from gpusim.tile.described import library_on
 from gpusim.tile.formats import Format, format_of
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.joined import joined
 from gpusim.tile.library import Library, kernels_of, named_kernels
-from gpusim.tile.machine import OPERANDS, RESULT_BYTES
+from gpusim.tile.machine import OPERANDS, RESULT_BYTES, tile_machine
 from gpusim.tile.memory import MemoryLibrary, MemoryOp, memory_library_of, project_memory
 from gpusim.tile.projection import Projection
+from gpusim.tile.reach import PRODUCT_SIZES, within_reach
 from gpusim.tile.scaled import SCALED, scaled_library
-from gpusim.tile.software import CONVERTED, TOLD_APART, followed_in, product_library, widest_columns
+from gpusim.tile.software import CONVERTED, MULTIPLIED, TOLD_APART, followed_in, product_library, widest_columns
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class GemmOp:
     ``warm``: the second operands lie in L2 where they fit, as when the same product is repeated; the weights of a
     model's next layer do not. ``run_launches``: how often it is repeated in its run, of which a board's power limit
     leaves out the beginning (0: as often as in the runs of its generation's rows). ``framework``: whose conversion and
-    kernels, of fp8 with or without block scales (:data:`gpusim.tile.attention.FRAMEWORKS`; "": those that the
-    generation's rows follow)."""
+    kernels, of fp8 with or without block scales and of weights of few bits (:data:`gpusim.tile.library.FRAMEWORKS`; "":
+    those that the generation's rows follow)."""
 
     rows: int
     columns: int
@@ -59,8 +60,10 @@ class GemmOp:
 
     @property
     def format(self) -> Format:
-        """Of the operands in memory."""
-        return format_of(self.dtype, self.block_scaled)
+        """Of the operands in memory, as the framework's kernels multiply them."""
+        known = format_of(self.dtype, self.block_scaled)
+        multiplied = MULTIPLIED.get((self.framework, known.library))
+        return replace(format_of(multiplied), name=known.name, library=known.library) if multiplied else known
 
 
 def project_product(
@@ -74,15 +77,16 @@ def project_product(
     shape, kernels = shape_of(op), library or library_for(spec, op)
     found = project_gemm(spec, shape, kernels, limit_watts, op.run_launches)
     band = _band(named_kernels(spec), op)
-    validated, reason = band.validated, band.reason
     widest = widest_columns(named_kernels(spec), op.format.library)
-    if op.columns > widest and validated:
-        validated, reason = False, f"not validated: no measured product of the format has more than {widest:,} columns"
+    sizes = {"rows": op.rows * op.batch, "columns": op.columns, "depth": op.depth}
+    band = within_reach(band, "gemm", f"products of {op.format.name}", PRODUCT_SIZES, sizes)
+    if op.columns > widest and band.validated:
+        band = borrowed_band("gemm", "", band.factor, f"products of {op.format.name} of more than {widest:,} columns")
     kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
     title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
     product = Projection(
         operator=title, gpu=spec.name, seconds=found.seconds, low_seconds=found.seconds / band.factor,
-        high_seconds=found.seconds * band.factor, validated=validated, reason=reason, limiter=found.limiter,
+        high_seconds=found.seconds * band.factor, validated=band.validated, reason=band.reason, limiter=found.limiter,
         dtype=op.format.operands, flops=shape.flops, dram_bytes=found.dram_bytes, l2_bytes=found.l2_bytes,
         launches=1 + (found.splits > 1),
     )  # fmt: skip
@@ -93,23 +97,31 @@ def project_product(
     converting = project_memory(
         spec,
         MemoryOp("quantize", input_bytes * elements, op.format.a_bytes * elements, op.rows * op.batch),
-        converting_library(memory or memory_library_of(kernels_of(spec)), kernels),
+        converting_library(spec, memory or memory_library_of(kernels_of(spec)), kernels),
         limit_watts,
     )
-    return joined(title, [converting, product], band.factor, validated, reason)
+    return joined(title, [converting, product], band.factor, band.validated, band.reason)
 
 
-def converting_library(memory: MemoryLibrary, kernels: Library) -> MemoryLibrary:
+def converting_library(spec: GpuSpec, memory: MemoryLibrary, kernels: Library) -> MemoryLibrary:
     """Kernels that move data at a share of what those of ``memory`` reach: a conversion that looks for the largest
-    element first reads its input twice, others wait for their arithmetic. One whose blocks wait for their row's largest
-    element holds fewer of them, each for longer."""
+    element first reads its input twice. Others have few loads under way, which bring so many bytes a cycle of an SM
+    from DRAM, whatever DRAM has, and from L2 as many times as many as they wait shorter for it; one whose blocks wait
+    for their row's largest element holds fewer of them, each for longer."""
     rate = kernels.convert_rate
+    dram_share, l2_rate_share = memory.dram_share * rate, memory.l2_rate_share * rate
+    if kernels.convert_bytes_per_cycle:
+        machine = tile_machine(spec, "fp16")
+        of_sms = kernels.convert_bytes_per_cycle * machine.sm_count
+        from_l2 = of_sms * machine.dram_latency_cycles / machine.l2_latency_cycles
+        dram_share = min(memory.dram_share, of_sms / machine.dram_bytes_per_cycle)
+        l2_rate_share = min(memory.l2_rate_share, from_l2 / machine.l2_bytes_per_cycle)
     return replace(
         memory,
         start_cycles=kernels.convert_start_cycles or memory.start_cycles,
         blocks_per_sm=int(kernels.convert_blocks) or memory.blocks_per_sm,
-        dram_share=memory.dram_share * rate,
-        l2_rate_share=memory.l2_rate_share * rate,
+        dram_share=dram_share,
+        l2_rate_share=l2_rate_share,
         block_bytes_per_cycle=memory.block_bytes_per_cycle * rate,
     )
 

@@ -29,7 +29,6 @@ from gpusim.tile.library import (
     named_kernels,
 )
 from gpusim.tile.machine import fma_lanes, tile_machine
-from gpusim.tile.memory import memory_library_of
 from gpusim.tile.moe_waves import STEP_DEPTH, WIDEST_OUTPUTS
 
 _FILE = Path(__file__).with_name("software.toml")
@@ -38,23 +37,29 @@ CONVERTED = ("fp8", "fp8_block")
 #: Rows that a framework may be named for whether or not it has figures of its own: where it has none, the generation's
 #: are taken.
 TOLD_APART = ("int4_wo",)
+#: Framework and row -> what its kernels multiply weights of that row as, after converting the other operand (SGLang's
+#: of int8, above the peak of 16-bit products on an H100).
+MULTIPLIED = {("sglang", "int8_wo"): "int8"}
 #: The row of products in batches, whichever framework calls them.
 _BATCH, _ANY = "batch", "any"
 _WIDE_BYTES = 2
+#: Figures of a conversion, which software and libraries have by the same names.
+_CONVERSION = ("convert_rate", "convert_bytes_per_cycle", "convert_start_cycles", "convert_blocks")
 
 
 @dataclass(frozen=True)
 class Software:
     """``launch_ns``: of all launches beside their blocks; ``convert_rate``: share of what kernels that move data reach,
-    or ``convert_bytes_per_cycle``: what an SM converts, read and written, whatever DRAM has (0: no such bound);
-    ``own_on``: generations whose product is ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``: of kernels
-    that lay scales anew for tensor cores which take them, always and where rows are no multiple of
-    :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``: whether its products split the depth; ``promoted``: whether
-    their sums of :data:`gpusim.tile.library.SCALE_DEPTH` products are scaled and added up outside the tensor cores
-    where these take no scales; ``fills_waves``: whether it takes the tile that fills the fewest waves where these are
-    warp groups' (:mod:`gpusim.tile.moe_waves`);
-    ``alone``: whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads
-    both operands of a tile, of which a pair of SMs would share one."""
+    ``convert_bytes_per_cycle``, ``convert_start_cycles``, ``convert_blocks``: as :class:`gpusim.tile.library.Library`
+    has them (0: no such bound; as other kernels that move data); ``own_on``: generations whose product is
+    ``library.toml``'s for the format. ``packed_ns``, ``ragged_ns``: of kernels that lay scales anew for tensor cores
+    which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``:
+    whether its products split the depth; ``promoted``: whether their sums of :data:`gpusim.tile.library.SCALE_DEPTH`
+    products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it
+    takes the tile that fills the fewest waves where these are warp groups' (:mod:`gpusim.tile.moe_waves`); ``alone``:
+    whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads both operands
+    of a tile, of which a pair of SMs would share one.
+    """
 
     launch_ns: float
     convert_rate: float
@@ -64,16 +69,10 @@ class Software:
     splits: bool = True
     promoted: bool = False
     convert_bytes_per_cycle: float = 0.0
+    convert_start_cycles: float = 0.0
+    convert_blocks: float = 0.0
     fills_waves: bool = False
     alone: bool = False
-
-    def rate_on(self, spec: GpuSpec) -> float:
-        """Of the conversion, as a share of what kernels that move data reach on ``spec``."""
-        if not self.convert_bytes_per_cycle:
-            return self.convert_rate
-        machine = tile_machine(spec, "fp16")
-        moved = machine.dram_bytes_per_cycle * memory_library_of(kernels_of(spec)).dram_share
-        return min(self.convert_rate, self.convert_bytes_per_cycle * spec.sm_count / moved)
 
 
 @functools.cache
@@ -123,6 +122,8 @@ def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int =
     name = named_kernels(spec)
     if framework and has_rows(name, f"{row}_{framework}"):  # kernels of its own
         return library_of(kernels_of(spec), f"{row}_{framework}")
+    if (framework, row) in MULTIPLIED:
+        return with_software(spec, library_on(spec), software_of(framework, row))
     if framework and row not in (*CONVERTED, *TOLD_APART) and framework != followed_in(name, row):
         raise SpecError(f"frameworks differ in products of {', '.join(CONVERTED)}: none is named for {row}")
     if row not in (*CONVERTED, _BATCH):
@@ -133,22 +134,30 @@ def product_library(spec: GpuSpec, row: str, framework: str = "", columns: int =
         own = library_of(kernels_of(spec), row)
         if columns <= widest_columns(name, row):
             return own
-        return with_software(spec, library_on(spec), Software(own.launch_ns, own.convert_rate, ()))
+        return with_software(spec, library_on(spec), Software(own.launch_ns, own_on=(), **_conversion_of(own)))
     around = software_of(whose, row)
     if measured and name in around.own_on:
-        return replace(library_of(name, row), launch_ns=around.launch_ns, convert_rate=around.rate_on(spec))
+        return replace(library_of(name, row), launch_ns=around.launch_ns, **_conversion_of(around))
     return with_software(spec, library_on(spec), around)
+
+
+def _conversion_of(figures: Software | Library) -> dict[str, Any]:
+    """Those of the kernel that converts the first operand."""
+    return {name: getattr(figures, name) for name in _CONVERSION}
 
 
 def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
     """Products of 16 bits' kernels on ``spec`` with what a framework launches around products of another format, and
     what these do otherwise."""
-    found = replace(dense, launch_ns=around.launch_ns, convert_rate=around.rate_on(spec))
+    found = replace(dense, launch_ns=around.launch_ns, **_conversion_of(around))
     if not around.splits:
         found = replace(found, split_k_cycles=math.inf)
     if spec.tensor_memory.columns_per_cycle:
         if around.alone:
             found = replace(found, **_rates_alone(spec, found))
+        if around.packed_ns:
+            # Blocks of the kernel that lays scales go through all rows once more.
+            found = replace(found, convert_rate=found.convert_rate / 2)
         return replace(found, launch_ns=found.launch_ns + around.packed_ns, ragged_ns=around.ragged_ns)
     if around.promoted:
         lanes = fma_lanes(spec)

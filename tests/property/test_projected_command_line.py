@@ -30,9 +30,11 @@ def test_networks_go_by_their_makers_names() -> None:
 def test_what_is_unknown_is_a_share_of_the_time_and_not_told_where_it_rounds_to_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A context of a million tokens makes the rest of a step small."""
+    """Long contexts make the rest of a step small; one far beyond all measured ones is unknown itself."""
     assert run(["project", "llama3_8b", "--gpu", "h100"]) == 0
     assert "% of the time: no measured operators" in capsys.readouterr().out
-    long = ["--phase", "decode", "--batch", "1", "--sequence", "1000000"]
-    assert run(["project", "llama3_70b", "--gpu", "h100", *long]) == 0
+    long = ["--phase", "decode", "--batch", "8", "--sequence"]
+    assert run(["project", "llama3_70b", "--gpu", "h100", *long, "500000"]) == 0
     assert "unknown" not in capsys.readouterr().out
+    assert run(["project", "llama3_70b", "--gpu", "h100", *long, "1000000"]) == 0
+    assert "no measured attention of 1,000,000 keys" in capsys.readouterr().out

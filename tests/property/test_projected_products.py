@@ -197,6 +197,7 @@ def test_fp8_products_wider_than_measured_ones_on_blackwell_do_not_read_their_op
     narrow, wide, widest = (project_product(spec, GemmOp(8192, columns, 4096, "fp8")) for columns in (2560, 2568, 28672))  # fmt: skip
     assert narrow.validated
     assert not wide.validated and "2,560 columns" in wide.reason
+    assert wide.high_seconds / wide.seconds > narrow.high_seconds / narrow.seconds
     # Where one set of figures ends and the other begins they are near each other.
     assert wide.seconds == pytest.approx(narrow.seconds, rel=0.2)
     # Operands and results once, and the conversion.
@@ -331,3 +332,17 @@ def test_frameworks_have_their_own_products_of_int4_weights_where_they_are_known
         assert plugin == project_product(spec, op).seconds != marlin
     hopper = load_gpu("h100")
     assert project_product(hopper, replace(op, framework="vllm")).seconds == project_product(hopper, op).seconds
+
+
+@pytest.mark.parametrize("gpu", ["h100", "l40s"])
+def test_a_row_of_many_columns_takes_as_long_as_parts_of_it_do(gpu):
+    """Of many waves the middle is not simulated: of one row of tiles as little as of many."""
+    spec, library = load_gpu(gpu), library_on(load_gpu(gpu))
+    few, many, most = (
+        project_gemm(spec, GemmShape(16, columns, 512), limit_watts=math.inf)
+        for columns in (300_000, 4_800_000, (1 << 31) - 1)
+    )
+    times = [found.seconds - 1e-9 * library.launch_ns for found in (few, many, most)]
+    assert times[1] / times[0] == pytest.approx(16, rel=0.05)
+    assert times[2] / times[1] == pytest.approx(((1 << 31) - 1) / 4_800_000, rel=0.02)
+    assert many.dram_bytes == pytest.approx(2 * (512 + 16) * 4_800_000, rel=0.01)

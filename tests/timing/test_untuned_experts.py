@@ -87,14 +87,6 @@ def test_grouped_products_split_no_depth_and_have_no_small_tiles_of_warp_groups(
     assert len(described_experts(A100, "hopper").product.tiles) == len(described_library(A100).tiles)
 
 
-def test_a_conversion_that_sms_bound_is_no_faster_on_faster_dram():
-    around = software_of("trtllm", "fp8_block")
-    faster = replace(H100, dram=replace(H100.dram, peak_bytes_per_ns=2 * H100.dram.peak_bytes_per_ns))
-    slow, fast = (around.rate_on(spec) * tile_machine(spec, "fp16").dram_bytes_per_cycle for spec in (H100, faster))
-    assert fast == pytest.approx(slow)
-    assert slow * 0.995 == pytest.approx(around.convert_bytes_per_cycle * H100.sm_count, rel=0.01)
-
-
 def test_tiles_that_fill_waves_are_of_warp_groups_alone():
     around = software_of("trtllm", "fp8_block")
     assert with_software(H100, described_library(H100), around).fills_waves

@@ -261,6 +261,10 @@ KINDS = {
         ("m", "n", "k"), {"gemm_dtype": ("sq",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8", False, converted=True),
         lambda generation: library_of(generation, "int8"), _GEMM,
     ),
+    "gemm_int8_wo_sglang": Kind(
+        ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("int8_wo", False, framework="sglang", copied_on=("hopper",)),
+        _around("int8_wo", "sglang"), _GEMM,
+    ),
     "gemm_int8_wo": Kind(
         ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"a100_80gb": "trtllm"}, _rows, _gemm("int8_wo", False, step_us=EVENT_STEP_US),
         lambda generation: library_of(generation, "int8_wo"), _GEMM,
@@ -314,7 +318,7 @@ KINDS = {
 } | RECURRENT_KINDS  # fmt: skip
 #: File of each kind's rows.
 FILES = {
-    "gemm_fp8": "gemm", "gemm_fp8_trtllm": "gemm", "gemm_fp8_vllm": "gemm", "gemm_fp8_block": "gemm", "gemm_fp8_block_trtllm": "gemm", "gemm_fp8_block_vllm": "gemm", "gemm_nvfp4_trtllm": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
+    "gemm_fp8": "gemm", "gemm_fp8_trtllm": "gemm", "gemm_fp8_vllm": "gemm", "gemm_fp8_block": "gemm", "gemm_fp8_block_trtllm": "gemm", "gemm_fp8_block_vllm": "gemm", "gemm_nvfp4_trtllm": "gemm", "gemm_nvfp4": "gemm", "gemm_int8": "gemm", "gemm_int8_wo": "gemm", "gemm_int8_wo_sglang": "gemm", "gemm_int4_wo": "gemm", "bmm": "mla_bmm",
     "mla_generation": "mla_generation", "mla_context": "mla_context", "mla_generation_fp8": "mla_generation", "mla_context_fp8": "mla_context", "encoder": "attention_encoder",
     "quantize": "quantize_scale_matrix",
     **{name: "moe" for name in KINDS if name.startswith("moe_")},
