@@ -37,8 +37,13 @@ _PCIE_BYTES_PER_SECOND, _PCIE_GPUS = 64e9, 2
 _COPIED_US, _COPIED_GPU_US, _COPIED_BYTES_PER_SECOND = 2.6, 0.6, 68e9 * (24 * 1024) / (36 * 512)
 #: Before it a kernel waits for all GPUs, and the message is copied to where they reach it (allreducePlugin.cpp of then:
 #: invokeMultiGpuBarrier, cudaMemcpyAsync, customAllReduce): microseconds of a small copy, bytes a second within L2 (a
-#: guess), and what a GPU idles between two launches without a graph (gap_seconds of gpusim/project/frameworks.py).
-_COPY_US, _COPY_BYTES_PER_SECOND, _GAP_US = 2.2, 1.2e12, 2.1
+#: guess).
+_COPY_US, _COPY_BYTES_PER_SECOND = 2.2, 1.2e12
+#: What a GPU idles between two kernels of TensorRT-LLM 0.9 that are launched without a graph, more than between nodes
+#: of one: learning rows of one GPU with one or two clients (traces/library/published_runs.csv), 2.08 to 2.14 us a
+#: kernel on an H100 in both formats (2.7 with prompts of 2,000 tokens), 2.08 on an A100; a part of it may be the batch
+#: manager's work between two steps.
+LAUNCH_GAP_SECONDS = 2.1e-6
 #: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
 _LATE_PART_BYTES = 32 << 10
 
@@ -156,7 +161,7 @@ def _custom(node: Node, figures: Figures, collective: Collective) -> Timing:
 def _copied(collective: Collective) -> Timing:
     """Beside computation (:mod:`gpusim.collective.overlap`) these are taken as today's kernels."""
     sent = collective.wire_bytes
-    base_us = 2 * (_COPIED_US + _COPIED_GPU_US * collective.gpus) + _COPY_US + 2 * _GAP_US
+    base_us = 2 * (_COPIED_US + _COPIED_GPU_US * collective.gpus) + _COPY_US + 2e6 * LAUNCH_GAP_SECONDS
     seconds = 1e-6 * base_us + collective.message_bytes / _COPY_BYTES_PER_SECOND + sent / _COPIED_BYTES_PER_SECOND
     return Timing(seconds, "one-shot" if collective.gpus == 2 else "two-shot", "", sent)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpusim.collective.project import LAUNCH_GAP_SECONDS
 from gpusim.project.plan import LLAMA_CPP, Plan
 
 #: GPUs whose host is a Grace CPU, and how much longer a Python scheduler's work takes there than on the x86 hosts of
@@ -179,16 +180,14 @@ _TABLE = {
 #: bytes, as of another host. Falcon 180B takes twice as long a kernel on both (36 and 32 us), which no figure has.
 #: Steps that generate are not bound by it: Llama 3 8B in fp8 on two H100s takes 4.6 ms, 9.5 us a kernel, and in fp16
 #: longer by what its weights' bytes take (traces/library/published_runs.csv, nim), so that no bound of these is known.
-#: What they idle between kernels are learning rows of one GPU with one or two clients: 2.08 to 2.14 us a kernel on an
-#: H100 in both formats (2.7 with prompts of 2,000 tokens), 2.08 on an A100; a part of it may be the batch manager's
-#: work between two steps. Keys: engines have multi_block_mode off unless told otherwise (tensorrt_llm/plugin/plugin.py
-#: of before 0.12), and the kernels for shared heads are then taken from a block for each fourth SM on
-#: (decoderXQAImplPrecompiled.cpp, mayHavePerfGain).
+#: Keys: engines have multi_block_mode off unless told otherwise (tensorrt_llm/plugin/plugin.py of before 0.12), and the
+#: kernels for shared heads are then taken from a block for each fourth SM on (decoderXQAImplPrecompiled.cpp,
+#: mayHavePerfGain).
 _TABLE["trtllm", "0.9"] = replace(
     _TABLE["trtllm", ""],
     launch_seconds=15.7e-6,
     token_launch_seconds=0.0,
-    gap_seconds=2.1e-6,
+    gap_seconds=LAUNCH_GAP_SECONDS,
     splits_keys=False,
     copies_sums=True,
 )
