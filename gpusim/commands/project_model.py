@@ -168,7 +168,7 @@ class TokensOption(click.Option):
 )
 @click.option(
     "--zero",
-    type=Name(ZERO_STAGES),
+    type=click.Choice(ZERO_STAGES),
     default=0,
     show_default=True,
     help="Stage of ZeRO in training: 1 shares out the optimizer's state over replicas, 3 weights and gradients too (fully sharded data parallel).",
