@@ -34,6 +34,7 @@ _HOMES = {
     "tuning_objective": "gpusim.tuning_search",
     "Result": "gpusim.engine.result",
     "explain": "gpusim.why.explain",
+    "frame": "gpusim.report.frames",
     "workload": "gpusim.explore.workload",
     "Trace": "gpusim.trace.record",
     "load_gpu": "gpusim.gpus.load",
@@ -93,6 +94,7 @@ __all__ = [
     "cuda_cpp",
     "cute",
     "explain",
+    "frame",
     "list_gpus",
     "load_gpu",
     "ptx",
@@ -138,6 +140,7 @@ if TYPE_CHECKING:
     from gpusim.launch.memory import DeviceMemory
     from gpusim.launch.tensor_map_argument import TensorMap
     from gpusim.launch.texture_argument import Surface, Texture
+    from gpusim.report.frames import frame
     from gpusim.trace.record import Trace
     from gpusim.tuning_search import tune, tuning_objective
     from gpusim.why.explain import explain

@@ -37,7 +37,8 @@ _PCIE_BYTES_PER_SECOND, _PCIE_GPUS = 64e9, 2
 _COPIED_US, _COPIED_GPU_US, _COPIED_BYTES_PER_SECOND = 2.6, 0.6, 68e9 * (24 * 1024) / (36 * 512)
 #: Before it a kernel waits for all GPUs, and the message is copied to where they reach it (allreducePlugin.cpp of then:
 #: invokeMultiGpuBarrier, cudaMemcpyAsync, customAllReduce): microseconds of a small copy, bytes a second within L2 (a
-#: guess), and what a GPU idles between two launches without a graph (gap_seconds of gpusim/project/frameworks.py).
+#: guess), and what a GPU idles between two launches without a graph, as it was set before what draws tokens was told
+#: apart (gap_seconds of gpusim/project/frameworks.py, 1.2 us since; what sums take with that was not measured again).
 _COPY_US, _COPY_BYTES_PER_SECOND, _GAP_US = 2.2, 1.2e12, 2.1
 #: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
 _LATE_PART_BYTES = 32 << 10

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
+from gpusim.cases.numbers import parse_integer
 from gpusim.launch.instruction_limit import DEFAULT_INSTRUCTION_LIMIT
 from gpusim.report.tables import FORMATS
 
 HELP = {"help_option_names": ["-h", "--help"]}
+
+
+class Count(click.IntRange):
+    """A whole number within a range, written as sizes are everywhere: ``4096``, ``4Ki``, ``1e6``, ``2**20``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            try:
+                value = parse_integer(value)
+            except ValueError as error:
+                self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Name(click.Choice):
+    """One of several names, in large or small letters."""
+
+    def __init__(self, choices: Sequence[str]) -> None:
+        super().__init__(choices, case_sensitive=False)
 
 
 class Figure(click.FloatRange):

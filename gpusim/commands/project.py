@@ -6,7 +6,7 @@ import click
 
 from gpusim.commands.default_command import DefaultCommand
 from gpusim.commands.later import done_by
-from gpusim.commands.options import HELP, format_option, gpu_option, power_limit_option
+from gpusim.commands.options import HELP, Count, Name, format_option, gpu_option, power_limit_option
 from gpusim.commands.project_collective import collective
 from gpusim.commands.project_export import export
 from gpusim.commands.project_linear_attention import linear_attention
@@ -50,19 +50,17 @@ project.add_command(durations)
 
 
 @project.command()
-@click.argument("rows", type=click.IntRange(1, (1 << 31) - 1))
-@click.argument("columns", type=click.IntRange(1, (1 << 31) - 1))
-@click.argument("depth", type=click.IntRange(1, (1 << 31) - 1))
+@click.argument("rows", type=Count(1, (1 << 31) - 1))
+@click.argument("columns", type=Count(1, (1 << 31) - 1))
+@click.argument("depth", type=Count(1, (1 << 31) - 1))
 @click.option(
     "--dtype",
-    type=click.Choice(DTYPES),
+    type=Name(DTYPES),
     default="bf16",
     show_default=True,
     help="Of both operands; _wo: of the second alone.",
 )
-@click.option(
-    "--batch", default=1, show_default=True, type=click.IntRange(1, 1 << 16), help="Such products in one launch."
-)
+@click.option("--batch", default=1, show_default=True, type=Count(1, 1 << 16), help="Such products in one launch.")
 @click.option(
     "--block-scaled",
     is_flag=True,
@@ -70,7 +68,7 @@ project.add_command(durations)
 )
 @click.option(
     "--framework",
-    type=click.Choice(FRAMEWORKS),
+    type=Name(FRAMEWORKS),
     help="Whose conversion and kernels, of fp8, fp8_block, nvfp4, int8_wo and int4_wo; default: those that the generation's measured rows follow.",
 )
 @click.option("--cold", is_flag=True, help="The first operand lies in DRAM too, as the second always does.")

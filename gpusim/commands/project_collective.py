@@ -8,7 +8,7 @@ import click
 
 from gpusim.collective.shape import KINDS, LIBRARIES
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option
+from gpusim.commands.options import Count, Name, format_option, gpu_option
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
@@ -31,7 +31,7 @@ class Bytes(click.ParamType):
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=Name(KINDS))
 @click.option(
     "--bytes",
     "message_bytes",
@@ -40,11 +40,11 @@ class Bytes(click.ParamType):
     help="Of the message, as nccl-tests counts: of the gathered buffer, else of one GPU's.",
 )
 @click.option(
-    "--gpus", type=click.IntRange(2, 1 << 20), help="That take part, also --gpu NAME:COUNT as of a model.  [default: 8]"
+    "--gpus", type=Count(2, 1 << 20), help="That take part, also --gpu NAME:COUNT as of a model.  [default: 8]"
 )
 @click.option(
     "--library",
-    type=click.Choice(LIBRARIES),
+    type=Name(LIBRARIES),
     default="nccl",
     show_default=True,
     help="NCCL, or the all-reduce kernels of serving frameworks: custom of today, copied of TensorRT-LLM before 2025.",

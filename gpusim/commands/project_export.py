@@ -7,18 +7,18 @@ from pathlib import Path
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import gpu_option, power_limit_option, set_option
+from gpusim.commands.options import Count, Name, gpu_option, power_limit_option, set_option
 
 
 @click.command()
-@click.argument("simulator", type=click.Choice(("vidur", "aiconfigurator")))
+@click.argument("simulator", type=Name(("vidur", "aiconfigurator")))
 @click.argument("network", metavar="MODEL")
 @click.option(
     "--tp", "ways", default="1,2,4,8", show_default=True, help="GPUs that share each layer, for which rows are made."
 )
 @click.option(
     "--most-tokens",
-    type=click.IntRange(16, 1 << 20),
+    type=Count(16, 1 << 20),
     default=8192,
     show_default=True,
     help="Largest number of tokens of a step.",

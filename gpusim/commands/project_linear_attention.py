@@ -5,25 +5,25 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, power_limit_option
+from gpusim.commands.options import Count, Name, format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
 from gpusim.tile.library import FRAMEWORKS
 from gpusim.tile.recurrent import PHASES
 
-_COUNT = click.IntRange(1, (1 << 31) - 1)
+_COUNT = Count(1, (1 << 31) - 1)
 
 
 @click.command()
 @click.option(
     "--part",
-    type=click.Choice(("rule", "convolution")),
+    type=Name(("rule", "convolution")),
     default="rule",
     show_default=True,
     help="The gated delta rule, or the causal convolution before it (Mamba's as well).",
 )
 @click.option(
     "--phase",
-    type=click.Choice(PHASES),
+    type=Name(PHASES),
     default="generation",
     show_default=True,
     help="One new token a sequence, or many at once.",
@@ -36,9 +36,7 @@ _COUNT = click.IntRange(1, (1 << 31) - 1)
 @click.option("--channels", type=_COUNT, help="Of the convolution; those of all heads if not given.")
 @click.option("--width", default=4, show_default=True, type=_COUNT, help="Tokens that the convolution is over.")
 @click.option("--cold", is_flag=True, help="States lie in DRAM, even where they would fit into L2.")
-@click.option(
-    "--framework", type=click.Choice(FRAMEWORKS), default=FRAMEWORKS[0], show_default=True, help="Whose kernels."
-)
+@click.option("--framework", type=Name(FRAMEWORKS), default=FRAMEWORKS[0], show_default=True, help="Whose kernels.")
 @power_limit_option
 @gpu_option("h100")
 @format_option()

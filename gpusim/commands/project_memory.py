@@ -5,28 +5,28 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, power_limit_option
+from gpusim.commands.options import Count, Name, format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.memory import KINDS
 
-_SIZE = click.IntRange(1, (1 << 31) - 1)
+_SIZE = Count(1, (1 << 31) - 1)
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=Name(KINDS))
 @click.argument("rows", type=_SIZE)
 @click.argument("columns", type=_SIZE)
 @click.option(
     "--dtype",
-    type=click.Choice(("bf16", "fp16", "fp32", "fp8")),
+    type=Name(("bf16", "fp16", "fp32", "fp8")),
     default="bf16",
     show_default=True,
     help="Of an element; logits (sampling, softmax) have 32 bits.",
 )
 @click.option(
     "--to",
-    type=click.Choice([each.name for each in FORMATS.values() if each.a_bytes < 2]),
+    type=Name([each.name for each in FORMATS.values() if each.a_bytes < 2]),
     help="The format that quantize brings elements into, scales of its blocks included.  [default: fp8]",
 )
 @click.option("--no-residual", is_flag=True, help="A norm that adds nothing to its input first.")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
+from gpusim.commands.options import Count, Name, format_option, gpu_option, power_limit_option, set_option
 from gpusim.project.plan import (
     ALL_REDUCES,
     ENGINES,
@@ -25,7 +25,7 @@ from gpusim.project.plan import (
     ZERO_STAGES,
 )
 
-_COUNT = click.IntRange(min=1)
+_COUNT = Count(min=1)
 
 
 class PageOption(click.Option):
@@ -57,7 +57,7 @@ class TokensOption(click.Option):
 
 @click.command()
 @click.argument("network", metavar="MODEL")
-@click.option("--phase", type=click.Choice(PHASES), default="request", show_default=True, help="See above.")
+@click.option("--phase", type=Name(PHASES), default="request", show_default=True, help="See above.")
 @click.option(
     "--batch",
     type=_COUNT,
@@ -74,7 +74,7 @@ class TokensOption(click.Option):
     "--output-tokens",
     "output",
     cls=TokensOption,
-    type=click.IntRange(min=0),
+    type=Count(min=0),
     default=256,
     show_default=True,
     help="Tokens that a request generates (request, serve).",
@@ -93,40 +93,40 @@ class TokensOption(click.Option):
 )
 @click.option(
     "--dtype",
-    type=click.Choice(list(WEIGHT_BYTES)),
+    type=Name(list(WEIGHT_BYTES)),
     default="bf16",
     show_default=True,
     help="Of weights and their products; _wo: of weights alone.",
 )
 @click.option(
     "--experts-dtype",
-    type=click.Choice(list(WEIGHT_BYTES)),
+    type=Name(list(WEIGHT_BYTES)),
     default=None,
     help="Of experts' weights and their products, if not --dtype (GPT-OSS: mxfp4_wo or mxfp4).",
 )
 @click.option(
     "--attention-dtype",
-    type=click.Choice(list(WEIGHT_BYTES)),
+    type=Name(list(WEIGHT_BYTES)),
     default=None,
     help="Of weights that make queries, keys and values, if not --dtype (DeepSeek-R1 in NVFP4: bf16).",
 )
 @click.option(
     "--kv-dtype",
-    type=click.Choice(list(KV_BYTES)),
+    type=Name(list(KV_BYTES)),
     default="bf16",
     show_default=True,
     help="Of cached keys and values.",
 )
 @click.option(
     "--page-tokens",
-    type=click.IntRange(1, 1 << 16),
+    type=Count(1, 1 << 16),
     default=16,
     show_default=True,
     help="Of a page of the cache; a sequence takes whole pages.",
 )
 @click.option(
     "--chunk",
-    type=click.IntRange(min=0),
+    type=Count(min=0),
     default=0,
     help="Prompt tokens a step (chunked prefill); in a mixed step those beside the batch's.",
 )
@@ -161,7 +161,7 @@ class TokensOption(click.Option):
 )
 @click.option(
     "--recompute",
-    type=click.Choice(RECOMPUTES),
+    type=Name(RECOMPUTES),
     default="none",
     show_default=True,
     help="Activations that training computes again.",
@@ -175,52 +175,52 @@ class TokensOption(click.Option):
 )
 @click.option(
     "--overlap",
-    type=click.Choice(OVERLAPS),
+    type=Name(OVERLAPS),
     default="none",
     show_default=True,
     help="two-batch: halves of the batch take turns, one computes while the other's collectives run; products: in training sums over --tp run beside products.",
 )
 @click.option(
     "--reads",
-    type=click.Choice(READS),
+    type=Name(READS),
     default="shared",
     show_default=True,
     help="Keys and values that heads share are read once for all of them, or for each (kernels before about 2024).",
 )
 @click.option(
     "--scores",
-    type=click.Choice(SCORES),
+    type=Name(SCORES),
     default="fused",
     show_default=True,
     help="Of attention in training: on the chip in one kernel (the one measured on the GPU, FlashAttention-2, or FlashAttention in Triton before it), or in memory between kernels of their own (eager: before FlashAttention).",
 )
 @click.option(
     "--all-reduce",
-    type=click.Choice(ALL_REDUCES),
+    type=Name(ALL_REDUCES),
     default="custom",
     show_default=True,
     help="Kernels that sum a layer's results over GPUs while serving: the framework's own, or NCCL's.",
 )
 @click.option(
     "--framework",
-    type=click.Choice(SERVING_FRAMEWORKS),
+    type=Name(SERVING_FRAMEWORKS),
     help="Whose kernels attention (but latent attention), experts and products of fp8 have, and whose host works between steps (serve, request); default: vllm's, of experts and products those that are followed for their format, and of requests no host.",
 )
 @click.option(
     "--engine",
-    type=click.Choice([name for name in ENGINES if name]),
+    type=Name([name for name in ENGINES if name]),
     help="Of --framework vllm: v0, the engine before 0.8 (0.5 before 0.6, 0.4 before 0.5.1); 0.13, those before 0.14, whose host works between steps; or 0.15, those before 0.16 with asynchronous scheduling; of sglang: 0.3, those before 0.4, whose host works between steps; of trtllm: 1.0, whose host takes longer, or 0.9, an engine of TensorRT, whose host launches kernels faster; default: the newest.",
 )
 @click.option(
     "--launch",
-    type=click.Choice(LAUNCHES),
+    type=Name(LAUNCHES),
     default=LAUNCHES[0],
     show_default=True,
     help="Kernels are launched one by one by the host, where a step may wait for it, or as a CUDA graph; default: as the framework does of itself.",
 )
 @click.option(
     "--sampling",
-    type=click.Choice(SAMPLINGS),
+    type=Name(SAMPLINGS),
     default=SAMPLINGS[0],
     show_default=True,
     help="How a next token is drawn: top is among the most probable (top-k, top-p), for which vLLM before 0.16 sorts the vocabulary.",

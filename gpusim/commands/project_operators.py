@@ -5,25 +5,25 @@ from __future__ import annotations
 import click
 
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, power_limit_option
+from gpusim.commands.options import Count, Name, format_option, gpu_option, power_limit_option
 from gpusim.errors import UsageError
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.library import FRAMEWORKS
 
-_COUNT = click.IntRange(1, (1 << 31) - 1)
+_COUNT = Count(1, (1 << 31) - 1)
 
 
 @click.command()
 @click.option(
     "--phase",
-    type=click.Choice(("generation", "context")),
+    type=Name(("generation", "context")),
     default="generation",
     show_default=True,
     help="One query token a sequence, or many at once under a causal mask.",
 )
 @click.option(
     "--kind",
-    type=click.Choice(("gqa", "mla")),
+    type=Name(("gqa", "mla")),
     default="gqa",
     show_default=True,
     help="Keys and values a head (any number of heads may share them), or DeepSeek's latents.",
@@ -38,20 +38,20 @@ _COUNT = click.IntRange(1, (1 << 31) - 1)
     "--window",
     default=0,
     show_default=True,
-    type=click.IntRange(0, (1 << 31) - 1),
+    type=Count(0, (1 << 31) - 1),
     help="Only so many of the last keys; 0: all.",
 )
 @click.option(
     "--dtype",
-    type=click.Choice(("bf16", "fp16")),
+    type=Name(("bf16", "fp16")),
     default="bf16",
     show_default=True,
     help="Of queries, keys and values.",
 )
-@click.option("--kv-dtype", type=click.Choice(("bf16", "fp16", "fp8")), help="Of the cache; as --dtype if not given.")
+@click.option("--kv-dtype", type=Name(("bf16", "fp16", "fp8")), help="Of the cache; as --dtype if not given.")
 @click.option(
     "--framework",
-    type=click.Choice(FRAMEWORKS),
+    type=Name(FRAMEWORKS),
     default=FRAMEWORKS[0],
     show_default=True,
     help="Whose kernels; not with --kind mla.",
@@ -93,7 +93,7 @@ def attention(
 @click.argument("tokens", type=_COUNT)
 @click.option("--hidden", required=True, type=_COUNT, help="Elements of a token.")
 @click.option("--intermediate", required=True, type=_COUNT, help="Elements within an expert, before --tp.")
-@click.option("--experts", required=True, type=click.IntRange(1, 1 << 14), help="Of the layer, on all GPUs.")
+@click.option("--experts", required=True, type=Count(1, 1 << 14), help="Of the layer, on all GPUs.")
 @click.option("--top-k", required=True, type=_COUNT, help="Experts that a token goes to.")
 @click.option("--ep", default=1, show_default=True, type=_COUNT, help="GPUs that share the experts out.")
 @click.option("--tp", default=1, show_default=True, type=_COUNT, help="GPUs that share each expert.")
@@ -105,14 +105,14 @@ def attention(
 )
 @click.option(
     "--dtype",
-    type=click.Choice([name for name in FORMATS if name not in ("fp32", "tf32", "int4")]),
+    type=Name([name for name in FORMATS if name not in ("fp32", "tf32", "int4")]),
     default="bf16",
     show_default=True,
     help="Of weights and activations; _wo: of weights alone.",
 )
 @click.option(
     "--framework",
-    type=click.Choice(FRAMEWORKS),
+    type=Name(FRAMEWORKS),
     help="Whose kernels; the one that is followed for the format if not given.",
 )
 @power_limit_option

@@ -8,7 +8,7 @@ import click
 
 from gpusim.collective.shape import SIMULATED
 from gpusim.commands.later import done_by
-from gpusim.commands.options import format_option, gpu_option, power_limit_option, set_option
+from gpusim.commands.options import Count, Name, format_option, gpu_option, power_limit_option, set_option
 
 _PATHS = click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))  # fmt: skip
 
@@ -16,10 +16,10 @@ _PATHS = click.argument("paths", metavar="TRACE...", nargs=-1, required=True, ty
 @click.command()
 @_PATHS
 @click.option("--groups", type=click.Path(exists=True, dir_okay=False, path_type=Path), help='Members of groups, as ASTRA-sim has them: {"1": [0, 1], ...}. [default: groups.json beside the traces]')  # fmt: skip
-@click.option("--ranks", type=click.IntRange(1, 1 << 14), help="GPUs of the cluster. [default: as many as traces and groups name]")  # fmt: skip
-@click.option("--library", type=click.Choice(SIMULATED), default="nccl", show_default=True, help="Whose all-reduces.")
+@click.option("--ranks", type=Count(1, 1 << 14), help="GPUs of the cluster. [default: as many as traces and groups name]")  # fmt: skip
+@click.option("--library", type=Name(SIMULATED), default="nccl", show_default=True, help="Whose all-reduces.")
 @click.option("--alone", is_flag=True, help="Collectives by their formulas, as if no two shared a link: quicker.")
-@click.option("--show", type=click.Choice(("ranks", "path", "nodes")), default="ranks", show_default=True, help="A row a rank, what the critical path consists of, or every node.")  # fmt: skip
+@click.option("--show", type=Name(("ranks", "path", "nodes")), default="ranks", show_default=True, help="A row a rank, what the critical path consists of, or every node.")  # fmt: skip
 @gpu_option("h100")
 @set_option()
 @format_option()

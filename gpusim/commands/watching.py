@@ -32,7 +32,7 @@ def changes(
         if not histories:
             raise NoDataError(f"{file} holds no point")
         found = all_changes(histories)
-        records = [change_record(alert, each) for alert, each in zip(alert_numbers(found), found)]
+        records = [change_record(alert, each, unit) for alert, each in zip(alert_numbers(found), found)]
     else:
         assert plan is not None
         expected = load_expectations(expect) if expect else None
@@ -76,4 +76,4 @@ def _of_plan(alert: int | None, step: Step) -> dict[str, object]:
         candidates=tuple(commit[:12] for commit in step.change.candidates),
         unseen=() if step.change.candidates else tuple(commit[:12] for commit in step.unseen),
     )  # fmt: skip
-    return change_record("" if alert is None else alert, change)
+    return change_record("" if alert is None else alert, change, step.series.unit)

@@ -44,6 +44,9 @@ ROWS_A_UNIT = 3
 ALTERNATIVE_PERCENT = 1.0
 #: Differences of traffic below this are not given a cost.
 TRAFFIC_PERCENT = 2.0
+#: Share of the mean error that costs explain at least for silicon to be said to behave so; below it they are no more
+#: than what a fit of noise finds.
+LEAST_EXPLAINED_SHARE = 0.1
 _STEPS, _SWEEPS = 2, 500
 
 
@@ -100,10 +103,13 @@ class Decomposition:
             f"{f.unit} x {f.factor:.2f}" + (f" (or {' or '.join(f.alternatives)})" if f.alternatives else "")
             for f in self.findings
         )
-        return (
-            f"Silicon behaves as if {found}: with that, the mean error falls from {self.mape_before_percent:.1f} % "
-            f"to {self.mape_after_percent:.1f} %."
-        )
+        before, after = self.mape_before_percent, self.mape_after_percent
+        if after > (1.0 - LEAST_EXPLAINED_SHARE) * before:
+            return (
+                f"No cost of a unit explains the gaps: with the best, {found}, the mean error is {after:.1f} % in place "
+                f"of {before:.1f} %. What there is of them is residual, or a mistake of the measurement."
+            )
+        return f"Silicon behaves as if {found}: with that, the mean error falls from {before:.1f} % to {after:.1f} %."
 
     def _candidates(self) -> str:
         if not self.findings:

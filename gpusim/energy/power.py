@@ -71,9 +71,9 @@ class PowerLimit:
 
 
 class HeldWatts(float):
-    """A power limit of a GPU that has been busy for seconds, as a server's or a training run's is: its control has
-    settled, so that it holds launches however short. Of another number of watts, and of as many that have not held, it
-    is told apart."""
+    """A power limit of a GPU that has been busy for seconds, as a server's or a training run's is: to it a run has no
+    end, as of ``run_launches=inf``, its control has settled, and it holds launches however short. Of another number of
+    watts, and of as many that have not held, it is told apart."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HeldWatts) and float(self) == float(other)
@@ -105,13 +105,10 @@ def power_limit(spec: GpuSpec, limit_watts: float | None = None, run_launches: f
         limit_watts is None and static_watts >= watts
     ):  # a described GPU so much larger than its board's that the limit cannot be its own
         return None
-    settle_seconds = (
-        0.0 if isinstance(limit_watts, HeldWatts) else 1e-3 * figures.settle_ms / (run_launches or figures.run_launches)
-    )
-    if isinstance(limit_watts, HeldWatts):
-        control_seconds = 0.0
-    else:  # of runs whose number of launches nobody gives the generation's, which were shorter
-        control_seconds = 1e-3 * figures.control_ms / run_launches if run_launches else math.inf
+    launches = math.inf if isinstance(limit_watts, HeldWatts) else run_launches
+    settle_seconds = 1e-3 * figures.settle_ms / (launches or figures.run_launches)
+    # Runs whose number of launches nobody gives are the generation's rows', which were too short for the control.
+    control_seconds = 1e-3 * figures.control_ms / launches if launches else math.inf
     return PowerLimit(watts, static_watts, figures.clock_exponent, settle_seconds, figures.long_share, control_seconds)
 
 

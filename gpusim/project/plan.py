@@ -269,7 +269,7 @@ class Plan:
         for what, amount in (("heads", config.heads), ("feed-forward columns", config.feed_forward)):
             if amount % tp:
                 raise UsageError(
-                    f"{config.name}: {amount} {what} cannot be shared evenly by {tp} GPUs (tensor parallel)"
+                    f"{config.name}: {amount} {what} cannot be shared evenly by {tp} GPUs (tensor parallel); --pp shares out layers, --dp sequences"
                 )
         if config.linear is not None and config.linear.key_heads % tp:
             raise UsageError(

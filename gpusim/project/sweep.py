@@ -16,6 +16,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.numbers import parse_integer
 from gpusim.errors import UsageError
 from gpusim.io.package_digest import package_digest
 from gpusim.io.whole_line import add_line
@@ -27,6 +28,10 @@ AXES = {
     "dp": "data_parallel", "ep": "expert_parallel", "dtype": "dtype", "kv-dtype": "kv_dtype", "experts-dtype": "experts_dtype", "attention-dtype": "attention_dtype", "chunk": "chunk", "micro-batches": "micro_batches", "virtual-stages": "virtual_stages",
     "framework": "framework", "engine": "engine", "recompute": "recompute", "zero": "zero", "reads": "reads", "launch": "launch", "sampling": "sampling",
 }  # fmt: skip
+#: Whose values are names, in large or small letters.
+_NAMED = (
+    "dtype", "kv-dtype", "experts-dtype", "attention-dtype", "framework", "engine", "recompute", "reads", "launch", "sampling",
+)  # fmt: skip
 MOST_PLANS = 1_000_000
 _MOST_LINE_BYTES = 1 << 16
 #: What a row of the file begins with, and what it says of the code and the figures that made it.
@@ -45,24 +50,7 @@ def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
             )
         if name in axes:
             raise UsageError(f"--sweep {name}: given twice")
-        kind = (
-            str
-            if name
-            in (
-                "gpu",
-                "dtype",
-                "kv-dtype",
-                "experts-dtype",
-                "attention-dtype",
-                "framework",
-                "engine",
-                "recompute",
-                "reads",
-                "launch",
-                "sampling",
-            )
-            else int
-        )
+        kind = str if name == "gpu" else str.lower if name in _NAMED else parse_integer
         axes[name] = tuple(_values(text, values, kind))
     plans = 1
     for values in axes.values():
@@ -72,16 +60,16 @@ def axes_of(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
     return axes
 
 
-def _values(text: str, values: str, kind: type) -> Iterator[Any]:
+def _values(text: str, values: str, kind: Callable[[str], Any]) -> Iterator[Any]:
     for part in values.split(","):
         first, dots, last = part.partition("..")
         try:
-            if not dots or kind is str:
+            if not dots or kind is not parse_integer:
                 yield kind(part.strip())
                 continue
-            value, end = int(first), int(last)
-        except ValueError:
-            raise UsageError(f"--sweep {text!r}: {part!r} is no whole number") from None
+            value, end = parse_integer(first), parse_integer(last)
+        except ValueError as error:
+            raise UsageError(f"--sweep {text!r}: {error}") from None
         if not 1 <= value <= end:
             raise UsageError(
                 f"--sweep {text!r}: {part!r} is no range: write FIRST..LAST, the smaller first, both from 1 on"

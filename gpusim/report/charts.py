@@ -1,13 +1,16 @@
 """The report's charts as SVG texts that stand in the page itself.
 
 Mental model: one function a chart, from a saved document (see :mod:`gpusim.report.saved`) to ``<svg>``; the
-same document gives the same text. Matplotlib draws (the extra ``gpusim[report]``).
+same document gives the same text. Matplotlib draws (the extra ``gpusim[report]``). A chart has the page's background
+and, where matplotlib would draw black, the page's colour of text, so that it is read on a dark page too; other colours
+are of middle lightness. To a screen reader it is one image, with a sentence that says what it shows.
 """
 
 from __future__ import annotations
 
 import io
 import re
+from html import escape
 from typing import Any
 
 from gpusim.errors import ToolchainError
@@ -32,19 +35,26 @@ _PALETTE = (_BLUE, _ORANGE, _GREEN, "#8e5ea2", "#b8a13a", "#4aa3a2", "#a0522d", 
 _WIDTH = 7.4
 #: A document from elsewhere may hold any text, any number of times: a letter costs the drawing 70 us, a bar 10 ms.
 _MOST_LETTERS, _MOST_BARS = 48, 64
+#: Of bars, curves or points those that are told to who does not see them.
+_MOST_TOLD = 4
+_LEGEND_COLUMNS = 4
 
 
 #: Width or height of the outermost element, which comes first.
 _SIZE = re.compile(r'(?<=\s)(?:width|height)="[0-9.]+pt"\s')
+#: What matplotlib draws black, in the styles of elements; a text that is black has no colour in its style.
+_BLACK = re.compile(r'(?<=: )#000000(?=[;"])')
 
 
-def _svg(figure: Figure) -> str:
+def _svg(figure: Figure, says: str) -> str:
+    """``says``: what the chart shows, to those who do not see it."""
     text = io.StringIO()
     with mpl.rc_context(STYLE):
-        figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
+        figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight", transparent=True)
     svg = text.getvalue()
     # Without a size of its own it takes the width that the page has for it.
-    return _SIZE.sub("", svg[svg.index("<svg") :], count=2)
+    drawn = _BLACK.sub("currentColor", _SIZE.sub("", svg[svg.index("<svg") :], count=2))
+    return f'<svg role="img" aria-label="{escape(says)}" fill="currentColor"{drawn.removeprefix("<svg")}'
 
 
 def _figure(height: float) -> tuple[Figure, Any]:
@@ -53,10 +63,19 @@ def _figure(height: float) -> tuple[Figure, Any]:
         return figure, figure.subplots()
 
 
+def _legend_below(axes: Any) -> None:
+    """What colours mean, in rows below: beside the axes it would be out of sight where a page is narrower."""
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(-0.02, -0.28), ncol=_LEGEND_COLUMNS)
+
+
+def _short(text: str) -> str:
+    """A name no longer than there is room for."""
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
+
+
 def _label(text: str) -> str:
-    """A name as a chart shows it: no longer than there is room for, and no formula."""
-    short = text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
-    return short.replace("$", r"\$")
+    """A name as a chart shows it: short, and no formula."""
+    return _short(text).replace("$", r"\$")
 
 
 def stall_chart(document: dict[str, Any]) -> str:
@@ -68,7 +87,8 @@ def stall_chart(document: dict[str, Any]) -> str:
     bars = axes.barh([_label(name) for _, name in rows], [percent for percent, _ in rows], color=colours)
     axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_xlabel("percent of resident warp-cycles (green: issuing)")
-    return _svg(figure)
+    most = ", ".join(f"{_short(name)} {percent:.1f}" for percent, name in reversed(rows[-_MOST_TOLD:]))
+    return _svg(figure, f"Bars: percent of resident warp-cycles by stall reason; {most}")
 
 
 def unit_chart(document: dict[str, Any]) -> str:
@@ -80,7 +100,9 @@ def unit_chart(document: dict[str, Any]) -> str:
     axes.set_xlim(0, 108)
     axes.axvline(100, color=_GREY, linewidth=0.8)
     axes.set_xlabel("percent of the time that it could work")
-    return _svg(figure)
+    busiest = sorted(units, key=lambda unit: -unit["busy_percent"])[:_MOST_TOLD]
+    most = ", ".join(f"{_short(unit['unit'])} {unit['busy_percent']:.1f}" for unit in busiest)
+    return _svg(figure, f"Bars: percent of the time that each unit is busy; {most}")
 
 
 def roofline_chart(document: dict[str, Any]) -> str:
@@ -113,7 +135,11 @@ def roofline_chart(document: dict[str, Any]) -> str:
     axes.set_ylim(bottom=min(point["g_operations_per_s"] for point in data["points"]) / 4)  # points clear of the axis
     # Above the axes: a point may lie anywhere under the roofs.
     axes.legend(fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.05), ncol=len(data["slopes"]))
-    return _svg(figure)
+    places = [
+        f"{_short(point['level'])} {point['operations_per_byte']:.3g} operations a byte, {point['g_operations_per_s']:.3g} G operations a second"
+        for point in data["points"][:_MOST_TOLD]
+    ]
+    return _svg(figure, f"Roofline, both axes logarithmic; {'; '.join(places)}")
 
 
 def bandwidth_chart(document: dict[str, Any], launch: dict[str, Any]) -> str:
@@ -134,8 +160,9 @@ def bandwidth_chart(document: dict[str, Any], launch: dict[str, Any]) -> str:
     axes.set(xlabel="microseconds since the launch", ylabel="GB/s")
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
-    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return _svg(figure)
+    _legend_below(axes)
+    most = ", ".join(f"{name} {max(values):,.0f}" for name, values, _ in curves)
+    return _svg(figure, f"Curves over the launch's time: bandwidth in GB/s; at most {most}; DRAM's peak {peak:,.0f}")
 
 
 def warp_chart(document: dict[str, Any], launch: dict[str, Any]) -> str:
@@ -151,8 +178,9 @@ def warp_chart(document: dict[str, Any], launch: dict[str, Any]) -> str:
     axes.stackplot(_time_us(document, over), [over[name] for name in names], labels=labels, colors=colours, step="post")
     axes.set(xlabel="microseconds since the launch", ylabel="warps")
     axes.set_xlim(left=0)
-    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return _svg(figure)
+    _legend_below(axes)
+    most = ", ".join(name.removeprefix("warps.") for name in names[:_MOST_TOLD])
+    return _svg(figure, f"Areas over the launch's time: warps by what they do; most {most}")
 
 
 def _time_us(document: dict[str, Any], over: dict[str, list[float]]) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpusim.report.charts import _BLUE, _GREEN, _GREY, _ORANGE, _PALETTE, _figure, _svg
+from gpusim.report.charts import _BLUE, _GREEN, _GREY, _MOST_TOLD, _ORANGE, _PALETTE, _figure, _label, _svg
 
 _COLOURS = {"SAME": _GREEN, "AMBIGUOUS": _GREY, "FASTER": _BLUE, "SLOWER": _ORANGE}
 #: More launches than this make a bar chart unreadable: the ones furthest off are drawn.
@@ -36,7 +36,7 @@ def labels(launches: Sequence[dict[str, Any]]) -> list[str]:
         if len(shape) > LONGEST_SHAPE:
             axes = sorted(shape.split(","), key=lambda axis: len(values[launch["kernel"], axis.partition("=")[0]]) == 1)
             shape = ",".join(axes)[:LONGEST_SHAPE] + ".."
-        names.append(f"{launch['kernel']} {shape} ({launch['cache']})")
+        names.append(_label(f"{launch['kernel']} {shape} ({launch['cache']})"))
     return names
 
 
@@ -46,10 +46,15 @@ def scatter_chart(document: dict[str, Any]) -> str:
     launches = judged(document)
     cycles = [launch[key] for launch in launches for key in ("measured_cycles", "simulated_cycles")]
     low, high = min(cycles) / 1.6, max(cycles) * 1.6
-    axes.plot([low, high], [low, high], color="#444444", linewidth=1)
-    for factor, shade in ((1.5, "#f3f3f3"), (1.1, "#e4ebf3")):
+    axes.plot([low, high], [low, high], color="black", linewidth=1)
+    for factor, shade in ((1.5, _GREY), (1.1, _BLUE)):
         axes.fill_between(
-            [low, high], [low / factor, high / factor], [low * factor, high * factor], color=shade, linewidth=0
+            [low, high],
+            [low / factor, high / factor],
+            [low * factor, high * factor],
+            color=shade,
+            alpha=0.14,
+            linewidth=0,
         )
     for verdict, colour in _COLOURS.items():
         mine = [launch for launch in launches if launch["verdict"] == verdict]
@@ -73,7 +78,7 @@ def scatter_chart(document: dict[str, Any]) -> str:
         ylabel="simulated cycles",
     )
     axes.legend(frameon=False, loc="upper left", fontsize=8)
-    return _svg(figure)
+    return _svg(figure, f"Points: simulated over measured cycles of {len(launches)} launches, both axes logarithmic")
 
 
 def error_chart(document: dict[str, Any]) -> str:
@@ -88,12 +93,14 @@ def error_chart(document: dict[str, Any]) -> str:
         middle = launch["error_percent"]
         colour = _COLOURS.get(launch["verdict"], _GREY)
         axes.barh(place, middle, color=colour, height=0.7)
-        axes.errorbar(middle, place, xerr=[[middle - low], [high - middle]], color="#333333", elinewidth=0.9, capsize=2)
+        axes.errorbar(middle, place, xerr=[[middle - low], [high - middle]], color="black", elinewidth=0.9, capsize=2)
     axes.set_yticks(range(len(launches)), labels(launches), fontsize=7.5)
     axes.set_ylim(-0.6, len(launches) - 0.4)
-    axes.axvline(0, color="#444444", linewidth=0.8)
+    axes.axvline(0, color="black", linewidth=0.8)
     axes.set_xlabel("error of the simulated cycles in percent, with the measurement's interval")
-    return _svg(figure)
+    return _svg(
+        figure, f"Bars: error of {len(launches)} launches in percent, the largest on top; the table below has them"
+    )
 
 
 def gap_chart(document: dict[str, Any]) -> str:
@@ -119,10 +126,11 @@ def gap_chart(document: dict[str, Any]) -> str:
             left[i] += min(width, 0)
     axes.set_yticks(range(len(launches)), labels(launches), fontsize=7.5)
     axes.set_ylim(-0.6, len(launches) - 0.4)
-    axes.axvline(0, color="#444444", linewidth=0.8)
+    axes.axvline(0, color="black", linewidth=0.8)
     axes.set_xlabel("simulated - measured, in percent of the measured cycles, by what explains it")
-    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
-    return _svg(figure)
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(-0.5, 1.0))
+    most = ", ".join(names[:_MOST_TOLD])
+    return _svg(figure, f"Bars: simulated minus measured cycles of {len(launches)} launches in percent, by {most}")
 
 
 def _term(term: dict[str, Any]) -> str:
@@ -154,5 +162,8 @@ def stall_chart(document: dict[str, Any]) -> str:
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
     axes.set_yticks(range(len(launches)), labels(launches), fontsize=7.5)
     axes.set(xlim=(0, 100), ylim=(-0.6, len(launches) - 0.4), xlabel="percent of resident warp-cycles (simulated)")
-    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
-    return _svg(figure)
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(-0.5, 1.0))
+    most = ", ".join(shown[:_MOST_TOLD])
+    return _svg(
+        figure, f"Bars: percent of resident warp-cycles of {len(launches)} launches by stall reason; most {most}"
+    )

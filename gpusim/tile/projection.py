@@ -19,8 +19,10 @@ class Projection:
     "latency", "launch" or "power"; ``dtype``: of the operands (:data:`gpusim.tile.machine.OPERANDS`) or "" where
     nothing is multiplied; ``flops``: operations on tensor cores that count, a multiply-add counting two;
     ``executed_flops``: those that they do, masked scores of a tile included (0: as ``flops``), which take energy as
-    well; ``vector_flops``: those outside; ``dram_bytes``, ``l2_bytes``: read and written; ``link_bytes``: sent to other
-    GPUs by one GPU; ``started_blocks``: of attention on tensor cores, whose start takes energy.
+    well; ``vector_flops``: those outside; ``dram_bytes``, ``l2_bytes``: read and written, but of a product's L2 bytes
+    those that it loads: the energy of a byte was fitted on these (:mod:`gpusim.energy`), and its writes are in what its
+    flops take; ``link_bytes``: sent to other GPUs by one GPU; ``started_blocks``: of attention on tensor cores, whose
+    start takes energy.
     """
 
     operator: str

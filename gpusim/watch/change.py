@@ -56,10 +56,11 @@ def alert_numbers(changes: list[Change]) -> list[int]:
     return [known.setdefault((each.cause, each.who, each.unseen), len(known) + 1) for each in changes]
 
 
-def change_record(alert: int | str, change: Change) -> dict[str, object]:
-    """The change as a row of a table, with the number of its alert, "" where it has none."""
+def change_record(alert: int | str, change: Change, unit: str = "") -> dict[str, object]:
+    """The change as a row of a table, with the number of its alert, "" where it has none, and the ``unit`` of its
+    values, "" where unknown."""
     return {
         "alert": alert, "series": change.series, "commit": change.commit, "kind": change.kind, "before": change.before,
-        "after": change.after, "percent": change.percent, "confidence": change.confidence, "cause": change.cause, "who": change.who,
+        "after": change.after, "unit": unit, "percent": change.percent, "confidence": change.confidence, "cause": change.cause, "who": change.who,
         "candidates": " ".join(change.candidates), "unseen": " ".join(change.unseen),
     }  # fmt: skip

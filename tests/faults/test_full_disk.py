@@ -19,6 +19,7 @@ from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, Tried
 from gpusim.explore.property import Outcome
 from gpusim.measure import session as driver_session
+from gpusim.project.export.write import write_tables
 from gpusim.silicon.rows import append_rows, read_rows_file
 from gpusim.store import open_store
 
@@ -140,3 +141,10 @@ def test_a_recorded_session_that_does_not_fit_is_no_session(tmp_path: Path) -> N
         finally:
             recording.close()
     assert caught.value.filename == str(path) and driver.closed and not os.listdir(tmp_path)
+
+
+def test_exported_tables_that_do_not_fit_could_not_be_written(tmp_path: Path) -> None:
+    with files_of_at_most(64), pytest.raises(OSError) as failed:
+        write_tables(tmp_path / "profiles", [("mlp.csv", [{"tokens": number} for number in range(100)])])
+    assert (failed.value.errno, failed.value.filename) == (errno.EFBIG, str(tmp_path / "profiles" / "mlp.csv"))
+    assert list((tmp_path / "profiles").iterdir()) == []

@@ -1,28 +1,18 @@
-"""Data frames carry the same numbers as the results that they are made from."""
+"""A data frame carries the same numbers as the result that it is made from."""
 
 from __future__ import annotations
 
 from trace_examples import example_trace
 
 import gpusim
-from gpusim.compare.error import ComparedPoint
-from gpusim.compare.run import Comparison
-from gpusim.report.frames import comparison_frame, launches_frame
-
-
-def test_a_comparison_becomes_one_row_a_point() -> None:
-    rows = [ComparedPoint("g", "s", f"i={i}", "GB/s", 90.0 + i, 100.0) for i in range(3)]
-    frame = comparison_frame(Comparison(rows, [], {}))
-    assert list(frame.columns) == list(rows[0].record())
-    assert frame.error_percent.tolist() == [row.error_percent for row in rows]
-    assert len(comparison_frame(Comparison([], [], {}))) == 0
 
 
 def test_a_result_becomes_one_row_a_launch() -> None:
     trace = example_trace()
     result = gpusim.simulate([trace, trace], "h200")
-    frame = launches_frame(result)
+    frame = gpusim.frame(result)
     assert frame.cycles.tolist() == [launch.cycles for launch in result.launches]
     assert frame.cycles.sum() == result.cycles
+    assert (frame.time_us_low < frame.time_us).all() and (frame.time_us < frame.time_us_high).all()
     stalls = frame[[c for c in frame.columns if c.startswith("stall.")]]
     assert stalls.to_numpy().sum() == sum(result.stalls.values())

@@ -16,7 +16,9 @@ from gpusim.compare.gap import (
     LEAST_FACTOR,
     MOST_FACTOR,
     ROWS_A_UNIT,
+    Decomposition,
     GapCase,
+    UnitFinding,
     decompose,
     lasso,
     most_units,
@@ -131,6 +133,12 @@ def test_without_a_gap_nothing_is_named() -> None:
     found = decompose([case(i, use[i].sum()) for i in range(3)], UnitCostsAlone(use))
     assert not found.findings and "No cost" in found.sentence
     assert all(terms[-1].cycles == pytest.approx(0) for terms in found.terms)
+
+
+def test_costs_that_explain_next_to_nothing_are_not_silicons() -> None:
+    finding = UnitFinding("L2 latency", 2.21, ("barriers",))
+    assert "Silicon behaves as if L2 latency x 2.21" in Decomposition((finding,), (), 20.0, 17.9, 5).sentence
+    assert "No cost of a unit explains the gaps" in Decomposition((finding,), (), 37.9, 36.8, 5).sentence
 
 
 def test_more_traffic_on_silicon_is_a_term_of_its_own() -> None:

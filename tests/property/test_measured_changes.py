@@ -191,7 +191,7 @@ def test_the_command_prints_confidence_candidates_and_alerts(
     assert run(["watch", "changes", str(path), "--measured", "--unit", "us", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(r["alert"], r["kind"], r["candidates"]) for r in rows] == [(1, "step", "c70")] * 2
-    assert all(0.99 < r["confidence"] <= 1 for r in rows)
+    assert all(0.99 < r["confidence"] <= 1 and r["unit"] == "us" for r in rows)
     assert run(["watch", "changes", "--plan", "x", "--measured"]) == 2
 
 

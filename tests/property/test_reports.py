@@ -120,6 +120,10 @@ def test_a_page_stands_alone_and_escapes_what_comes_from_outside(run, tmp_path, 
     outermost = re.findall(r"<svg[^>]*>", page)
     assert all("viewBox" in tag and "width=" not in tag and "height=" not in tag for tag in outermost)
     assert "svg { width: 100%" in page
+    # They are read on a dark page, and told to who does not see them.
+    assert "#ffffff" not in page and "#000000" not in page and page.count("currentColor") > 100
+    assert all('role="img"' in tag and 'aria-label="' in tag for tag in outermost)
+    assert "percent of resident warp-cycles by stall reason; long_scoreboard" in page
     assert f"{result.cycles:,}" in page and explanation.findings[0].unit in page
     capsys.readouterr()
     assert cli.run(["report", str(path), "--html", str(path)]) == 2
