@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpusim import __version__
-from gpusim.gpus.load import load_gpu
 from gpusim.io.whole_file import write_whole
 from gpusim.tuning_kept import Predicted
 
@@ -33,7 +32,7 @@ class Found(Protocol):
     """What of :class:`gpusim.tuning_found.Tuned` is written."""
 
     @property
-    def gpu(self) -> str: ...
+    def device(self) -> str: ...
     @property
     def kernel(self) -> str: ...
     @property
@@ -41,8 +40,9 @@ class Found(Protocol):
     def measures(self, row: Predicted) -> Mapping[str, Any]: ...
 
 
-def write_cache(found: Found, path: Path) -> None:
-    """Write ``found`` as a cache file."""
+def write_cache(found: Found, path: Path, problem_size: Sequence[int] | None = None) -> None:
+    """Write ``found`` as a cache file. Kernel Tuner refuses another ``problem_size`` than its own, and takes a file
+    that says none."""
     names = list(dict.fromkeys(name for row in found.rows for name in row.parameters))
     now = datetime.now(UTC).isoformat()
     entries = {
@@ -59,9 +59,9 @@ def write_cache(found: Found, path: Path) -> None:
     }
     document = {
         "schema_version": "1.1.0",
-        "device_name": load_gpu(found.gpu).title,
+        "device_name": found.device,
         "kernel_name": found.kernel,
-        "problem_size": "",
+        **({} if problem_size is None else {"problem_size": list(problem_size)}),
         "tune_params_keys": names,
         "tune_params": {name: _values(row.parameters.get(name) for row in found.rows) for name in names},
         "objective": "time",
@@ -94,7 +94,7 @@ def write_t4(found: Found, path: Path) -> None:
             }
         )  # fmt: skip
     about = {
-        "device": load_gpu(found.gpu).title,
+        "device": found.device,
         "timeunit": "milliseconds",
         "autotuner": f"gpusim {__version__}: predicted, not measured",
         "kernel": found.kernel,

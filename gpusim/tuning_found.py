@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -53,7 +53,8 @@ class Tuned:
     """``rows`` best first, exact before coarse, then those left out; ``validated``: what validation found of such
     searches. ``off``: exact over coarse time, least and most, of those that have both. ``undecided``: how many coarse
     ones would be faster than the best if they were off by as much. ``sampled``: launches that repeat themselves were
-    run in part, so no result was checked. ``metrics``: see :func:`gpusim.tune`."""
+    run in part, so no result was checked. ``metrics``: see
+    :func:`gpusim.tune`. ``device``: the GPU's name in full."""
 
     gpu: str
     kernel: str
@@ -63,6 +64,7 @@ class Tuned:
     undecided: int = 0
     sampled: bool = False
     metrics: Mapping[str, Metric] = field(default_factory=dict, compare=False)
+    device: str = ""
 
     @property
     def best(self) -> Predicted:
@@ -123,10 +125,11 @@ class Tuned:
                 kinds[kind] += 1
         return [(example[kind][:300], number) for kind, number in kinds.most_common(_MOST_REASONS)]
 
-    def write_cache(self, path: str | os.PathLike[str]) -> None:
-        """Write the predictions as a cache file of Kernel Tuner, for its tools and ``gpusim runs import``; times in
-        milliseconds."""
-        write_cache(self, Path(path))
+    def write_cache(self, path: str | os.PathLike[str], problem_size: Sequence[int] | None = None) -> None:
+        """Write the predictions as a cache file of Kernel Tuner, for its tools (``simulation_mode=True`` searches in
+        it) and ``gpusim runs import``; times in milliseconds. ``problem_size``: as given to Kernel Tuner, which looks
+        at it where it is said."""
+        write_cache(self, Path(path), problem_size)
 
     def write_t4(self, path: str | os.PathLike[str]) -> None:
         """Write the predictions as results in the T4 format that autotuners share; times in milliseconds."""

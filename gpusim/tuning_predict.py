@@ -69,6 +69,11 @@ def function_of(case: str | Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def spec_of(gpu: str | GpuSpec) -> GpuSpec:
+    """The described GPU of that name, or the one given."""
+    return gpu if isinstance(gpu, GpuSpec) else load_gpu(gpu)
+
+
 def folder_of(function: Callable[..., Any]) -> Path:
     """Where a case is written; the current folder where it is in no file."""
     try:
@@ -78,7 +83,7 @@ def folder_of(function: Callable[..., Any]) -> Path:
 
 
 def predict(
-    case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu: str, stage: str, sample: bool = False
+    case: str | Callable[..., Any], parameters: Mapping[str, Any], gpu: str | GpuSpec, stage: str, sample: bool = False
 ) -> tuple[Predicted, set[str] | None]:
     """One configuration's time, and the source files of its code; None where nothing was captured, or they cannot be
     told. A coarse time of which no launch was cut is exact, and says so. ``sample``: of launches that provably repeat
@@ -96,7 +101,7 @@ def predict(
     def part_of(launch: CaseLaunch, grid: Any) -> Trace:
         return told(launch, _captured(launch, grid, _copied(launch.args), spec, None, sample))
 
-    spec = load_gpu(gpu)
+    spec = spec_of(gpu)
     function = function_of(case)
     folder = folder_of(function)
     try:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.errors import NoDataError, UsageError
-from gpusim.gpus.load import load_gpu
+from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
 from gpusim.tuning_found import Metric, Tuned, metric_of, validated_regrets
 from gpusim.tuning_identity import identity_of
 from gpusim.tuning_kept import KeptPredictions, Predicted, as_text
-from gpusim.tuning_predict import COARSE, EXACT, function_of, predict
+from gpusim.tuning_predict import COARSE, EXACT, function_of, predict, spec_of
 from gpusim.tuning_space import Restriction, Space, configurations
 from gpusim.workers import worker_pool
 
@@ -37,7 +37,7 @@ def tune(
     case: str | Callable[..., Any],
     space: Space,
     *,
-    gpu: str = "h200",
+    gpu: str | GpuSpec = "h200",
     restrict: Restriction | Sequence[Restriction] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     exact: int | None = None,
@@ -58,7 +58,7 @@ def tune(
     file of predictions that is read if it is there and added to. Raises UsageError for an empty space and NoDataError
     where no configuration can run.
     """
-    spec = load_gpu(gpu)
+    spec = spec_of(gpu)
     function = function_of(case)
     name = getattr(function, "__name__", type(function).__name__)
     if jobs > 1 and not isinstance(case, str):
@@ -67,20 +67,20 @@ def tune(
         metric_of(metric)
     chosen = configurations(function, name, space, restrict)
     kept = KeptPredictions(None if keep is None else Path(keep), f"{identity_of(case)}\0{spec!r}\0{sample}")
-    search = _Search(case, gpu, jobs, sample, kept)
+    search = _Search(case, spec, jobs, sample, kept)
     coarse = list(search.predictions(chosen, COARSE))
     able = sorted((row for row in coarse if row.time_us is not None), key=_time)
     if not able:
-        raise NoDataError(f"{name}: no configuration can run on {gpu}: {coarse[0].why}")
+        raise NoDataError(f"{name}: no configuration can run on {spec.name}: {coarse[0].why}")
     whole, rest = _whole(search, able, exact)
     done = [*(row for row in whole if row.time_us is not None), *(row for row in rest if row.stage == EXACT)]
     if not done:
-        raise NoDataError(f"{name}: no configuration can run whole on {gpu}: {whole[0].why}")
+        raise NoDataError(f"{name}: no configuration can run whole on {spec.name}: {whole[0].why}")
     off = _off_by(able, done)
     undecided = [row for row in rest if row.stage == COARSE]
     left_out = [row for row in (*whole, *coarse) if row.time_us is None]
     return Tuned(
-        gpu,
+        spec.name,
         name,
         (*sorted(done, key=_time), *undecided, *left_out),
         validated_regrets(),
@@ -88,11 +88,16 @@ def tune(
         len(_could_win(able, done, undecided)),
         sample,
         dict(metrics or {}),
+        spec.title,
     )
 
 
 def tuning_objective(
-    case: str | Callable[..., Any], space: Mapping[str, Sequence[Any]], *, gpu: str = "h200", sample: bool = False
+    case: str | Callable[..., Any],
+    space: Mapping[str, Sequence[Any]],
+    *,
+    gpu: str | GpuSpec = "h200",
+    sample: bool = False,
 ) -> Callable[[Any], float]:
     """A function to minimise: it takes a trial of Optuna (anything with ``suggest_categorical``), or a configuration,
     and returns the predicted microseconds of the whole launch; infinite for a configuration that cannot run.
@@ -113,7 +118,7 @@ class _Search:
     """How configurations are predicted: what does not change within a search."""
 
     case: str | Callable[..., Any]
-    gpu: str
+    gpu: GpuSpec
     jobs: int
     sample: bool
     kept: KeptPredictions
