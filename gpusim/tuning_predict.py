@@ -110,22 +110,20 @@ def predict(
         needed = _results_needed(made, spec)
         for index, launch in enumerate(made.launches):
             took = _part_us(launch, spec, part_of) if stage == COARSE else None
+            is_whole = is_whole and took is None
             if took is None or index < needed:
-                trace = told(
-                    launch, _captured(launch, launch.grid, launch.args, spec, memory, sample and index >= needed)
-                )
+                few = sample and index >= needed
+                trace = told(launch, _captured(launch, launch.grid, launch.args, spec, memory, few))
                 is_computed = is_computed and trace.has_results
-            if took is None:
-                result = simulate(trace, spec, code=trace if trace.launch.blocks < spec.sm_count else (), sample=True)
-                took = result.time_us
-                factors.append(result.interval.high_us / took)
-            else:
-                is_whole = False
+                if took is None:
+                    took, factor = _simulated_us(trace, spec)
+                    factors.append(factor)
             time_us += took if launch.timed else 0.0
         if is_whole and is_computed and made.check is not None:
             made.check()
-        factor = max(factors) if is_whole else 0.0
-        row = Predicted(dict(parameters), time_us, EXACT if is_whole else COARSE, factor=factor)
+        row = Predicted(
+            dict(parameters), time_us, EXACT if is_whole else COARSE, factor=max(factors) if is_whole else 0.0
+        )
     except _LEFT_OUT as error:
         row = Predicted(dict(parameters), None, stage, " ".join(str(error).split()), failed=_kind(error))
     except AssertionError as error:
@@ -158,6 +156,12 @@ def _captured(
         launch.kernel, grid, launch.block, args, gpu=spec, shared_bytes=launch.shared_bytes, memory=memory,
         sample=sample, cluster=launch.cluster,
     )  # fmt: skip
+
+
+def _simulated_us(trace: Trace, spec: GpuSpec) -> tuple[float, float]:
+    """Microseconds of a whole launch, and its prediction's factor."""
+    result = simulate(trace, spec, code=trace if trace.launch.blocks < spec.sm_count else (), sample=True)
+    return result.time_us, result.interval.high_us / result.time_us
 
 
 def _results_needed(made: UserCase, spec: GpuSpec) -> int:
