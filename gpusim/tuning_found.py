@@ -68,7 +68,7 @@ class Tuned:
 
     @property
     def best(self) -> Predicted:
-        """The configuration of the least exact time."""
+        """The configuration of the least exact time; of the least of all where none was to be simulated whole."""
         return self.rows[0]
 
     def measures(self, row: Predicted) -> dict[str, Any]:

@@ -43,6 +43,8 @@ COARSE, EXACT = "coarse", "exact"
 #: many runs whole: what small launches take is latency, which a part with slower memory does not show. (A convolution
 #: of 200 million warp instructions on A100 takes on four SMs what it takes on six, to 0.01 %.)
 PART_INSTRUCTIONS, LEAST_SMS = 2e6, 2
+#: A part of more warp instructions takes as long as the whole launch does where that is sampled, about, and says less.
+SAMPLED_INSTRUCTIONS = 4e7
 #: A part may be so many times larger, where then its SMs get as many blocks as those of the whole.
 MOST_LARGER = 4
 #: From so many blocks an SM, one more or less does not count.
@@ -109,7 +111,8 @@ def predict(
         memory, time_us, factors = DeviceMemory(), 0.0, [0.0]
         needed = _results_needed(made, spec)
         for index, launch in enumerate(made.launches):
-            took = _part_us(launch, spec, part_of) if stage == COARSE else None
+            most = SAMPLED_INSTRUCTIONS if sample and index >= needed else math.inf
+            took = _part_us(launch, spec, part_of, most) if stage == COARSE else None
             is_whole = is_whole and took is None
             if took is None or index < needed:
                 few = sample and index >= needed
@@ -171,10 +174,10 @@ def _results_needed(made: UserCase, spec: GpuSpec) -> int:
     return launches_run_whole(made.launches, spec) if len(made.launches) > 1 else 0
 
 
-def _part_us(launch: CaseLaunch, spec: GpuSpec, captured: Capture) -> float | None:
-    """Microseconds of a launch by a part of its grid on some SMs; None where no part stands for all: a launch with a
-    grid that its language makes, a small one, one whose blocks share out a fixed amount of work (fewer of them do more
-    each), and one of which a part cannot run (blocks that wait for others)."""
+def _part_us(launch: CaseLaunch, spec: GpuSpec, captured: Capture, most_instructions: float = math.inf) -> float | None:
+    """Microseconds of a launch by a part of its grid on some SMs; None where no part of ``most_instructions`` stands
+    for all: a launch with a grid that its language makes, a small one, one whose blocks share out a fixed amount of
+    work (fewer of them do more each), and one of which a part cannot run (blocks that wait for others)."""
     grid = (launch.grid,) if isinstance(launch.grid, int) else launch.grid
     if not isinstance(grid, tuple) or math.prod(grid) < 2 * spec.sm_count:
         return None
@@ -194,7 +197,9 @@ def _part_us(launch: CaseLaunch, spec: GpuSpec, captured: Capture) -> float | No
         if found is None:
             return None
         along, sms = found
-        took = simulate(part(along), cut_down(spec, sms)).time_us
+        if a_block * along * math.prod(grid) / grid[axis] > most_instructions:
+            return None
+        took = simulate(part(along), cut_down(spec, sms), sample=True).time_us
     except GpusimError:  # the launch itself may do what a part of it cannot
         return None
     fixed = 1e6 * (spec.launch.start_cycles + spec.launch.end_cycles) / spec.clock_hz

@@ -53,7 +53,8 @@ def tune(
     values of each parameter, all combinations of which are tried, or the configurations themselves. ``restrict`` says
     which of them count: a function of parameters that it names, a function of a configuration, a formula
     (``"block_x * block_y <= 1024"``), or several of these. ``metrics``: name -> a function, or a formula, of parameters
-    and ``time`` in milliseconds. ``exact``: how many are simulated whole. ``sample``: of launches that provably repeat
+    and ``time`` in milliseconds. ``exact``: how many are simulated whole; 0: none but those of which no part stands for
+    all, for launches that are too large to run whole and depend on data. ``sample``: of launches that provably repeat
     themselves only a part is run, for sizes that are too large to run whole; results are then not checked. ``keep``: a
     file of predictions that is read if it is there and added to. Raises UsageError for an empty space and NoDataError
     where no configuration can run.
@@ -74,6 +75,8 @@ def tune(
         raise NoDataError(f"{name}: no configuration can run on {spec.name}: {coarse[0].why}")
     whole, rest = _whole(search, able, exact)
     done = [*(row for row in whole if row.time_us is not None), *(row for row in rest if row.stage == EXACT)]
+    if exact == 0:
+        done, rest = able, []
     if not done:
         raise NoDataError(f"{name}: no configuration can run whole on {spec.name}: {whole[0].why}")
     off = _off_by(able, done)
@@ -178,9 +181,9 @@ def _exact(search: _Search, rows: Sequence[Predicted]) -> list[Predicted]:
 def _could_win(able: Sequence[Predicted], whole: Sequence[Predicted], rest: Sequence[Predicted]) -> list[Predicted]:
     """Those of ``rest`` that would be fastest if they took as much less than their coarse times say as one of ``whole``
     did; best first."""
-    off = _off_by(able, whole)
+    least = min(_off_by(able, whole), default=1 / (1 + NEAR_PERCENT / 100))
     best = min(map(_time, whole), default=math.inf)
-    return [row for row in rest if row.stage == COARSE and _time(row) * min(off, default=1.0) < best]
+    return [row for row in rest if row.stage == COARSE and _time(row) * least < best]
 
 
 def _off_by(able: Sequence[Predicted], whole: Sequence[Predicted]) -> list[float]:
@@ -189,13 +192,13 @@ def _off_by(able: Sequence[Predicted], whole: Sequence[Predicted]) -> list[float
     return [
         row.time_us / coarse[text]
         for row in whole
-        if row.time_us is not None and (text := as_text(row.parameters)) in coarse
+        if row.stage == EXACT and row.time_us is not None and (text := as_text(row.parameters)) in coarse
     ]
 
 
 def _how_many(able: Sequence[Predicted], exact: int | None) -> int:
     if exact is not None:
-        return max(1, exact)
+        return max(0, exact)
     near = sum(_time(row) <= _time(able[0]) * (1 + NEAR_PERCENT / 100) for row in able)
     return max(LEAST_EXACT, min(near, len(able) // 4))
 

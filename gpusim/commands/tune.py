@@ -50,9 +50,9 @@ def metrics_of(texts: tuple[str, ...]) -> dict[str, str]:
 )
 @click.option(
     "--exact",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     metavar="N",
-    help="Simulate so many of those predicted best whole.  [default: those that may be the fastest]",
+    help="Simulate so many of those predicted best whole, 0: rank by parts alone.  [default: those that may be the fastest]",
 )
 @click.option(
     "--sample",

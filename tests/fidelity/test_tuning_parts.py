@@ -123,3 +123,14 @@ def test_a_sampled_search_predicts_what_a_whole_one_does_and_says_that_nothing_w
     assert "not checked: sampled" in str(found) and len(found.rows) == 2
     whole, _ = predict(lambda block: case(block)[:-1], dict(found.best.parameters), GPU, EXACT)
     assert found.best.time_us == pytest.approx(whole.time_us, rel=0.02)
+
+
+def test_a_search_may_go_by_parts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e3)
+
+    def case(each: int) -> Any:
+        return gpusim.cuda_cpp(SOURCE, "poly"), 160 * each, 64, (np.ones(160 * each * 64, np.float32),)
+
+    found = gpusim.tune(case, {"each": [3, 1, 2]}, gpu=GPU, exact=0)
+    assert [row.parameters["each"] for row in found.rows] == [1, 2, 3] and {row.stage for row in found.rows} == {COARSE}
+    assert "of which 0 were simulated whole" in str(found)
