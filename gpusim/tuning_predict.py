@@ -49,6 +49,8 @@ SAMPLED_INSTRUCTIONS = 4e7
 MOST_LARGER = 4
 #: From so many blocks an SM, one more or less does not count.
 MANY_BLOCKS = 16
+#: Blocks along the longest axis, at most, by which what a block executes is found before a part is chosen.
+MOST_PROBED = 64
 #: Half of the blocks that execute this much more each show that the blocks share out a fixed amount of work.
 _SHARED_OUT = 1.2
 _LEFT_OUT = (LaunchError, CompileError, UnsupportedOpcodeError, ExecutionError, WrongResultError)
@@ -187,7 +189,7 @@ def _part_us(launch: CaseLaunch, spec: GpuSpec, captured: Capture, most_instruct
         return captured(launch, tuple(along if i == axis else n for i, n in enumerate(grid)))
 
     try:
-        few = max(1, grid[axis] // spec.sm_count)
+        few = min(MOST_PROBED, max(1, grid[axis] // spec.sm_count))
         some, half = part(few), part(max(1, few // 2))
         a_block = _instructions(some)
         if few > 1 and _instructions(half) > _SHARED_OUT * a_block:
