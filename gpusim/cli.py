@@ -28,6 +28,7 @@ from gpusim.io.stdout import AS_ESCAPE, open_closed_streams, patient
 COMMANDS = {
     "compare": ("compare", "Simulate what real GPUs have run, beside the measurements, with a verdict."),
     "simulate": ("simulate", "Predict the cycles of a kernel or of captured trace files."),
+    "tune": ("tune", "Find the fastest configuration of a kernel on a described GPU."),
     "measure": ("measure", "Measure kernels on the GPU of this machine, by events or Nsight Compute."),
     "regress": ("regress", "Lay a new build, GPU or gpusim beside an old one, and say where they differ."),
     "watch": ("watch", "Find what changed in a history of simulations, when, and to whom it belongs."),

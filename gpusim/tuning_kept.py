@@ -37,13 +37,15 @@ _NO_FILE = re.compile(r"source\d*\.\w+|cubin")
 class Predicted:
     """A configuration: its ``parameters``, the predicted ``time_us`` (None: left out, ``why`` says the reason), and
     whether that is the time of a part (COARSE) or of all (EXACT). ``factor``: a measurement should lie between the time
-    over and times it (:mod:`gpusim.uncertainty`); 0 where only a part was simulated."""
+    over and times it (:mod:`gpusim.uncertainty`); 0 where only a part was simulated. ``failed``: the class of error
+    that left it out."""
 
     parameters: Mapping[str, Any]
     time_us: float | None
     stage: str
     why: str = ""
     factor: float = 0.0
+    failed: str = ""
 
 
 class KeptPredictions:
@@ -61,12 +63,14 @@ class KeptPredictions:
     def _key(self, parameters: Mapping[str, Any], stage: str) -> str:
         return hashlib.sha256(f"{self._base}\0{stage}\0{as_text(parameters)}".encode()).hexdigest()
 
-    def find(self, parameters: Mapping[str, Any], stage: str) -> Predicted | None:
-        """The prediction of a configuration, None where there is none, or a source has changed since."""
-        found, files = self._rows.get(self._key(parameters, stage), (None, {}))
-        if found is None or any(self._digest(file) != digest for file, digest in files.items()):
-            return None
-        return replace(found, parameters=dict(parameters))
+    def find(self, parameters: Mapping[str, Any], *stages: str) -> Predicted | None:
+        """The prediction of a configuration, of the first of ``stages`` that has one; None where there is none, or a
+        source has changed since."""
+        for stage in stages:
+            found, files = self._rows.get(self._key(parameters, stage), (None, {}))
+            if found is not None and all(self._digest(file) == digest for file, digest in files.items()):
+                return replace(found, parameters=dict(parameters))
+        return None
 
     def add(self, row: Predicted, sources: Iterable[str] | None) -> None:
         """Keep ``row``, whose code was made from ``sources``; not where nothing was captured (None). Raises as
@@ -145,11 +149,14 @@ class _Row(TypedDict):
     stage: str
     why: str
     factor: NotRequired[float]
+    failed: NotRequired[str]
     files: NotRequired[dict[str, str]]  # rows that do not say what they were made from are not used
 
 
 def _predicted(row: _Row) -> Predicted:
-    return Predicted(row["parameters"], row["time_us"], row["stage"], row["why"], row.get("factor", 0.0))
+    return Predicted(
+        row["parameters"], row["time_us"], row["stage"], row["why"], row.get("factor", 0.0), row.get("failed", "")
+    )
 
 
 def _read(path: Path) -> list[_Row]:

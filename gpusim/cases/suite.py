@@ -143,7 +143,7 @@ def _capture_all(
     instruction_limit: int | None,
     sample: bool,
 ) -> list[CaseTrace]:
-    whole = _launches_run_whole(case.launches, gpu) if sample else _ALL
+    whole = launches_run_whole(case.launches, gpu) if sample else _ALL
     return [
         CaseTrace(
             _naming_what_threads_raise(
@@ -167,7 +167,7 @@ def _capture_all(
     ]
 
 
-def _launches_run_whole(launches: Any, gpu: GpuSpec) -> int:
+def launches_run_whole(launches: Any, gpu: GpuSpec) -> int:
     """How many launches of a case have to compute their results: up to the last one whose blocks may depend on memory.
     A generator looks at results itself."""
     if isinstance(launches, GeneratedLaunches):

@@ -3,10 +3,12 @@ spoilt."""
 
 from __future__ import annotations
 
+import functools
 import resource
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +20,9 @@ import pytest
 import gpusim
 from gpusim import tuning_kept
 from gpusim.errors import NoDataError, UsageError
+from gpusim.tuning_found import Tuned
+from gpusim.tuning_identity import identity_of
 from gpusim.tuning_kept import KeptPredictions, Predicted, files_of
-from gpusim.tuning_search import Tuned
 
 ROW = Predicted({"block": 64}, 1.5, "exact")
 SPACE = {"block": [64]}
@@ -62,13 +65,13 @@ def test_another_version_of_gpusim_predicts_again(tmp_path: Path, monkeypatch: p
 
 
 @pytest.fixture
-def counted(tmp_path: Path) -> tuple[Callable[..., Any], list[int]]:
+def counted(tmp_path: Path) -> tuple[Callable[..., Any], deque[int]]:
     """A case of ``scale.cu``, which includes ``factor.h``, and how often it was made."""
     (tmp_path / "factor.h").write_text("#define ROUNDS 1\n")
     (tmp_path / "scale.cu").write_text(
         '#include "factor.h"\n__global__ void scale(float *x) { for (int i = 0; i < ROUNDS; i++) x[threadIdx.x] = x[threadIdx.x] * 2.5f + 1; }\n'
     )
-    made: list[int] = []
+    made: deque[int] = deque()  # what a list holds that a case closes over decides what the case makes
 
     def case(block: int) -> Any:
         made.append(block)
@@ -78,18 +81,18 @@ def counted(tmp_path: Path) -> tuple[Callable[..., Any], list[int]]:
 
 
 def test_a_kernel_whose_source_has_changed_is_predicted_again(
-    tmp_path: Path, counted: tuple[Callable[..., Any], list[int]]
+    tmp_path: Path, counted: tuple[Callable[..., Any], deque[int]]
 ) -> None:
     case, made = counted
     kept = tmp_path / "kept.jsonl"
     first = gpusim.tune(case, SPACE, gpu="a100_80gb", keep=kept).best.time_us
-    assert gpusim.tune(case, SPACE, gpu="a100_80gb", keep=kept).best.time_us == first and len(made) == 2
+    assert gpusim.tune(case, SPACE, gpu="a100_80gb", keep=kept).best.time_us == first and len(made) == 1
     (tmp_path / "factor.h").write_text("#define ROUNDS 9999\n")
     second = gpusim.tune(case, SPACE, gpu="a100_80gb", keep=kept).best.time_us
-    assert first is not None and second is not None and second > 1.5 * first and len(made) == 4
+    assert first is not None and second is not None and second > 1.5 * first and len(made) == 2
 
 
-def test_what_did_not_compile_is_tried_again(tmp_path: Path, counted: tuple[Callable[..., Any], list[int]]) -> None:
+def test_what_did_not_compile_is_tried_again(tmp_path: Path, counted: tuple[Callable[..., Any], deque[int]]) -> None:
     case, _ = counted
     (tmp_path / "factor.h").write_text("#define ROUNDS no_number\n")
     with pytest.raises(NoDataError, match="no_number"):
@@ -127,7 +130,7 @@ print(tuned.best.time_us)
         run = subprocess.run([sys.executable, "case.py"], cwd=tmp_path, capture_output=True, text=True)
         *made, time_us = run.stdout.split()
         found.append((len(made), float(time_us)))
-    assert [made for made, _ in found] == [2, 0, 2, 2]
+    assert [made for made, _ in found] == [1, 0, 1, 1]
     assert found[0][1] == found[1][1] < found[2][1] / 1.5
     assert found[2][1] == found[3][1]
 
@@ -164,3 +167,42 @@ def test_a_cache_file_for_which_the_disk_has_no_room_is_as_it_was(tmp_path: Path
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+ROUNDS = 4
+DOUBLED = "__global__ void scale(float *x) { for (int i = 0; i < ROUNDS; i++) x[threadIdx.x] += 1; }"
+
+
+def other_case(block: int, n: int = 64) -> Any:
+    return gpusim.cuda_cpp(DOUBLED, "scale", [f"-DROUNDS={ROUNDS}"]), n // block, block, (np.ones(n, np.float32),)
+
+
+def same_case(block: int, n: int = 64) -> Any:
+    return gpusim.cuda_cpp(DOUBLED, "scale", [f"-DROUNDS={ROUNDS}"]), n // block, block, (np.ones(n, np.float32),)
+
+
+def test_what_a_case_finds_rather_than_is_given_decides_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(rounds: int) -> Callable[..., Any]:
+        def case(block: int) -> Any:
+            return gpusim.cuda_cpp(DOUBLED, "scale", [f"-DROUNDS={rounds}"]), 1, block, (np.ones(block, np.float32),)
+
+        return case
+
+    assert identity_of(closed(1)) == identity_of(closed(1)) != identity_of(closed(2))
+    assert identity_of(other_case) != identity_of(same_case)  # of one file, and alike but for the name
+    partly = functools.partial(other_case, n=64)
+    assert identity_of(partly) == identity_of(functools.partial(other_case, n=64))
+    assert identity_of(partly) != identity_of(functools.partial(other_case, n=128))
+    before = identity_of(other_case)
+    monkeypatch.setattr(sys.modules[__name__], "ROUNDS", 5)  # as a script that takes it from its command line
+    after = identity_of(other_case)
+    assert before != after
+    monkeypatch.setattr(sys.modules[__name__], "DOUBLED", DOUBLED + "\n")  # as a notebook's cell that was run again
+    assert identity_of(other_case) != after
+
+
+def test_two_cases_of_one_file_do_not_find_each_others_predictions(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    few = gpusim.tune(functools.partial(other_case, n=64), SPACE, gpu="a100_80gb", keep=kept).best.time_us
+    many = gpusim.tune(functools.partial(other_case, n=64 << 10), SPACE, gpu="a100_80gb", keep=kept).best.time_us
+    assert few is not None and many is not None and few < many

@@ -392,6 +392,8 @@ def test_a_cache_of_kernel_tuner(tmp_path: Path) -> None:
     assert read_rows(write(tmp_path, "going_on.json", cut)) == [
         replace(row, source=str(tmp_path / "going_on.json")) for row in rows
     ]
+    # From version 1.5 on a failure has a key of its own and no time.
+    assert len(read_rows(write(tmp_path, "new.json", text.replace('"time": "Comp', '"__error__": "Comp')))) == 2
     # Before failures had names they had a time that no kernel takes.
     assert len(read_rows(write(tmp_path, "old.json", text.replace('"CompilationFailedConfig"', "1e20")))) == 2
 

@@ -4,6 +4,7 @@ out?"""
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim import tuning_search
+from gpusim import tuning_predict
 from gpusim.cases.case_forms import as_case
 from gpusim.errors import NoDataError, UsageError
 from gpusim.silicon.imports import read_rows
-from gpusim.tuning_search import COARSE, EXACT, _part_us, validated_regrets
+from gpusim.tuning_found import validated_regrets
+from gpusim.tuning_predict import COARSE, EXACT, _part_us
 
 SOURCE = """
 template <int EACH> __global__ void poly(float *x) {
@@ -40,8 +42,8 @@ def poly_case(block: int, each: int) -> tuple[Any, int, int, tuple]:
     return gpusim.cuda_cpp(SOURCE, f"poly<{each}>"), N // (block * each), block, (np.ones(N, np.float32),)
 
 
-def counted(case: Callable[..., Any]) -> tuple[Callable[..., Any], list[dict]]:
-    calls: list[dict] = []
+def counted(case: Callable[..., Any]) -> tuple[Callable[..., Any], deque[dict]]:
+    calls: deque[dict] = deque()  # a list that a case closes over would be part of what it is kept by
 
     def counting(**parameters: Any) -> Any:
         calls.append(parameters)
@@ -54,7 +56,7 @@ def test_the_winner_is_that_of_whole_simulations_and_what_is_kept_is_not_predict
     tmp_path: Path, monkeypatch
 ) -> None:
     kept = tmp_path / "kept.jsonl"
-    monkeypatch.setattr(tuning_search, "PART_INSTRUCTIONS", 1e5)  # so that a launch of half a million has a part
+    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e5)  # so that a launch of half a million has a part
     case, calls = counted(poly_case)
     found = gpusim.tune(case, SPACE, gpu=GPU, exact=2, keep=kept)
     assert len(calls) == 6 + 2
@@ -84,7 +86,7 @@ def test_the_winner_is_that_of_whole_simulations_and_what_is_kept_is_not_predict
 
 
 def test_blocks_that_share_out_a_fixed_amount_of_work_are_not_cut(monkeypatch) -> None:
-    monkeypatch.setattr(tuning_search, "PART_INSTRUCTIONS", 1e3)
+    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e3)
 
     def first(kernel: Any) -> Any:
         return as_case("c", (kernel, 640, 128, args)).launches[0]
@@ -111,8 +113,10 @@ def test_restrictions_objectives_and_refusals() -> None:
     assert objective(Trial()) == objective({"block": 128, "each": 4}) > 0
     Trial.block = 2
     assert objective(Trial()) == float("inf")
-    with pytest.raises(UsageError, match="no configuration is in the space"):
+    with pytest.raises(UsageError, match="of 6 configurations none is left by restrict"):
         gpusim.tune(poly_case, SPACE, gpu=GPU, restrict=lambda block, each: block < 0)
+    with pytest.raises(UsageError, match="no configuration is in the space"):
+        gpusim.tune(poly_case, {}, gpu=GPU)
     with pytest.raises(NoDataError, match="no configuration can run on t4: .*2048"):
         gpusim.tune(poly_case, [{"block": 2048, "each": 1}], gpu=GPU)
     with pytest.raises(UsageError, match=r"write case as 'file.py:function'"):
@@ -141,3 +145,26 @@ def test_a_configuration_whose_result_is_wrong_does_not_win_and_a_misspelt_one_i
         gpusim.tune(case, {"eech": [1]}, gpu=GPU)
     twice = [each for each in str(found).splitlines() if "convolution_a100" in each]
     assert len(twice) == 1 and "128 configurations" in twice[0]  # not each half, and the whole
+
+
+def test_an_access_out_of_bounds_and_a_deadlock_are_left_out_as_a_tuner_does() -> None:
+    source = """
+    __global__ void reach(float *x) {
+      __shared__ float tile[REACH];
+      tile[threadIdx.x] = x[threadIdx.x];
+      __syncthreads();
+      x[threadIdx.x] = tile[63 - threadIdx.x];
+    }
+    __global__ void lock(int *x) { while (atomicAdd(x, 0) == 0) {} }
+    """
+
+    def case(reach: int) -> Any:
+        if not reach:
+            return gpusim.cuda_cpp(source, "lock", ["-DREACH=1"]), 1, 32, (np.zeros(1, np.int32),)
+        return gpusim.cuda_cpp(source, "reach", [f"-DREACH={reach}"]), 1, 64, (np.ones(64, np.float32),)
+
+    found = gpusim.tune(case, {"reach": [0, 32, 64]}, gpu=GPU)
+    assert found.best.parameters == {"reach": 64}
+    failed = {row.parameters["reach"]: (row.failed, row.why) for row in found.rows if row.time_us is None}
+    assert failed[32][0] == "ExecutionError" and "out of bounds" in failed[32][1] and failed[0][0] == "ExecutionError"
+    assert "2 left out" in str(found) and "left out: 1 with" in str(found)

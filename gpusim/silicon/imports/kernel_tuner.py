@@ -29,6 +29,8 @@ description = "Kernel Tuner's cache files and T4 results"
 #: The names by which Kernel Tuner takes a block's sizes, unless it is told others.
 _BLOCK = ("block_size_x", "block_size_y", "block_size_z")
 _MICROSECONDS = {"nanoseconds": 1e-3, "microseconds": 1.0, "milliseconds": 1e3, "seconds": 1e6}
+#: The key under which Kernel Tuner says why a configuration failed, from version 1.5 on in place of its time.
+_FAILED = "__error__"
 #: Versions before cache files said why a configuration failed gave it this time.
 _FAILED_TIME = 1e20
 
@@ -120,7 +122,7 @@ def _cache_rows(path: Path, cache: _Cache) -> Iterator[SiliconRow]:
     device, names = cache.get("device_name", ""), cache["tune_params_keys"]
     for key, entry in cache["cache"].items():
         place = f"{path}, configuration {shown(key)}"
-        if isinstance(entry.get("time"), str):  # why it failed
+        if _FAILED in entry or isinstance(entry.get("time"), str):  # why it failed, from version 1.5 on and before
             continue
         parameters = {name: entry[name] for name in names if name in entry}
         times = _numbers(entry.get("times"), place) or _numbers([entry.get("time")], place)
