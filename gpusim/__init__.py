@@ -30,8 +30,8 @@ _HOMES = {
     "TensorMap": "gpusim.launch.tensor_map_argument",
     "Texture": "gpusim.launch.texture_argument",
     "simulate": "gpusim.engine.gpu",
-    "tune": "gpusim.tuning_search",
-    "tuning_objective": "gpusim.tuning_search",
+    "tune": "gpusim.search.tune",
+    "tuning_objective": "gpusim.search.tune",
     "Result": "gpusim.engine.result",
     "explain": "gpusim.why.explain",
     "frame": "gpusim.report.frames",
@@ -141,8 +141,8 @@ if TYPE_CHECKING:
     from gpusim.launch.tensor_map_argument import TensorMap
     from gpusim.launch.texture_argument import Surface, Texture
     from gpusim.report.frames import frame
+    from gpusim.search.tune import tune, tuning_objective
     from gpusim.trace.record import Trace
-    from gpusim.tuning_search import tune, tuning_objective
     from gpusim.why.explain import explain
 else:
 

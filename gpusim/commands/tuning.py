@@ -19,8 +19,8 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.report.tables import format_records
-from gpusim.tuning_found import Tuned
-from gpusim.tuning_search import tune as search
+from gpusim.search.found import Tuned
+from gpusim.search.tune import tune as search
 
 #: Configurations that a table shows; other forms have all.
 MOST_SHOWN = 20

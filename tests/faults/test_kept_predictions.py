@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim import tuning_kept
 from gpusim.errors import NoDataError, UsageError
-from gpusim.tuning_found import Tuned
-from gpusim.tuning_identity import identity_of
-from gpusim.tuning_kept import KeptPredictions, Predicted, files_of
+from gpusim.search import kept as kept_predictions
+from gpusim.search.found import Tuned
+from gpusim.search.identity import identity_of
+from gpusim.search.kept import KeptPredictions, Predicted, files_of
 
 ROW = Predicted({"block": 64}, 1.5, "exact")
 SPACE = {"block": [64]}
@@ -60,7 +60,7 @@ def test_places_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None
 def test_another_version_of_gpusim_predicts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "kept.jsonl"
     KeptPredictions(path, "case").add(ROW, set())
-    monkeypatch.setattr(tuning_kept, "package_digest", lambda: "another")
+    monkeypatch.setattr(kept_predictions, "package_digest", lambda: "another")
     assert KeptPredictions(path, "case").find(ROW.parameters, "exact") is None
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpusim
-from gpusim import tuning_predict
-from gpusim.tuning_predict import COARSE, EXACT, part_for, predict
+from gpusim.search import predict as prediction
+from gpusim.search.predict import COARSE, EXACT, part_for, predict
 
 GPU = "t4"
 SOURCE = """
@@ -53,14 +53,14 @@ def test_the_busiest_sm_of_a_part_gets_as_many_blocks_as_that_of_the_whole(
     along, sms = found
     assert 2 <= along <= extent and 2 <= sms <= sm_count // 2 and sms >= share * sm_count
     each, given_each = blocks / sm_count, along * beside / sms
-    if each <= tuning_predict.MANY_BLOCKS:
+    if each <= prediction.MANY_BLOCKS:
         assert math.ceil(given_each) == math.ceil(each)
     assert given_each == pytest.approx(each, rel=0.5 / (along - 0.5) + 1e-9)
 
 
 def test_an_odd_wave_at_the_end_costs_a_part_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     # Blocks of 1,024 threads, one an SM: 90 of them are three waves on 40 SMs, for the work of two and a quarter.
-    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e5)
+    monkeypatch.setattr(prediction, "PART_INSTRUCTIONS", 1e5)
 
     def case(blocks: int) -> Any:
         return gpusim.cuda_cpp(SOURCE, "poly"), blocks, 1024, (np.ones(blocks * 1024, np.float32),)
@@ -71,7 +71,7 @@ def test_an_odd_wave_at_the_end_costs_a_part_as_much(monkeypatch: pytest.MonkeyP
 
 
 def test_parts_leave_no_trace_and_later_launches_find_what_earlier_ones_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e3)
+    monkeypatch.setattr(prediction, "PART_INSTRUCTIONS", 1e3)
     n = 1 << 16
     at, times, x, y = (
         np.zeros(n, np.int32),
@@ -95,7 +95,7 @@ def test_parts_leave_no_trace_and_later_launches_find_what_earlier_ones_write(mo
 
 
 def test_a_launch_that_no_part_can_make_is_run_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e3)
+    monkeypatch.setattr(prediction, "PART_INSTRUCTIONS", 1e3)
 
     def case(cluster: int) -> Any:
         class Launch:
@@ -126,7 +126,7 @@ def test_a_sampled_search_predicts_what_a_whole_one_does_and_says_that_nothing_w
 
 
 def test_a_search_may_go_by_parts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e3)
+    monkeypatch.setattr(prediction, "PART_INSTRUCTIONS", 1e3)
 
     def case(each: int) -> Any:
         return gpusim.cuda_cpp(SOURCE, "poly"), 160 * each, 64, (np.ones(160 * each * 64, np.float32),)

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim import tuning_predict
 from gpusim.cases.case_forms import as_case
 from gpusim.errors import NoDataError, UsageError
+from gpusim.search import predict as prediction
+from gpusim.search.found import validated_regrets
+from gpusim.search.predict import COARSE, EXACT, _part_us
 from gpusim.silicon.imports import read_rows
-from gpusim.tuning_found import validated_regrets
-from gpusim.tuning_predict import COARSE, EXACT, _part_us
 
 SOURCE = """
 template <int EACH> __global__ void poly(float *x) {
@@ -56,7 +56,7 @@ def test_the_winner_is_that_of_whole_simulations_and_what_is_kept_is_not_predict
     tmp_path: Path, monkeypatch
 ) -> None:
     kept = tmp_path / "kept.jsonl"
-    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e5)  # so that a launch of half a million has a part
+    monkeypatch.setattr(prediction, "PART_INSTRUCTIONS", 1e5)  # so that a launch of half a million has a part
     case, calls = counted(poly_case)
     found = gpusim.tune(case, SPACE, gpu=GPU, exact=2, keep=kept)
     assert len(calls) == 6 + 2
@@ -86,7 +86,7 @@ def test_the_winner_is_that_of_whole_simulations_and_what_is_kept_is_not_predict
 
 
 def test_blocks_that_share_out_a_fixed_amount_of_work_are_not_cut(monkeypatch) -> None:
-    monkeypatch.setattr(tuning_predict, "PART_INSTRUCTIONS", 1e3)
+    monkeypatch.setattr(prediction, "PART_INSTRUCTIONS", 1e3)
 
     def first(kernel: Any) -> Any:
         return as_case("c", (kernel, 640, 128, args)).launches[0]

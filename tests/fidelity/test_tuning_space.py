@@ -9,9 +9,9 @@ import pytest
 
 from gpusim.cases.formulas import Formula
 from gpusim.errors import UsageError
-from gpusim.tuning_found import Tuned
-from gpusim.tuning_kept import Predicted
-from gpusim.tuning_space import configurations
+from gpusim.search.found import Tuned
+from gpusim.search.kept import Predicted
+from gpusim.search.space import configurations
 
 SPACE = {"block_x": [32, 64, 128], "block_y": [1, 8, 16], "tile": ["a", "b"]}
 

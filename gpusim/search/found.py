@@ -20,10 +20,10 @@ from gpusim.cases.formulas import Formula
 from gpusim.errors import UsageError
 from gpusim.io.records import parse_record
 from gpusim.io.sibling import traces_folder
-from gpusim.tuning_files import write_cache, write_t4
-from gpusim.tuning_kept import Predicted, as_text
-from gpusim.tuning_predict import EXACT
-from gpusim.tuning_space import applied
+from gpusim.search.files import write_cache, write_t4
+from gpusim.search.kept import Predicted, as_text
+from gpusim.search.predict import EXACT
+from gpusim.search.space import applied
 
 #: A metric of a configuration: a function of its parameters and ``time``, in milliseconds as Kernel Tuner has it, or a
 #: formula of these.

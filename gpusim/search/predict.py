@@ -35,8 +35,8 @@ from gpusim.gpus.cut_down import cut_down
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.launch.memory import DeviceMemory
+from gpusim.search.kept import Predicted, files_of
 from gpusim.trace.record import Trace
-from gpusim.tuning_kept import Predicted, files_of
 
 COARSE, EXACT = "coarse", "exact"
 #: Warp instructions of the part that stands for the whole, about, and its least SMs. A launch of fewer than twice as

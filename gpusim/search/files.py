@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from gpusim import __version__
 from gpusim.io.whole_file import write_whole
-from gpusim.tuning_kept import Predicted
+from gpusim.search.kept import Predicted
 
 #: Name of the class of what went wrong -> (Kernel Tuner's word for it in a cache, T4's).
 _FAILED = {
@@ -29,7 +29,7 @@ _TOOK = ("compile_time", "verification_time", "benchmark_time", "strategy_time",
 
 
 class Found(Protocol):
-    """What of :class:`gpusim.tuning_found.Tuned` is written."""
+    """What of :class:`gpusim.search.found.Tuned` is written."""
 
     @property
     def device(self) -> str: ...

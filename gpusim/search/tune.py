@@ -21,11 +21,11 @@ from typing import Any
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
-from gpusim.tuning_found import Metric, Tuned, metric_of, validated_regrets
-from gpusim.tuning_identity import identity_of
-from gpusim.tuning_kept import KeptPredictions, Predicted, as_text
-from gpusim.tuning_predict import COARSE, EXACT, function_of, predict, spec_of
-from gpusim.tuning_space import Restriction, Space, configurations
+from gpusim.search.found import Metric, Tuned, metric_of, validated_regrets
+from gpusim.search.identity import identity_of
+from gpusim.search.kept import KeptPredictions, Predicted, as_text
+from gpusim.search.predict import COARSE, EXACT, function_of, predict, spec_of
+from gpusim.search.space import Restriction, Space, configurations
 from gpusim.workers import worker_pool
 
 #: Configurations predicted within this of the best coarse time are simulated whole, at least LEAST_EXACT and at most a

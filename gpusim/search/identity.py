@@ -29,7 +29,7 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), np.generic)
 
 def identity_of(case: str | Callable[..., Any]) -> str:
     """The digest of all that decides what ``case`` makes of a configuration, as far as it can be told."""
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # by their addresses, which stay theirs for as long as they are kept here
     if isinstance(case, str):
         name = parse_request(case)[0]
         said = [case, *(_said(case_function(name), seen) if is_reference(name) else ())]
@@ -41,14 +41,14 @@ def identity_of(case: str | Callable[..., Any]) -> str:
     return digest.hexdigest()
 
 
-def _said(value: Any, seen: set[int]) -> Iterator[str]:
+def _said(value: Any, seen: dict[int, Any]) -> Iterator[str]:
     """Texts of ``value``, of whatever it refers to, and of the files that these stand in."""
     if isinstance(value, _PLAIN):
         yield repr(value)
         return
     if id(value) in seen:
         return
-    seen.add(id(value))
+    seen[id(value)] = value
     yield type(value).__name__
     if isinstance(value, functools.partial):
         inner: tuple = (value.func, value.args, value.keywords)
@@ -128,7 +128,7 @@ _INSTALLED = tuple(
         for each in (
             *(path for path in sys.path if path.endswith("-packages")),
             Path(inspect.__file__).parent,
-            Path(__file__).parent,
+            Path(__file__).parents[1],
         )
     )
 )
