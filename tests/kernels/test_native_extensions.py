@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.errors import CompileError
 from gpusim.frontend.native import cpp, device_part, nvcc, nvrtc
 from gpusim.frontend.native.cpp_unit import CppError, CppUnit
 
@@ -95,7 +94,9 @@ def test_half_of_pytorch_computes_by_float_and_mixes_with_numbers() -> None:
 
 
 def test_what_pytorch_alone_has_is_told_with_where_it_comes_from() -> None:
-    assert "include_paths()" in cpp._where_from("a.cu:1:10: fatal error: ATen/native/Loops.cuh: No such file or directory")
+    assert "include_paths()" in cpp._where_from(
+        "a.cu:1:10: fatal error: ATen/native/Loops.cuh: No such file or directory"
+    )
 
 
 def test_cuda_h_behind_headers_of_the_host_needs_no_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +114,9 @@ def test_a_library_s_folder_is_cleared_of_host_code_too(tmp_path: Path, monkeypa
     monkeypatch.setattr(nvcc, "program", lambda: "")
     library = tmp_path / "library" / "inner"
     library.mkdir(parents=True)
-    (library / "block.h").write_text("#pragma once\ntypedef struct { __extension__ union { struct { float a, b; } p; float c[2]; }; } block;\n")
+    (library / "block.h").write_text(
+        "#pragma once\ntypedef struct { __extension__ union { struct { float a, b; } p; float c[2]; }; } block;\n"
+    )
     (library / "all.h").write_text(
         '#pragma once\n#include <stdbool.h>\n#include <stdio.h>\n#include <algorithm>\n#include <vector>\n#include "block.h"\n'
         "void print_to(FILE *file, std::vector<int> values);\nint counted();\nstatic std::mutex lock;\n"
@@ -155,3 +158,13 @@ def test_a_refusal_is_kept_and_a_changed_source_is_not_refused(tmp_path: Path, m
     assert str(first.value) == str(second.value) and first.value.log == second.value.log
     monkeypatch.undo()
     assert nvrtc.compile_cpp(CppUnit("__global__ void k() {}\n", "a.cu"), "k", "sm_80").cubin
+
+
+def test_calls_of_dependent_launches_need_no_header() -> None:
+    """NVRTC has no declaration of them; a template compiles in a process of its own, the search for what it lacks not."""
+    source = """#include <vector>
+    template <typename T> __global__ void k(T *x) { cudaGridDependencySynchronize(); *x = 3; cudaTriggerProgrammaticLaunchCompletion(); }
+    int main() { std::vector<int> v; k<int><<<1, 1>>>(nullptr); }"""
+    x = np.zeros(1, np.int32)
+    gpusim.capture(gpusim.cuda_cpp(source, "k<int>", compiler="auto"), 1, 1, (x,), gpu="sm_90")
+    assert x[0] == 3

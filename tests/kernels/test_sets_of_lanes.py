@@ -1,5 +1,5 @@
 """Votes, matches and sums of warps whose lanes name different sets: each set is on its own (CUDA C++ Programming Guide,
-warp vote functions), in the fast way of the machine code and in the slow one, on generations that code it differently."""
+warp vote functions), in the fast way of the machine code and in the slow one, which generations code differently."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ _HOST_ERRORS = (
 _MISSING = "open source file"
 #: Headers of CUDA that a package of its own brings, by the beginning of their names.
 _PACKAGES = {"curand": "pip install nvidia-curand"}
-_OF_TORCH = (
-    "pip install torch, and name in headers= (--include) the folders that torch.utils.cpp_extension.include_paths() gives"
-)
+_OF_TORCH = "pip install torch, and name in headers= (--include) the folders that torch.utils.cpp_extension.include_paths() gives"
 _HEADER = re.compile(r"""open source file ["']([^"']+)["']|([^\s:]+): No such file""")
 _ASSEMBLER = "ptxas"
 

@@ -34,6 +34,12 @@ PATIENCE = 2
 WHOLE_LIBRARY = "not supported when compiling with NVRTC"
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error:(.*)", re.MULTILINE)
 _NOT_IN_STD = re.compile(r'namespace "std" has no member(?: class)? "(\w+)"')
+#: Calls of the runtime that device code makes and NVRTC has no header for, as the instructions that they are.
+_CALLS = {
+    "cudaGridDependencySynchronize": '-DcudaGridDependencySynchronize()=asm volatile("griddepcontrol.wait;" ::: "memory")',
+    "cudaTriggerProgrammaticLaunchCompletion": "-DcudaTriggerProgrammaticLaunchCompletion()="
+    'asm volatile("griddepcontrol.launch_dependents;")',
+}
 #: Launches, and types and macros that only host code can use: with them a function that carries no mark is left out
 #: before anything is said of it, so that what it needs is not looked for.
 _ONLY_HOST = re.compile(
@@ -154,6 +160,9 @@ class _Part:
             brought |= _bring([CUB], self.headers)
         brought |= any([self.given.give(name) for name in missing])
         brought |= any([_imply(header, self.headers) for header in _headers_of_names(log)])
+        options = [define for name, define in _CALLS.items() if f'"{name}" is undefined' in log]
+        options = [define for define in options if define not in self.unit.options]
+        self.unit, brought = replace(self.unit, options=(*self.unit.options, *options)), brought or bool(options)
         if _DEFAULT_DEVICE not in self.unit.options and _unmarked_elsewhere(log, self.unit.file):
             self.unit, brought = replace(self.unit, options=(*self.unit.options, _DEFAULT_DEVICE)), True
         return brought
@@ -181,7 +190,7 @@ def compile_cpp(unit: CppUnit, entry: str | None, target: str, *, relocatable: b
     # Of a template, what is left out is found without naming it: NVRTC then compiles within this process.
     plain = entry is None or "<" not in entry
     named = True
-    for attempt in range(MOST_ATTEMPTS):
+    for _ in range(MOST_ATTEMPTS):
         if part is None and any(known == unit for known, _ in _found):
             part, key = _part(unit)
         try:
@@ -251,5 +260,9 @@ def _of_host(names: list[str]) -> list[str]:
     return [
         name
         for name in names
-        if "/" not in name and not name.startswith("cu") or name.startswith("thrust/") or name == CUB or torch_header(name)
+        if "/" not in name
+        and not name.startswith("cu")
+        or name.startswith("thrust/")
+        or name == CUB
+        or torch_header(name)
     ]

@@ -63,7 +63,11 @@ _LIBRARIES = """cublas.h cublasLt.h cublasXt.h cublas_api.h cublas_v2.h cuda_pro
     thrust/copy.h thrust/count.h thrust/device_ptr.h thrust/device_vector.h thrust/fill.h thrust/for_each.h thrust/gather.h thrust/generate.h
     thrust/host_vector.h thrust/inner_product.h thrust/reduce.h thrust/scan.h thrust/sequence.h thrust/sort.h thrust/transform.h
     thrust/transform_reduce.h"""
-_HEADER_OF = {name: header for header, names in [*_CPP.items(), ("cmath", _FUNCTIONS), ("cstdint", _INTEGERS)] for name in names.split()}
+_HEADER_OF = {
+    name: header
+    for header, names in [*_CPP.items(), ("cmath", _FUNCTIONS), ("cstdint", _INTEGERS)]
+    for name in names.split()
+}
 #: CUB as a whole, and the parts of it that are not for host code, which its device-wide algorithms are.
 CUB, _CUB_PARTS = "cub/cub.cuh", ("thread", "warp", "block")
 #: libcu++ asks whether the host has these.
@@ -101,7 +105,9 @@ def host_header(name: str) -> str | None:
 @cache
 def _cub() -> str:
     """Those of CUB's headers that are for device code: of a thread, a warp and a block."""
-    files = [file for folder in include_folders() for part in _CUB_PARTS for file in Path(folder).glob(f"cub/{part}/*.cuh")]
+    files = [
+        file for folder in include_folders() for part in _CUB_PARTS for file in Path(folder).glob(f"cub/{part}/*.cuh")
+    ]
     names = sorted({f"cub/{file.parent.name}/{file.name}" for file in files})
     return "#pragma once\n" + "".join(f"#include <{name}>\n" for name in names)
 

@@ -35,8 +35,8 @@ _NVCC_ONLY = re.compile(
 )
 #: Names of header directories in cuda.pathfinder that are searched for includes, those of CCCL first.
 _HEADERS = ("cccl", "cudart", "curand")
-#: What nvcc has on Linux unasked: a source that it compiles may use ``__int128``, and gcc's word before what is not in the
-#: standard.
+#: What nvcc has on Linux unasked: a source that it compiles may use ``__int128``, and gcc's word before what is not in
+#: the standard.
 _AS_NVCC = ("--device-int128", "-D__extension__=")
 #: A process that finds what this one does.
 _CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpusim.frontend.native.nvrtc_child import main; main()"
