@@ -161,7 +161,7 @@ def test_a_refusal_is_kept_and_a_changed_source_is_not_refused(tmp_path: Path, m
 
 
 def test_calls_of_dependent_launches_need_no_header() -> None:
-    """NVRTC has no declaration of them; a template compiles in a process of its own, the search for what it lacks not."""
+    """NVRTC has no declaration of them."""
     source = """#include <vector>
     template <typename T> __global__ void k(T *x) { cudaGridDependencySynchronize(); *x = 3; cudaTriggerProgrammaticLaunchCompletion(); }
     int main() { std::vector<int> v; k<int><<<1, 1>>>(nullptr); }"""
