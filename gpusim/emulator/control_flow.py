@@ -217,7 +217,10 @@ def execute_control_flow(
             return FALLS_THROUGH, pc + 1, mask
         log_run(state, runs, global_warp, run_start, pc + 1, mask)
         _leave_rest(state, warp, pc, mask & ~executing)
-        push(state, warp, pc, executing, at.AT_WARP_WAIT, wanted | AGAIN * np.int64(row[at.F0]))
+        # Where all lanes are named there are no others that could join them.
+        parted = row[at.F0] == ops.WAIT_EXCLUSIVE or state.live[warp] & ~wanted != 0
+        again = np.int64(row[at.F0] != 0 and parted)
+        push(state, warp, pc, executing, at.AT_WARP_WAIT, wanted | AGAIN * again)
         release_warp_wait(state, warp)
         return GONE, pc, mask
 

@@ -21,8 +21,8 @@ from gpusim.isa.lane_masks import count_lanes, first_lane, first_predicate, sign
 
 #: How many stops of other fragments lanes wait that poll while lanes of their warp can do something else.
 _PATIENCE = 16
-#: Beside the lanes that a WARPSYNC.EXCLUSIVE waits for: once they are there it is executed again, since lanes of other
-#: sets may have joined them by then.
+#: Beside the lanes that a WARPSYNC.EXCLUSIVE or COLLECTIVE waits for: once they are there it is executed again, since
+#: lanes of other sets may have joined them by then.
 AGAIN = np.int64(1 << 32)
 
 

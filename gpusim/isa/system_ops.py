@@ -18,7 +18,7 @@ BRANCH_DIVERGENT = CONTROL_BASE + 4  # taken when lanes of a mask are elsewhere
 CONVERGE_SET = CONTROL_BASE + 5  # BSSY
 CONVERGE_WAIT = CONTROL_BASE + 6  # BSYNC
 CONVERGE_LEAVE = CONTROL_BASE + 7  # BREAK
-WARP_WAIT = CONTROL_BASE + 8  # WARPSYNC
+WARP_WAIT = CONTROL_BASE + 8  # WARPSYNC; flags: WAIT_*
 GIVE_WAY = CONTROL_BASE + 9  # YIELD, NANOSLEEP
 BARRIER_WAIT = CONTROL_BASE + 10  # BAR.SYNC, BAR.RED
 BARRIER_ARRIVE = CONTROL_BASE + 11
@@ -40,6 +40,8 @@ WARPGROUP_WAIT = CONTROL_BASE + 24  # WARPGROUP.DEPBAR: the four warps of a grou
 INDEXED_CODE, INDEXED_POINTER = range(2)
 # How BRANCH_DIVERGENT decides (flags[0]): lanes of the mask are elsewhere, all of them are here, or any guard holds.
 DIVERGENT_DIV, DIVERGENT_CONV, DIVERGENT_ANY = range(3)
+# How WARP_WAIT goes on where lanes name different sets (flags[0]): together, or one set at a time.
+WAIT_TOGETHER, WAIT_EXCLUSIVE, WAIT_COLLECTIVE = range(3)
 
 # What a stub does (flags[1] of EXTERNAL).
 CALL_HOST, CALL_GRID_HANDLE, CALL_GRID_SYNC = range(3)

@@ -16,6 +16,7 @@ from gpusim.frontend.native.cpp_pieces import kernels
 from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit, errors_of, refusal
 from gpusim.frontend.native.entry_names import MOST_SHOWN, one_of
 from gpusim.frontend.native.ptx_text import entries
+from gpusim.frontend.native.torch_headers import torch_header
 from gpusim.gpus.names import capability_of
 from gpusim.io.progress import task
 from gpusim.isa.architectures import nearest
@@ -25,6 +26,8 @@ AUTO = "auto"
 COMPILERS = (AUTO, "nvrtc", "nvcc")
 #: Only host code has these.
 _HOST_ONLY = re.compile(r"<<<|\bint\s+main\s*\(")
+#: How CCCL 3 is told to bring what it says NVRTC does not take.
+_UNCHECKED = "-DCCCL_DISABLE_NVRTC_COMPATIBILITY_CHECK"
 #: NVRTC's complaints that host code explains.
 _HOST_ERRORS = (
     "open source file",
@@ -34,14 +37,12 @@ _HOST_ERRORS = (
     'namespace "std"',
     "kernel launch",
     "is not a template",
-    "not supported when compiling with NVRTC",
+    device_part.WHOLE_LIBRARY,
 )
-#: What CCCL 3 says to <cub/cub.cuh>, which brings its device-wide algorithms too, and how it is told to bring them all
-#: the same.
-_WHOLE_LIBRARY, _UNCHECKED = _HOST_ERRORS[-1], "-DCCCL_DISABLE_NVRTC_COMPATIBILITY_CHECK"
 _MISSING = "open source file"
 #: Headers of CUDA that a package of its own brings, by the beginning of their names.
 _PACKAGES = {"curand": "pip install nvidia-curand"}
+_OF_TORCH = "pip install torch, and name in headers= (--include) the folders that torch.utils.cpp_extension.include_paths() gives"
 _HEADER = re.compile(r"""open source file ["']([^"']+)["']|([^\s:]+): No such file""")
 _ASSEMBLER = "ptxas"
 
@@ -118,7 +119,7 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
         return device_part.compile_cpp(unit, entry, target, relocatable=relocatable, lines=lines)
     except CppError as error:
         refused = error
-    if _WHOLE_LIBRARY in refused.log and not nvcc.program() and _UNCHECKED not in unit.options:
+    if device_part.WHOLE_LIBRARY in refused.log and not nvcc.program() and _UNCHECKED not in unit.options:
         unchecked = replace(unit, options=(*unit.options, _UNCHECKED))
         return _compile(unchecked, entry, target, relocatable=relocatable, lines=lines)
     has_host_code = _HOST_ONLY.search(unit.source) is not None or any(each in refused.log for each in _HOST_ERRORS)
@@ -142,6 +143,8 @@ def _where_from(log: str) -> str:
     """What brings the first header that a compiler's ``log`` misses."""
     found = _HEADER.search(log)
     name = (found[1] or found[2]) if found else ""
+    if torch_header(name):
+        return _OF_TORCH
     packages = (package for start, package in _PACKAGES.items() if name.rpartition("/")[2].startswith(start))
     return next(packages, "name its folder in headers= (--include)")
 

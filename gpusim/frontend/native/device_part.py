@@ -2,30 +2,51 @@
 
 Mental model: NVRTC is asked again and again; each time, a piece of the source that carries no execution space and an
 error (``main``, a function that calls ``cudaMalloc``, a ``std::vector`` at namespace level) is left out, and a header
-of the host's stands for what device code can use of it (:mod:`host_headers`). That is done to the source and to headers
-in its folder: a library's are as they are. What is marked ``__device__`` or ``__global__`` is never left out: an error
-there is the user's.
+of the host's stands for what device code can use of it (:mod:`host_headers`). That is done to the source and to the
+headers that it includes from its own folder and from those that the user names: CUDA's are as they are. What is marked
+``__device__`` or ``__global__`` is never left out: an error there is the user's.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpusim.frontend.native import nvrtc
 from gpusim.frontend.native.cpp_pieces import Piece, pieces, without
 from gpusim.frontend.native.cpp_unit import CppBuild, CppError, CppUnit
-from gpusim.frontend.native.host_headers import host_header
+from gpusim.frontend.native.host_headers import CUB, header_of, host_header, includes_others, language_headers
+from gpusim.frontend.native.included import State, spelled
+from gpusim.frontend.native.torch_headers import torch_header
 
 #: Each attempt leaves out all that had an error in the one before; sources need two to four.
 MOST_ATTEMPTS = 24
+#: More parts than this are not kept in memory.
+MOST_FOUND = 8
 #: What NVRTC says of a library's function that has no mark, and the option by which it takes it for device code.
 _UNMARKED, _DEFAULT_DEVICE = "host functions are not allowed in JIT mode", "-default-device"
-#: Attempts after which an error in a library's header is taken to stay.
+#: Attempts after which an error in a library's header is taken to stay; those that find a header or the option for the
+#: next one do not count.
 PATIENCE = 2
-_ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error:", re.MULTILINE)
-_INCLUDED = re.compile(r"^\s*#\s*include\s*[<\"]([\w./+-]+)[>\"]", re.MULTILINE)
+#: What CCCL 3 says to <cub/cub.cuh>, which brings its device-wide algorithms too.
+WHOLE_LIBRARY = "not supported when compiling with NVRTC"
+_ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error:(.*)", re.MULTILINE)
+_NOT_IN_STD = re.compile(r'namespace "std" has no member(?: class)? "(\w+)"')
+#: Calls of the runtime that device code makes and NVRTC has no header for, as the instructions that they are.
+_CALLS = {
+    "cudaGridDependencySynchronize": '-DcudaGridDependencySynchronize()=asm volatile("griddepcontrol.wait;" ::: "memory")',
+    "cudaTriggerProgrammaticLaunchCompletion": "-DcudaTriggerProgrammaticLaunchCompletion()="
+    'asm volatile("griddepcontrol.launch_dependents;")',
+}
+#: Launches, and types and macros that only host code can use: with them a function that carries no mark is left out
+#: before anything is said of it, so that what it needs is not looked for.
+_ONLY_HOST = re.compile(
+    r"<<<|\bstd\s*::\s*(?:vector|string|map|unordered_map|set|function|mutex|ostream|cout|cerr|runtime_error)\b"
+    r"|\b(?:torch|at)\s*::\s*(?:stable\s*::\s*)?Tensor\b|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*|\bTORCH_CHECK\w*"
+)
+_TYPE = re.compile(r"(?:template\s*<[^{;]*>\s*)?(?:struct|class|union|enum|typedef|using|namespace)\b")
 _MARKED_LAMBDA = re.compile(r"\][ \t]*(?:__(?:host|device)__[ \t]*)+(?=\()")
 _MISSING = re.compile(r"(?:cannot|could not) open (?:source )?file \"([^\"]+)\"")
 
@@ -43,6 +64,14 @@ class _Source:
         self.left_out |= found
         return bool(found)
 
+    def leave_out_host(self) -> None:
+        """The functions that name what device code has not."""
+        self.left_out |= {
+            each
+            for each in self.pieces
+            if not each.marked and _ONLY_HOST.search(text := self.text[each.start : each.end]) and not _TYPE.match(text)
+        }
+
     def rest(self) -> str:
         """What is left, with no marks on lambdas, which NVRTC takes without them alone."""
         return _MARKED_LAMBDA.sub(
@@ -50,53 +79,190 @@ class _Source:
         )
 
 
+class _Headers:
+    """The user's headers: those that a source includes, directly or not, from its own folder and those that the user
+    names, and what is left out of each."""
+
+    def __init__(self, unit: CppUnit) -> None:
+        own = unit.folders[0] if unit.folders else ""
+        self._paths: dict[str, str] = {}  # name in an #include -> the one file that it means
+        several: set[str] = set()
+        #: Names that are included and in none of the folders.
+        self.elsewhere: list[str] = []
+        found = list(spelled([(unit.source, own)], unit.folders))
+        self.states = tuple(sorted({state for _, state in found if state is not None}))
+        for name, state in found:
+            if state is None:
+                self.elsewhere.append(name)
+            elif self._paths.setdefault(name, os.path.realpath(state[0])) != os.path.realpath(state[0]):
+                several.add(name)
+        for name in several:
+            del self._paths[name]
+        self._known = set(self._paths.values())
+        self._given: dict[str, _Source] = {}
+
+    def source(self, file: str) -> _Source | None:
+        """The header that an error's ``file`` (its path, or the name that it was given by) is; None of a library's."""
+        path = self._paths.get(file) or os.path.realpath(file)
+        if path not in self._known:
+            return None
+        if path not in self._given:
+            self._given[path] = _Source(Path(path).read_text(errors="replace"))
+        return self._given[path]
+
+    def leave_out_host(self) -> None:
+        """In all of them what is surely the host's."""
+        for path in self._known:
+            source = _Source(Path(path).read_text(errors="replace"))
+            source.leave_out_host()
+            if source.left_out:
+                self._given.setdefault(path, source)
+
+    def give(self, name: str) -> bool:
+        """Give the header that is included as ``name`` with the source, whose own folder a given header does not know;
+        whether that is new."""
+        path = self._paths.get(name)
+        return path is not None and path not in self._given and self.source(name) is not None
+
+    def texts(self) -> dict[str, str]:
+        """The given headers by each of their names; the compiler takes two names for two files, so that all but one
+        include that one, and ``#pragma once`` holds."""
+        texts: dict[str, str] = {}
+        first: dict[str, str] = {}
+        for name, path in self._paths.items():
+            if path in self._given:
+                known = first.setdefault(path, name)
+                texts[name] = self._given[path].rest() if known == name else f'#include "{known}"\n'
+        return texts
+
+
+@dataclass
+class _Part:
+    """What is known of a source's device part: ``unit`` with the options that it needs, the source and the headers less
+    what is left out, and the headers that stand for the host's, by name."""
+
+    unit: CppUnit
+    own: _Source
+    given: _Headers
+    headers: dict[str, str]
+    #: Attempts with an error in a library, for which there was nothing to bring.
+    waited: int = 0
+
+    def as_unit(self) -> CppUnit:
+        texts = tuple(sorted((self.headers | self.given.texts()).items()))
+        return replace(self.unit, source=self.own.rest(), headers=texts)
+
+    def bring(self, log: str, first: bool) -> bool:
+        """What a compiler's ``log`` asks for: headers and options; whether there was something new."""
+        missing = _MISSING.findall(log)
+        brought = _bring([*missing, *(_of_host(self.given.elsewhere) if first else ())], self.headers)
+        if WHOLE_LIBRARY in log:
+            brought |= _bring([CUB], self.headers)
+        brought |= any([self.given.give(name) for name in missing])
+        brought |= any([_imply(header, self.headers) for header in _headers_of_names(log)])
+        options = [define for name, define in _CALLS.items() if f'"{name}" is undefined' in log]
+        options = [define for define in options if define not in self.unit.options]
+        self.unit, brought = replace(self.unit, options=(*self.unit.options, *options)), brought or bool(options)
+        if _DEFAULT_DEVICE not in self.unit.options and _unmarked_elsewhere(log, self.unit.file):
+            self.unit, brought = replace(self.unit, options=(*self.unit.options, _DEFAULT_DEVICE)), True
+        return brought
+
+    def leave_out(self, log: str) -> bool:
+        """The pieces of the host's with an error in ``log``; whether there was one that may mend it."""
+        changed = foreign = False
+        for file, line, _ in _ERROR.findall(log):
+            source = self.own if file == self.unit.file else self.given.source(file)
+            changed |= source is not None and source.leave_out(int(line))
+            foreign |= source is None and nvrtc.NAME_MAP not in file
+        # An error in a library is of host code that uses it, which is gone by now, or stays.
+        self.waited += foreign
+        return changed and self.waited <= PATIENCE
+
+
+#: The parts found by this process, the last ones: a source is compiled for several targets and kernels.
+_found: dict[tuple[CppUnit, tuple[State, ...]], _Part] = {}
+
+
 def compile_cpp(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool, lines: bool) -> CppBuild:
     """As :func:`gpusim.frontend.native.nvrtc.compile_cpp`. Raises CppError with the first error of device code."""
-    own, headers = _Source(unit.source), dict(unit.headers)
-    included: dict[str, _Source] = {}
-    for attempt in range(MOST_ATTEMPTS):
-        texts = headers | {name: each.rest() for name, each in included.items()}
+    how = {"relocatable": relocatable, "lines": lines}
+    part, key = None, None
+    # Of a template, what is left out is found without naming it: NVRTC then compiles within this process.
+    plain = entry is None or "<" not in entry
+    named = True
+    for _ in range(MOST_ATTEMPTS):
+        if part is None and any(known == unit for known, _ in _found):
+            part, key = _part(unit)
         try:
-            return nvrtc.compile_cpp(
-                replace(unit, source=own.rest(), headers=tuple(sorted(texts.items()))), entry, target,
-                relocatable=relocatable, lines=lines,
-            )  # fmt: skip
+            built = nvrtc.compile_cpp(part.as_unit() if part else unit, entry if named else None, target, **how)
+            if named:
+                if part is not None and key is not None:
+                    _found[key] = part
+                    while len(_found) > MOST_FOUND:
+                        del _found[next(iter(_found))]
+                return built
+            named = plain = True
         except CppError as error:
-            wanted = [*_MISSING.findall(error.log), *(_of_host(unit.source) if attempt == 0 else ())]
-            changed = False
-            for name in wanted:
-                text = host_header(name)
-                if name not in headers and text is not None:
-                    headers[name], changed = text, True
-            foreign = False
-            for file, line in _ERROR.findall(error.log):
-                source = own if file == unit.file else _included(file, unit, included)
-                changed |= source is not None and source.leave_out(int(line))
-                foreign |= source is None and nvrtc.NAME_MAP not in file
-            if foreign and _UNMARKED in error.log and _DEFAULT_DEVICE not in unit.options:
-                unit, changed = replace(unit, options=(*unit.options, _DEFAULT_DEVICE)), True
-            # An error in a library is of host code that uses it, which is gone by now, or stays.
-            if not changed or foreign and attempt >= PATIENCE:
+            first = part is None
+            if part is None:
+                part, key = _part(unit)
+            brought = part.bring(error.log, first)
+            if first:
+                part.own.leave_out_host()
+                part.given.leave_out_host()
+            # What is still an error with all that was brought is one.
+            if not (first or brought or part.leave_out(error.log)):
                 raise
+            named = plain
     raise CppError(f"{unit.file}: its device code could not be told from its host code")
 
 
-def _of_host(source: str) -> list[str]:
-    """The headers that a source includes of those that only a host compiler can read, be they there or not."""
-    names = _INCLUDED.findall(source)
-    return [name for name in names if "/" not in name and not name.startswith("cu") or name.startswith("thrust/")]
+def _part(unit: CppUnit) -> tuple[_Part, tuple[CppUnit, tuple[State, ...]]]:
+    """What is known of ``unit``'s device part, or that nothing is, and by what it is known."""
+    given = _Headers(unit)
+    key = (unit, given.states)
+    return _found.get(key) or _Part(unit, _Source(unit.source), given, dict(unit.headers)), key
 
 
-def _included(file: str, unit: CppUnit, known: dict[str, _Source]) -> _Source | None:
-    """The header in the source's own folder that an error's ``file`` is, known from now on by the name that it is
-    included by."""
-    if file in known:
-        return known[file]
-    path = Path(file).resolve()
-    folder = Path(unit.folders[0]).resolve() if unit.folders else None
-    if folder is None or not path.is_file() or not path.is_relative_to(folder):
-        return None
-    name = str(path.relative_to(folder))
-    if name not in known:
-        known[name] = _Source(path.read_text(errors="replace"))
-    return known[name]
+def _unmarked_elsewhere(log: str, own: str) -> bool:
+    """Whether a compiler's ``log`` says of a header's function that it carries no mark."""
+    return any(file != own and _UNMARKED in said for file, _, said in _ERROR.findall(log))
+
+
+def _headers_of_names(log: str) -> list[str]:
+    """The headers of the names of ``std::`` that a compiler does not find."""
+    return [header for name in _NOT_IN_STD.findall(log) if (header := header_of(name))]
+
+
+def _bring(names: list[str], headers: dict[str, str]) -> bool:
+    """Add what stands for the headers ``names``; whether there was one that is new."""
+    found = {name: text for name in names if name not in headers and (text := host_header(name)) is not None}
+    if any(name in language_headers() or torch_header(name) for name in found):
+        found = language_headers() | found
+    headers |= {name: text for name, text in found.items() if name not in headers}
+    return bool(found)
+
+
+def _imply(header: str, headers: dict[str, str]) -> bool:
+    """Have those that stand for headers of the C++ library include ``header`` too, as the host's include each other;
+    whether one did not yet."""
+    line, changed = f"#include <{header}>\n", False
+    for name, text in headers.items():
+        if includes_others(name) and line not in text:
+            headers[name], changed = f"{text}\n{line}", True
+    headers.setdefault(header, host_header(header) or "")
+    return changed
+
+
+def _of_host(names: list[str]) -> list[str]:
+    """Those of ``names``, of headers that are not the user's, that only a host compiler can read, be they there or
+    not."""
+    return [
+        name
+        for name in names
+        if "/" not in name
+        and not name.startswith("cu")
+        or name.startswith("thrust/")
+        or name == CUB
+        or torch_header(name)
+    ]

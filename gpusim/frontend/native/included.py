@@ -9,7 +9,7 @@ are read once for as long as it stays as it is, since a library of templates has
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,16 +35,26 @@ def included_by(kernel: CudaCppKernel) -> tuple[State, ...]:
 def included(texts: Iterable[tuple[str, str]], folders: Sequence[str] = ()) -> tuple[State, ...]:
     """The files that ``texts`` include, each a text and the folder that it lies in (empty: none), from there and from
     ``folders``."""
-    found: dict[str, State] = {}
+    return tuple(sorted({state for _, state in spelled(texts, folders) if state is not None}))
+
+
+def spelled(texts: Iterable[tuple[str, str]], folders: Sequence[str] = ()) -> Iterator[tuple[str, State | None]]:
+    """As :func:`included`, each file with every name that it is included by; None of a name that no folder has."""
+    found: set[tuple[str, str]] = set()
+    known: set[str] = set()
     waiting = [(_names(text), folder) for text, folder in texts]
     while waiting:
         names, folder = waiting.pop()
         for name, quoted in names:
             state = _first(name, [folder, *folders] if quoted and folder else folders)
-            if state is not None and state[0] not in found:
-                found[state[0]] = state
+            path = "" if state is None else state[0]
+            if (name, path) in found:
+                continue
+            found.add((name, path))
+            yield name, state
+            if state is not None and path not in known:
+                known.add(state[0])
                 waiting.append((_names_of(state), str(Path(state[0]).parent)))
-    return tuple(sorted(found.values()))
 
 
 def _first(name: str, folders: Sequence[str]) -> State | None:

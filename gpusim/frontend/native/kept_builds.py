@@ -27,6 +27,10 @@ MOST_BYTES = 64 << 20
 MOST_INCLUDED = 2_000
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include(?:_next)?[ \t]*(?:<([^>\n]+)>|\"([^\"\n]+)\"|(\S))", re.MULTILINE)
 _ASKED = re.compile(r"__has_include(?:_next)?\s*\(\s*(?:<([^>\n]+)>|\"([^\"\n]+)\"|(\S))")
+#: What a compiler says last of errors in a source, and of no other ones.
+_IN_SOURCE = re.compile(r"errors? detected in the compilation of")
+#: A longer log is not kept, in letters.
+MOST_LOG = 1 << 20
 _DATED = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
 #: Options that name files to read or write, or whose value is the next option.
 _FILES = re.compile(r"^--?(pre-?include|include$|use-pch|create-pch|pch|time|I$|include-path$|isystem)")
@@ -79,6 +83,26 @@ def write_build(name: str | None, cubin: bytes, ptx: str, entry_name: str) -> No
         return
     kept = {"entry_name": entry_name, "ptx": ptx, "cubin": base64.b64encode(cubin).decode()}
     keep(path, json.dumps(kept).encode())
+
+
+def read_refusal(name: str | None) -> tuple[str, str, bool] | None:
+    """What :func:`write_refusal` kept under ``name``: the message, the log, whether all but the kernel's name is well;
+    None if there is none."""
+    path = _path(name)
+    try:
+        kept = json.loads((read_kept(path, MOST_BYTES) if path is not None else None) or b"")
+        message, log, no_kernel = kept["refused"], kept["log"], kept["no_kernel"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return (message, log, no_kernel is True) if isinstance(message, str) and isinstance(log, str) else None
+
+
+def write_refusal(name: str | None, message: str, log: str, no_kernel: bool) -> None:
+    """Keep that the compiler refused what makes the digest ``name``: of a source with host code each part that is left
+    out is found by one."""
+    path = _path(name)
+    if path is not None and _IN_SOURCE.search(log) and len(log) <= MOST_LOG:
+        keep(path, json.dumps({"refused": message, "log": log, "no_kernel": no_kernel}).encode())
 
 
 def _path(name: str | None) -> Path | None:

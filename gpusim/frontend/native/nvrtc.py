@@ -35,8 +35,9 @@ _NVCC_ONLY = re.compile(
 )
 #: Names of header directories in cuda.pathfinder that are searched for includes, those of CCCL first.
 _HEADERS = ("cccl", "cudart", "curand")
-#: What nvcc has on Linux unasked: a source that it compiles may use ``__int128``.
-_AS_NVCC = ("--device-int128",)
+#: What nvcc has on Linux unasked: a source that it compiles may use ``__int128``, and gcc's word before what is not in
+#: the standard.
+_AS_NVCC = ("--device-int128", "-D__extension__=")
 #: A process that finds what this one does.
 _CHILD = "import sys; sys.path[:] = sys.argv[1:]; from gpusim.frontend.native.nvrtc_child import main; main()"
 
@@ -84,13 +85,20 @@ def compile_cpp(
     found = kept_builds.read_build(kept)
     if found is not None:
         return CppBuild(*found, version())
+    refused = kept_builds.read_refusal(kept)
+    if refused is not None:
+        raise refusal(refused[0], refused[1], no_kernel=refused[2])
     request = Request(
         unit.source, unit.file, unit.options, tuple(map(os.fsencode, unit.folders)), unit.headers, unit.says_architecture,
         entry, target, relocatable, lines, library(),
     )  # fmt: skip
     # NVRTC ends its process where a template is named and the source has some errors: see nvrtc_child.
     apart = entry is not None and "<" in entry and bool(sys.executable)
-    built = compile_apart(request) if apart else compile_here(request)
+    try:
+        built = compile_apart(request) if apart else compile_here(request)
+    except CppError as error:
+        kept_builds.write_refusal(kept, str(error), error.log, error.no_kernel)
+        raise
     kept_builds.write_build(kept, built.cubin, built.ptx, built.entry_name)
     return built
 

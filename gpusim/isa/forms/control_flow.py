@@ -200,8 +200,8 @@ def lower_converge_leave(instruction: Instruction) -> MicroOp | None:
 
 def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
     """WARPSYNC mask, WARPSYNC.ALL, WARPSYNC.COLLECTIVE mask, target, WARPSYNC.COLLECTIVE.ALL target; WARPSYNC.EXCLUSIVE
-    mask: lanes that name different sets go on one set at a time (what follows, REDUX, takes all lanes that execute it
-    together)."""
+    mask, and COLLECTIVE: lanes that name different sets go on one set at a time (what follows, REDUX or VOTE, takes all
+    lanes that execute it together, and of what it finds no mask is taken afterwards)."""
     values = [o for o in instruction.operands if o.kind in (Kind.REGISTER, Kind.IMMEDIATE, Kind.UNIFORM, Kind.LABEL)]
     modifiers = instruction.modifiers
     if (modifiers == ("ALL",) and not instruction.operands) or (
@@ -217,7 +217,7 @@ def lower_warp_wait(instruction: Instruction) -> MicroOp | None:
         return None
     return MicroOp(
         ops.WARP_WAIT,
-        flags=(int("EXCLUSIVE" in modifiers),),
+        flags=(ops.WAIT_EXCLUSIVE if "EXCLUSIVE" in modifiers else ops.WAIT_COLLECTIVE * ("COLLECTIVE" in modifiers),),
         sources=(Source(mask, immediate=mask.value if mask.kind == Kind.IMMEDIATE else None), None, None),
     )
 
