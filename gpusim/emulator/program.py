@@ -83,6 +83,6 @@ def _sources(micro: MicroOp) -> list[tuple[int, int]]:
     for source in micro.sources:
         if source is not None and source.operand.kind == Kind.REGISTER and source.operand.index != NO_REGISTER:
             registers.append((source.operand.index, source.words))
-    return (
-        registers if micro.pipe in (PipeClass.LSU, PipeClass.SHUFFLE) else [(register, 1) for register, _ in registers]
-    )
+    if micro.pipe in (PipeClass.LSU, PipeClass.SHUFFLE):
+        return registers
+    return [(register, 1) for register, _ in registers]

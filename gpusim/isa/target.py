@@ -64,7 +64,9 @@ def shape(value: int | tuple[int, ...], what: str) -> tuple[int, int, int]:
         except AttributeError:
             raise LaunchError(f"{what} {value!r}: {part!r} is not a whole number") from None
         if number < 1:
-            raise LaunchError(f"{what} {value!r}: {number} is not positive")
+            raise LaunchError(
+                f"{what} {value!r}: {number} is not positive: a launch has at least one block of one thread"
+            )
         numbers.append(number)
     return tuple(numbers + [1] * (3 - len(numbers)))
 

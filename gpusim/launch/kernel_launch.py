@@ -149,11 +149,11 @@ def sides_of(
             grid = grid(named)
         except KeyError as error:
             raise LaunchError(f"{binary.name}: the grid asks for {error}; it is given {', '.join(named)}") from None
-    sides = shape(grid, "grid")
+    sides = shape(grid, f"{binary.name}: grid")
     if binary.grid_of_clusters and binary.cluster is not None:
         x, y, z = (side * part for side, part in zip(sides, binary.cluster, strict=True))
         sides = x, y, z
-    return sides, shape(block, "block")
+    return sides, shape(block, f"{binary.name}: block")
 
 
 def _refuse_other_architecture(binary: KernelBinary, target: Target) -> None:

@@ -28,8 +28,12 @@ def included_by(kernel: CudaCppKernel) -> tuple[State, ...]:
     that it is linked with include."""
     linked = [code.decode(errors="replace") for name, code in kernel.link if Path(name).suffix in _SOURCES]
     texts = [(kernel.source, kernel.folder), *((text, "") for _, text in kernel.headers), *((text, "") for text in linked)]  # fmt: skip
-    named = [found[1] for found in map(_FOLDER.match, kernel.options) if found]
-    return included(texts, [*named, *kernel.folders])
+    return included(texts, [*folders_named(kernel.options), *kernel.folders])
+
+
+def folders_named(options: Iterable[str]) -> list[str]:
+    """The folders that a compiler's options have files included from."""
+    return [found[1] for found in map(_FOLDER.match, options) if found]
 
 
 def included(texts: Iterable[tuple[str, str]], folders: Sequence[str] = ()) -> tuple[State, ...]:

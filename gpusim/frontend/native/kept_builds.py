@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gpusim.frontend.native.included import folders_named
 from gpusim.io.cache_folder import cache_folder
 from gpusim.io.kept_files import keep, read_kept
 
@@ -34,7 +35,6 @@ MOST_LOG = 1 << 20
 _DATED = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
 #: Options that name files to read or write, or whose value is the next option.
 _FILES = re.compile(r"^--?(pre-?include|include$|use-pch|create-pch|pch|time|I$|include-path$|isystem)")
-_FOLDER = re.compile(r"^(?:-I|--include-path=)(.+)$")
 
 
 class _Unknown(Exception):
@@ -57,8 +57,7 @@ def fingerprint(
         return None
     digest = hashlib.sha256(repr((VERSION, file, *about, tuple(options), tuple(folders))).encode())
     try:
-        named = [found[1] for found in map(_FOLDER.match, options) if found]
-        for part in _parts(source, [*named, *folders], toolkit_folders, dict(headers)):
+        for part in _parts(source, [*folders_named(options), *folders], toolkit_folders, dict(headers)):
             digest.update(part)
     except (_Unknown, OSError):
         return None
