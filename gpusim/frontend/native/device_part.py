@@ -85,6 +85,7 @@ class _Headers:
 
     def __init__(self, unit: CppUnit) -> None:
         own = unit.folders[0] if unit.folders else ""
+        self._folder = os.path.realpath(own) if own else None
         self._paths: dict[str, str] = {}  # name in an #include -> the one file that it means
         several: set[str] = set()
         #: Names that are included and in none of the folders.
@@ -109,6 +110,11 @@ class _Headers:
         if path not in self._given:
             self._given[path] = _Source(Path(path).read_text(errors="replace"))
         return self._given[path]
+
+    def beside(self, file: str) -> bool:
+        """Whether an error's ``file`` lies in the source's own folder, where what carries no mark is the host's."""
+        path = self._paths.get(file) or os.path.realpath(file)
+        return path in self._known and self._folder is not None and Path(path).is_relative_to(self._folder)
 
     def leave_out_host(self) -> None:
         """In all of them what is surely the host's."""
@@ -163,9 +169,16 @@ class _Part:
         options = [define for name, define in _CALLS.items() if f'"{name}" is undefined' in log]
         options = [define for define in options if define not in self.unit.options]
         self.unit, brought = replace(self.unit, options=(*self.unit.options, *options)), brought or bool(options)
-        if _DEFAULT_DEVICE not in self.unit.options and _unmarked_elsewhere(log, self.unit.file):
+        if _DEFAULT_DEVICE not in self.unit.options and self._unmarked_elsewhere(log):
             self.unit, brought = replace(self.unit, options=(*self.unit.options, _DEFAULT_DEVICE)), True
         return brought
+
+    def _unmarked_elsewhere(self, log: str) -> bool:
+        """Whether a compiler's ``log`` says of a function that it carries no mark, in a library's header."""
+        return any(
+            _UNMARKED in said and file != self.unit.file and not self.given.beside(file)
+            for file, _, said in _ERROR.findall(log)
+        )
 
     def leave_out(self, log: str) -> bool:
         """The pieces of the host's with an error in ``log``; whether there was one that may mend it."""
@@ -222,11 +235,6 @@ def _part(unit: CppUnit) -> tuple[_Part, tuple[CppUnit, tuple[State, ...]]]:
     given = _Headers(unit)
     key = (unit, given.states)
     return _found.get(key) or _Part(unit, _Source(unit.source), given, dict(unit.headers)), key
-
-
-def _unmarked_elsewhere(log: str, own: str) -> bool:
-    """Whether a compiler's ``log`` says of a header's function that it carries no mark."""
-    return any(file != own and _UNMARKED in said for file, _, said in _ERROR.findall(log))
 
 
 def _headers_of_names(log: str) -> list[str]:
