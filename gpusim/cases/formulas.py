@@ -34,10 +34,10 @@ _NUMBERS = (int, float, bool)
 
 
 class Formula:
-    """What ``text`` computes of named values; ``names`` are those that it uses."""
+    """What ``text`` computes of named values; ``names`` are those that it uses and that ``fixed`` does not give."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, fixed: Mapping[str, Any] | None = None) -> None:
+        self.text, self._fixed = text, dict(fixed or {})
         try:
             if len(text) > _MOST_LETTERS:
                 raise ValueError
@@ -49,7 +49,7 @@ class Formula:
                 f"{text[:200]!r} is no formula of parameters{': ' + told if told else ''}; write as in"
                 " 'block_size_x * block_size_y <= 1024 and tile % 2 == 0'"
             ) from None
-        self.names = tuple(dict.fromkeys(names))
+        self.names = tuple(name for name in dict.fromkeys(names) if name not in self._fixed)
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
         """Raise UsageError for a name that is none of ``known``."""
@@ -61,7 +61,7 @@ class Formula:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """Its value. Raises UsageError where ``values`` lack a name or it cannot be computed of them."""
         try:
-            return _value(self._body, values)
+            return _value(self._body, {**self._fixed, **values})
         except KeyError as error:
             self.refuse_unknown(values)
             raise UsageError(f"{self.text!r}: {error}") from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,15 +21,14 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.override import override_gpu
 
 
-def metrics_of(texts: tuple[str, ...]) -> dict[str, str]:
-    """Formulas of ``NAME=FORMULA`` by their names. Raises UsageError."""
+def metrics_of(texts: tuple[str, ...], fixed: Mapping[str, Any] | None = None) -> dict[str, Formula]:
+    """Formulas of ``NAME=FORMULA`` by their names; ``fixed``: the axes that stay. Raises UsageError."""
     found = {}
     for text in texts:
         name, equals, formula = text.partition("=")
         if not equals or not name.strip():
             raise UsageError(f"--metric {text!r}: write NAME=FORMULA, as in 'gflops=2*n**3/time/1e6'")
-        Formula(formula)
-        found[name.strip()] = formula
+        found[name.strip()] = Formula(formula, fixed)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from gpusim.cases.formulas import Formula
 from gpusim.cases.native_names import is_native
 from gpusim.cases.numbers import parse_integer
 from gpusim.cases.requests import split_request
@@ -44,11 +45,11 @@ def tune(
     """What :func:`gpusim.commands.tune.tune` declares, with its arguments."""
     form = form_of(output, form)
     spec = override_gpu(load_gpu(gpu), settings)
-    case, space = case_and_space(source, spec)
+    case, space, fixed = case_and_space(source, spec)
     with contextlib.redirect_stdout(sys.stderr):  # what a kernel or a case prints is not the answer
         found = search(
-            case, space, gpu=spec, restrict=restrict, metrics=metrics_of(metrics), exact=exact, sample=sample, jobs=jobs,
-            keep=keep,
+            case, space, gpu=spec, restrict=[Formula(each, fixed) for each in restrict], metrics=metrics_of(metrics, fixed),
+            exact=exact, sample=sample, jobs=jobs, keep=keep,
         )  # fmt: skip
     click.echo(str(found), err=form != "table" or output is not None)
     rows = _rows(found)
@@ -62,17 +63,19 @@ def tune(
             click.echo(f"written to {path}", err=True)
 
 
-def case_and_space(source: str, spec: GpuSpec) -> tuple[str, dict[str, list[Any]]]:
-    """The request of the axes that stay, and the values of the others, each as its kernel takes it."""
+def case_and_space(source: str, spec: GpuSpec) -> tuple[str, dict[str, list[Any]], dict[str, Any]]:
+    """The request of the axes that stay, the values of the others, and those of the former, each as its kernel takes
+    it."""
     name, shape = split_request(source)
     first = {axis: values[0] for axis, values in shape.items()}
-    space = {
-        axis: [_number(name, complete_shape(name, {**first, axis: value}, spec)[axis]) for value in values]
-        for axis, values in shape.items()
-        if len(values) > 1
-    }
-    fixed = ",".join(f"{axis}={values[0]}" for axis, values in shape.items() if len(values) == 1)
-    return f"{name}:{fixed}" if fixed else name, space
+
+    def taken(axis: str, value: Any) -> Any:
+        return _number(name, complete_shape(name, {**first, axis: value}, spec)[axis])
+
+    space = {axis: [taken(axis, value) for value in values] for axis, values in shape.items() if len(values) > 1}
+    fixed = {axis: values[0] for axis, values in shape.items() if len(values) == 1}
+    stays = ",".join(f"{axis}={value}" for axis, value in fixed.items())
+    return f"{name}:{stays}" if stays else name, space, {axis: taken(axis, value) for axis, value in fixed.items()}
 
 
 def _number(name: str, value: Any) -> Any:

@@ -27,7 +27,7 @@ from gpusim.search.space import applied
 
 #: A metric of a configuration: a function of its parameters and ``time``, in milliseconds as Kernel Tuner has it, or a
 #: formula of these.
-Metric = str | Callable[..., Any]
+Metric = str | Formula | Callable[..., Any]
 #: Reasons that are told of what was left out.
 _MOST_REASONS = 3
 
@@ -138,8 +138,8 @@ class Tuned:
 
 def metric_of(metric: Metric) -> Callable[[Mapping[str, Any]], Any]:
     """A metric as a function of a configuration with its time. Raises UsageError for what is none."""
-    if isinstance(metric, str):
-        return Formula(metric)
+    if isinstance(metric, (str, Formula)):
+        return Formula(metric) if isinstance(metric, str) else metric
     if not callable(metric):
         raise UsageError(f"a metric is a function of a configuration and its time, or a formula, not {metric!r:.80}")
     return lambda values: applied(metric, values, list(values))

@@ -19,7 +19,7 @@ from gpusim.io.nearest import hint
 
 #: A search's values, name by name, or its configurations.
 Space = Mapping[str, Sequence[Any]] | Iterable[Mapping[str, Any]]
-Restriction = str | Callable[..., Any]
+Restriction = str | Formula | Callable[..., Any]
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 Condition = Callable[[Mapping[str, Any]], Any]
 
@@ -63,8 +63,8 @@ def applied(function: Callable[..., Any], values: Mapping[str, Any], known: Sequ
 
 
 def _condition(restriction: Restriction, known: Sequence[str]) -> Condition:
-    if isinstance(restriction, str):
-        formula = Formula(restriction)
+    if isinstance(restriction, (str, Formula)):
+        formula = Formula(restriction) if isinstance(restriction, str) else restriction
         formula.refuse_unknown(known)
         return formula
     if not callable(restriction):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpusim.cases.formulas import Formula
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import task
@@ -64,9 +65,11 @@ def tune(
     name = getattr(function, "__name__", type(function).__name__)
     if jobs > 1 and not isinstance(case, str):
         raise UsageError("several jobs load the case by its name: write case as 'file.py:function'")
-    for metric in (metrics or {}).values():
-        metric_of(metric)
+    measures = [metric_of(metric) for metric in (metrics or {}).values()]
     chosen = configurations(function, name, space, restrict)
+    for each in measures:
+        if isinstance(each, Formula):
+            each.refuse_unknown([*chosen[0], *(metrics or {}), "time"])
     kept = KeptPredictions(None if keep is None else Path(keep), f"{identity_of(case)}\0{spec!r}\0{sample}")
     search = _Search(case, spec, jobs, sample, kept)
     coarse = list(search.predictions(chosen, COARSE))

@@ -74,6 +74,13 @@ def test_formulas_compute_as_python_does() -> None:
     assert Formula("cdiv(a, b) + max(a, b) - min(a, 1)")(values) == 10
 
 
+def test_a_formula_may_name_axes_that_stay():
+    traffic = Formula("8 * n / time", {"n": 3})
+    assert traffic({"time": 4}) == 6 and traffic.names == ("time",)
+    with pytest.raises(UsageError, match="names tile"):
+        Formula("n * tile", {"n": 3}).refuse_unknown(["block"])
+
+
 def test_metrics_stand_beside_the_best_and_may_use_earlier_ones() -> None:
     rows = (Predicted({"n": 1000}, 2.0, "exact"), Predicted({"n": 10}, None, "coarse", "it does not fit"))
     metrics = {"gflops": "2 * n / time / 1e6", "share": lambda p: p["gflops"] / 10}
