@@ -128,7 +128,7 @@ def test_a_library_s_folder_is_cleared_of_host_code_too(tmp_path: Path, monkeypa
     assert x[1] == 5
 
 
-def test_what_is_left_out_is_found_once_for_all_targets(extension: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_found_once_for_all_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_part, "_found", {})
     asked: list[str] = []
     compiled = nvrtc.compile_cpp
@@ -138,12 +138,17 @@ def test_what_is_left_out_is_found_once_for_all_targets(extension: Path, monkeyp
         return compiled(unit, entry, target, **how)
 
     monkeypatch.setattr(nvrtc, "compile_cpp", counted)
-    unit = gpusim.cuda_cpp(extension, "scaled<float>").unit
+    header = "#include <vector>\ninline int host(int n) { return system(nullptr) + n; }\n"
+    (tmp_path / "host.h").write_text(header)
+    (tmp_path / "scaled.cu").write_text(
+        '#include "host.h"\n__global__ void scaled(float *x) { *x *= 3; }\nint main() { return host(unknown()); }\n'
+    )
+    unit = gpusim.cuda_cpp(tmp_path / "scaled.cu", "scaled").unit
     for target in ("sm_80", "sm_90"):
-        device_part.compile_cpp(unit, "scaled<float>", target, relocatable=False, lines=True)
-    assert asked.count("sm_80") > 2 and asked.count("sm_90") == 1
-    (extension.parent.parent / "checks.h").write_text(CHECKS + "#define NEW\n")
-    device_part.compile_cpp(unit, "scaled<float>", "sm_90", relocatable=False, lines=True)
+        device_part.compile_cpp(unit, "scaled", target, relocatable=False, lines=True)
+    assert asked.count("sm_80") > 1 and asked.count("sm_90") == 1
+    (tmp_path / "host.h").write_text(header + "#define NEW\n")
+    device_part.compile_cpp(unit, "scaled", "sm_90", relocatable=False, lines=True)
     assert asked.count("sm_90") > 2
 
 

@@ -75,5 +75,5 @@ def test_sglangs_weights_of_int8_are_multiplied_in_int8_and_the_plugins_are_wide
     deep = GemmOp(8192, 128, 8192, "int8_wo", framework="sglang")
     half = replace(H100, sm_count=H100.sm_count // 2)
     assert project_product(half, deep).seconds > 1.8 * project_product(H100, deep).seconds > 1.8e-3
-    assert not converted.validated
+    assert converted.validated
     assert project_product(A100, replace(few, framework="trtllm")) == project_product(A100, few)
