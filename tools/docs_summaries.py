@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from statistics import fmean, median
 from typing import Any
 
@@ -44,11 +45,10 @@ def external_summary() -> str:
     sets = json.loads((EXTERNAL / "manifest.json").read_text("utf-8"))["sets"]
     residuals = [each for each in load_residuals() if each.source in sets]
     bound = [(words, [row for row in residuals if _class(row) == name]) for name, words in BOUND_BY.items()]
-    chips = sorted({_chip(row) for row in residuals})
-    made = [
-        (f"on {words} ({major}.{minor})", [row for row in residuals if _chip(row) == (major, minor, words)])
-        for major, minor, words in chips
-    ]
+    chips: dict[tuple[int, int, str], list[Residual]] = {}
+    for gpu, rows in groupby(sorted(residuals, key=_gpu), key=_gpu):
+        chips.setdefault(_chip(gpu), []).extend(rows)
+    made = [(f"on {words} ({major}.{minor})", rows) for (major, minor, words), rows in sorted(chips.items())]
     lines = [
         _errors(words, rows) for words, rows in [("**all**", residuals), *bound, *made] if len(rows) >= FEWEST_ROWS
     ]
@@ -60,9 +60,13 @@ def _class(row: Residual) -> str:
     return TENSOR if row.tensor else row.limiter
 
 
-def _chip(row: Residual) -> tuple[int, int, str]:
-    """Compute capability and generation of the description that predicted it."""
-    spec = load_gpu(row.gpu)
+def _gpu(row: Residual) -> str:
+    return row.gpu
+
+
+def _chip(gpu: str) -> tuple[int, int, str]:
+    """Compute capability and generation of a description."""
+    spec = load_gpu(gpu)
     return *spec.capability, spec.generation.capitalize()
 
 

@@ -32,7 +32,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.io.progress import shown, task
 from gpusim.io.whole_file import write_whole
 from gpusim.project.bands import products_measured, served_factor, widened
-from gpusim.project.frameworks import framework_of
+from gpusim.project.frameworks import framework_of, pages_held
 from gpusim.project.part import Interval
 from gpusim.project.plan import LLAMA_CPP, Plan
 from gpusim.project.prices import Prices
@@ -123,7 +123,8 @@ def _of_conversations(row: Any, prices: Prices, plan: Plan, known: Conversations
         plan, phase="mixed" if groups[1:] else "decode", batch=sum(group[0] for group in groups), sequence=keys, output=0, groups=tuple(groups), sampling=known.sampling,
     )  # fmt: skip
     found = project_model(prices, config, step)
-    waited = framework_of(plan).step_of(found.step.seconds, count, prices.spec.name, found.launch_seconds)
+    held = pages_held(groups, plan.page_tokens), plan.tensor_parallel > 1
+    waited = framework_of(plan).step_of(found.step.seconds, count, prices.spec.name, found.launch_seconds, *held)
     share = waited / found.step.seconds
     whole = Interval(waited, share * found.step.low_seconds, share * found.step.high_seconds, found.step.validated)
     factor = served_factor(plan.framework, config.experts is not None, prices.spec.generation)

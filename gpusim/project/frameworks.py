@@ -8,6 +8,7 @@ frameworks' defaults, each with its source.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpusim.project.plan import LLAMA_CPP, Plan
@@ -227,6 +228,11 @@ _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
 _TABLE["vllm", "0.13"] = replace(
     _TABLE["vllm", "0.15"], sequence_seconds=38e-6, overlapped=False, ending_step_seconds=0.0, ending_seconds=0.0
 )
+
+
+def pages_held(groups: Iterable[tuple[int, int, int]], page_tokens: int) -> int:
+    """Of the cache, by sequences in ``groups``: how many, their new tokens, the tokens that they hold with these."""
+    return sum(sequences * -(-tokens // page_tokens) for sequences, _, tokens in groups)
 
 
 def framework_of(plan: Plan) -> Framework:

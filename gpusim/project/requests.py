@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gpusim.errors import UsageError
 from gpusim.project.bands import served_factor, widened
 from gpusim.project.decoder import Decoder
-from gpusim.project.frameworks import framework_of
+from gpusim.project.frameworks import framework_of, pages_held
 from gpusim.project.part import Interval
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -59,7 +59,7 @@ def project_request(prices: Prices, config: Decoder, plan: Plan) -> RequestProje
         if not plan.framework:
             return 0.0
         seconds = step.step.seconds
-        pages = plan.replica_batch * -(-step.plan.sequence // plan.page_tokens)
+        pages = pages_held([(plan.replica_batch, 1, step.plan.sequence)], plan.page_tokens)
         shared = plan.tensor_parallel > 1
         return framework.step_of(seconds, plan.replica_batch, name, step.launch_seconds, pages, shared) - seconds
 

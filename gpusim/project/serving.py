@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from gpusim.errors import UsageError
 from gpusim.project.bands import served_factor, widened
 from gpusim.project.decoder import Decoder
-from gpusim.project.frameworks import framework_of
+from gpusim.project.frameworks import framework_of, pages_held
 from gpusim.project.part import Interval
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -223,7 +223,7 @@ class _Played:
         if turns > 1 and framework.pipeline_sequence_seconds:
             seconds += turns * framework.pipeline_sequence_seconds * sequences
         else:
-            pages = sum(group[0] * -(-group[2] // plan.page_tokens) for group in groups)
+            pages = pages_held(groups, plan.page_tokens)
             name, shared = self.prices.spec.name, plan.tensor_parallel > 1
             seconds = framework.step_of(seconds, sequences, name, found.launch_seconds, pages, shared)
         return _Steps(found, seconds, seconds - device_seconds, reads)

@@ -65,11 +65,13 @@ def tune(
     name = getattr(function, "__name__", type(function).__name__)
     if jobs > 1 and not isinstance(case, str):
         raise UsageError("several jobs load the case by its name: write case as 'file.py:function'")
-    measures = [metric_of(metric) for metric in (metrics or {}).values()]
+    # Formulas are read once, not for every configuration.
+    measures = {key: Formula(each) if isinstance(each, str) else each for key, each in (metrics or {}).items()}
+    asked = [metric_of(each) for each in measures.values()]
     chosen = configurations(function, name, space, restrict)
-    for each in measures:
+    for each in asked:
         if isinstance(each, Formula):
-            each.refuse_unknown([*chosen[0], *(metrics or {}), "time"])
+            each.refuse_unknown([*chosen[0], *measures, "time"])
     kept = KeptPredictions(None if keep is None else Path(keep), f"{identity_of(case)}\0{spec!r}\0{sample}")
     search = _Search(case, spec, jobs, sample, kept)
     coarse = list(search.predictions(chosen, COARSE))
@@ -93,7 +95,7 @@ def tune(
         (min(off), max(off)) if off else None,
         len(_could_win(able, done, undecided)),
         sample,
-        dict(metrics or {}),
+        measures,
         spec.title,
     )
 

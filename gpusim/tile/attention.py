@@ -275,9 +275,8 @@ def project_attention(
     band = attention_band(
         kernels_of(spec), shape.kv_dtype or shape.dtype, shape.kv_bytes, shape.keys < shape.kv_length, shape.framework
     )
-    sizes = (shape.batch, shape.keys, shape.heads, shape.head_dim)
     band = within_reach(
-        band, "generation", "attention", ATTENTION_SIZES, dict(zip(ATTENTION_SIZES, sizes, strict=True))
+        band, "generation", "attention", ATTENTION_SIZES, shape.batch, shape.keys, shape.heads, shape.head_dim
     )
     if shape.each_head and group > 1:
         band = replace(

@@ -216,8 +216,9 @@ def project_context(
     )
     if not shape.causal and not shape.window:
         band = operator_band("encoder", kernels_of(spec), shape.queries)
-    sizes = (shape.batch, shape.queries, shape.heads, shape.head_dim)
-    band = within_reach(band, "context", "attention", CONTEXT_SIZES, dict(zip(CONTEXT_SIZES, sizes, strict=True)))
+    band = within_reach(
+        band, "context", "attention", CONTEXT_SIZES, shape.batch, shape.queries, shape.heads, shape.head_dim
+    )
     if shape.prefix and band.validated:
         band = replace(band, validated=False, reason="not validated: nothing was compared with a prefix")
     return Projection(

@@ -81,9 +81,8 @@ def project_mla(
     long = shape.phase == "context"
     kind = ("mla_context" if long else "mla_generation") + "_fp8" * (shape.kv_dtype == "fp8")
     band = operator_band(kind, named_kernels(spec), shape.queries if long else shape.kv_bytes)
-    measured = CONTEXT_SIZES if long else ATTENTION_SIZES
-    sizes = (shape.batch, shape.queries if long else shape.keys, shape.heads, 1)
-    band = within_reach(band, kind, "latent attention", measured, dict(zip(measured, sizes, strict=True)))
+    measured, tokens = (CONTEXT_SIZES, shape.queries) if long else (ATTENTION_SIZES, shape.keys)
+    band = within_reach(band, kind, "latent attention", measured, shape.batch, tokens, shape.heads, 1)
     if long:
         plain = ContextShape(
             shape.batch, shape.queries, shape.heads, shape.heads, _MEAN_HEAD, shape.dtype, shape.keys - shape.queries, kv_dtype=shape.kv_dtype,

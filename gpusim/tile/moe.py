@@ -168,9 +168,8 @@ def _figures(spec: GpuSpec, asked: str, framework: str) -> MoeLibrary:
 
 def _band(spec: GpuSpec, op: MoeOp, asked: str, used: MoeLibrary) -> Band:
     """Of the kind whose kernels were taken; not known where that is another one than was asked for."""
-    sizes = (op.tokens, op.hidden, op.intermediate, op.experts)
     found, wanted = operator_band(used.kind, kernels_of(spec), op.tokens), kind_of(asked, op.framework)
-    found = within_reach(found, used.kind, "experts", EXPERTS_SIZES, dict(zip(EXPERTS_SIZES, sizes, strict=True)))
+    found = within_reach(found, used.kind, "experts", EXPERTS_SIZES, op.tokens, op.hidden, op.intermediate, op.experts)
     if used.kind == wanted:
         return found
     reason = f"not validated: no measured {wanted} of such a GPU; as {used.kind}: {found.reason}"

@@ -78,12 +78,12 @@ def project_product(
     found = project_gemm(spec, shape, kernels, limit_watts, op.run_launches)
     band = _band(named_kernels(spec), op)
     widest = widest_columns(named_kernels(spec), op.format.library)
-    sizes = {"rows": op.rows * op.batch, "columns": op.columns, "depth": op.depth}
-    band = within_reach(band, "gemm", f"products of {op.format.name}", PRODUCT_SIZES, sizes)
+    kind = f"products of {op.format.name}"
+    band = within_reach(band, "gemm", kind, PRODUCT_SIZES, op.rows * op.batch, op.columns, op.depth)
     if op.columns > widest and band.validated:
-        band = borrowed_band("gemm", "", band.factor, f"products of {op.format.name} of more than {widest:,} columns")
-    kind = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
-    title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {kind}"
+        band = borrowed_band("gemm", "", band.factor, f"{kind} of more than {widest:,} columns")
+    dtype = f"{op.dtype}{' with block scales' if op.block_scaled else ''}"
+    title = f"{f'{op.batch} products' if op.batch > 1 else 'product'} {op.rows} x {op.columns} x {op.depth}, {dtype}"
     product = Projection(
         operator=title, gpu=spec.name, seconds=found.seconds, low_seconds=found.seconds / band.factor,
         high_seconds=found.seconds * band.factor, validated=band.validated, reason=band.reason, limiter=found.limiter,

@@ -21,10 +21,10 @@ EXPERTS_SIZES = {"tokens": 65536, "hidden elements": 8192, "intermediate element
 TIMES = 4
 
 
-def within_reach(band: Band, operator: str, what: str, measured: Mapping[str, int], sizes: Mapping[str, int]) -> Band:
+def within_reach(band: Band, operator: str, what: str, measured: Mapping[str, int], *sizes: int) -> Band:
     """``band`` of an ``operator`` of :mod:`gpusim.tile.bands` (``what``: in words), or a wider one that says why where
-    one of ``sizes`` is more than :data:`TIMES` the most that was measured."""
-    for name, value in sizes.items():
-        if band.validated and value > TIMES * measured[name]:
-            return borrowed_band(operator, "", band.factor, f"{what} of {value:,} {name} ({measured[name]:,} at most)")
+    one of ``sizes``, in the order of ``measured``, is more than :data:`TIMES` the most that was measured."""
+    for (name, most), value in zip(measured.items(), sizes, strict=True):
+        if band.validated and value > TIMES * most:
+            return borrowed_band(operator, "", band.factor, f"{what} of {value:,} {name} ({most:,} at most)")
     return band

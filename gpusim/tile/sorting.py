@@ -41,6 +41,13 @@ _PASSES, _LOGIT_BYTES = 16, 4.0
 _CYCLES_A_LOGIT, _MORE_CYCLES_A_LOGIT = 5.9, 0.10
 
 
+def _refuse_sizes(what: str, **sizes: int) -> None:
+    """Raises SpecError for one that is none."""
+    for name, size in sizes.items():
+        if not 1 <= size < 1 << 31:
+            raise SpecError(f"a {what}'s {name} are {size}, not between 1 and {(1 << 31) - 1}")
+
+
 @dataclass(frozen=True)
 class SortOp:
     """``rows`` of ``columns`` logits each, in FP32, of which the most probable stay."""
@@ -49,9 +56,7 @@ class SortOp:
     columns: int
 
     def __post_init__(self) -> None:
-        for name in ("rows", "columns"):
-            if not 1 <= getattr(self, name) < 1 << 31:
-                raise SpecError(f"a sort's {name} are {getattr(self, name)}, not between 1 and {(1 << 31) - 1}")
+        _refuse_sizes("sort", rows=self.rows, columns=self.columns)
 
 
 def project_sort(spec: GpuSpec, op: SortOp, limit_watts: float | None = None) -> Projection:
@@ -81,9 +86,7 @@ class DrawOp:
     columns: int
 
     def __post_init__(self) -> None:
-        for name in ("rows", "columns"):
-            if not 1 <= getattr(self, name) < 1 << 31:
-                raise SpecError(f"a draw's {name} are {getattr(self, name)}, not between 1 and {(1 << 31) - 1}")
+        _refuse_sizes("draw", rows=self.rows, columns=self.columns)
 
 
 def project_draw(spec: GpuSpec, op: DrawOp, limit_watts: float | None = None) -> Projection:
