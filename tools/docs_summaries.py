@@ -87,18 +87,24 @@ def _errors(words: str, rows: list[Residual]) -> list[str]:
 
 
 def external_titles() -> str:
-    """A row a set of kernels that no description was fitted to, or several of the same kernels on several GPUs: errors
-    over both halves."""
+    """A row a set of kernels that no description was fitted to: errors over both halves."""
     entries = json.loads((EXTERNAL / "manifest.json").read_text("utf-8"))["sets"]
-    found: dict[str, list[list[str]]] = {}
-    for each in json.loads((EXTERNAL / "results.json").read_text("utf-8"))["summaries"]:
-        if each["half"] == "both" and each["rows"]:
-            error = f"{each['mape_percent']:.1f} % ({each['signed_percent']:+.1f})"
-            cells = [_board(entries[each["set"]]["measured_on"]), str(each["rows"]), error]
-            found.setdefault(entries[each["set"]]["title"], []).append(
-                [*cells, "" if each["rank"] is None else f"{each['rank']:.2f}"]
-            )
-    rows = [[title, *map(", ".join, zip(*sets, strict=True))] for title, sets in found.items()]
+    both = {
+        each["set"]: each
+        for each in json.loads((EXTERNAL / "results.json").read_text("utf-8"))["summaries"]
+        if each["half"] == "both" and each["rows"]
+    }
+    rows = [
+        [
+            entry["title"],
+            _board(entry["measured_on"]),
+            str(both[name]["rows"]),
+            f"{both[name]['mape_percent']:.1f} % ({both[name]['signed_percent']:+.1f})",
+            "" if both[name]["rank"] is None else f"{both[name]['rank']:.2f}",
+        ]
+        for name, entry in entries.items()
+        if name in both
+    ]
     return table(["kernels that others wrote and measured", "GPU", "rows", "mean error (signed)", "rank correlation"], rows, frozenset((2, 3, 4)))  # fmt: skip
 
 
