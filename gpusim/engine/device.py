@@ -63,16 +63,29 @@ class Device:
         """Leave the L2 as a repeat of ``traces`` finds it behind a write of ``overwritten_bytes``, after which the GPU
         was idle for a while.
 
-        A line of what the launches touched stays with probability exp(-overwritten / L2's bytes), the others have been
-        replaced by lines that are yet to be written back. Which line stays follows from its number, so the state is the
-        same each time. The share is a guess as to its cause: it is what victims drawn at random would leave, where
-        chases show the least recently used to go; but NVBench overwrites as many bytes as L2 holds, and its times fit a
-        quarter to a half of the lines left, on RTX 3080 and RTX 5090 (docs/validation/external.md).
+        Where a memset writes through (``l2.memset_writes_through``), its lines displace the least recently used ones,
+        and those of each run through L2 that came within ``dirty_share`` are yet to be written back: once as many are
+        dirty as may be, what follows goes to DRAM at once. NVBench's launches of 2 to 134 MB on H100 PCIe, H200 and
+        B200 say so together: small ones pay for each line that they displace, large ones for half of L2
+        (docs/validation/notes/caches.md).
+
+        Elsewhere a line of what the launches touched stays with probability exp(-overwritten / L2's bytes), the others
+        have been replaced by lines of which the newest are yet to be written back. Which line stays follows from its
+        number, so the state is the same each time. The share is a guess as to its cause: it is what victims drawn at
+        random would leave, where chases show the least recently used to go; but NVBench overwrites as many bytes as L2
+        holds, and its times fit a quarter to a half of the lines left, on RTX 3080 and RTX 5090
+        (docs/validation/external.md).
         """
         self.sweep_data()
         self.warm(traces, traces[0])
+        chip = self.spec.l2
+        if chip.memset_writes_through:
+            held = chip.total_bytes // chip.line_bytes
+            count = overwritten_bytes // chip.line_bytes
+            self._write_lines(count, np.arange(count) % held < chip.dirty_share * held)
+            return
         slots, masks = (array.copy() for array in self.l2.state.tags)
-        share = math.exp(-overwritten_bytes / self.spec.l2.total_bytes)
+        share = math.exp(-overwritten_bytes / chip.total_bytes)
         stays = np.flatnonzero((slots[HELD] != EMPTY) & (_scattered(slots[HELD]) < share))
         self.flush_data()
         tags: Tags = self.l2.state.tags
@@ -83,12 +96,16 @@ class Device:
     def fill_data(self, share: float, written: float) -> None:
         """Fill a ``share`` of the L2 with another buffer's lines, of which ``written`` (a share) are yet to be written
         back."""
+        count = int(share * self.spec.l2.total_bytes) // self.spec.l2.line_bytes
+        self._write_lines(count, np.diff(np.floor(np.arange(count + 1) * written)))
+
+    def _write_lines(self, count: int, dirty: np.ndarray) -> None:
+        """Bring ``count`` lines of another buffer into the L2, of which ``dirty`` (flags, one a line) says whether they
+        are yet to be written back."""
         l2 = self.spec.l2
-        count = int(share * l2.total_bytes) // l2.line_bytes
         lines = np.uint64(_FLUSH_ADDRESS) + np.arange(count, dtype=np.uint64) * np.uint64(l2.line_bytes)
         whole = np.full(count, (1 << l2.line_bytes // l2.sector_bytes) - 1, np.uint8)
-        writes = np.diff(np.floor(np.arange(count + 1) * written)).astype(np.uint8)
-        self.l2.warm(lines, whole, writes, np.arange(count) % self.spec.sm_count)
+        self.l2.warm(lines, whole, dirty.astype(np.uint8), np.arange(count) % self.spec.sm_count)
 
     @property
     def flushed(self) -> float:

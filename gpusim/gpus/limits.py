@@ -145,6 +145,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "l2.partitions": Better.NEITHER,
     "l2.partition_piece_bytes": Better.NEITHER,
     "l2.fetch_bytes": Better.NEITHER,
+    "l2.memset_writes_through": Better.NEITHER,  # what a memset leaves costs the next launch, not the memset
     "l2.dirty_share": Better.NEITHER,  # more is written back later, and in the way of what is read
     "dram.channels": Better.NEITHER,  # the same bandwidth, cut otherwise
     "dram.banks_per_channel": Better.MORE,

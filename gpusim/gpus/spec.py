@@ -315,7 +315,8 @@ class L2Spec:
     ``far_miss_extra_ns`` add for a line whose home is the other half. ``fetch_bytes``: what a missing sector brings
     along from DRAM (an aligned group of that size). ``tag_interval_ns``: a slice looks up one request each so many ns.
     At most ``dirty_share`` of a set's ways hold what is newer than DRAM: a write beyond that first sends the least
-    recently used of them to DRAM, whose line stays."""
+    recently used of them to DRAM, whose line stays. ``memset_writes_through``: behind a memset of L2's size the lines
+    written first are yet to be written back, and nothing from before is left."""
 
     partitions: int
     slices: int
@@ -341,11 +342,10 @@ class L2Spec:
     #: MHz; traces/external/exercises_a10.csv, learning half), 32 Mi of pairs of halves on an A100 3.12 (765 MHz;
     #: reductions_a100.csv). On other GPUs a guess.
     atomic_float_cycles: float = 3.1
-    #: Sums of two vectors behind do_bench's flush on V100, T4, A100 80 GB and H20 (traces/external/tutorial_sums.csv,
-    #: gems_h20.csv; a table of an A100 that is in no set): around L2's size they cost 20 to 50 % less than if all of L2
-    #: were to be written back, and far above it what they cost at any size, so that as much is dirty behind a stream
-    #: that writes a third as behind a memset.
+    #: Sums of two vectors behind do_bench's flush on V100, T4, A100 80 GB and H20 (tutorial_sums, gems_h20): around
+    #: L2's size they cost 20 to 50 % less than if all were dirty, far above it what they cost at any size.
     dirty_share: float = 0.5
+    memset_writes_through: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from gpusim.compare.as_measured import simulate_as
 from gpusim.compare.case_simulator import CaseSimulator, cache_state
 from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
 from gpusim.silicon.methods import (
     CUPTI_US,
     EVENTS_US,
@@ -32,10 +33,11 @@ ROW = SiliconRow("saxpy", shape="n=4096", gpu="h200", cache="cold", toolchain="n
 
 
 def test_where_as_much_is_written_as_l2_holds_a_share_of_the_lines_stays() -> None:
-    trace, l2_bytes = Trace.load(SOFTMAX), load_gpu("h200").l2.total_bytes
-    swept, every = (simulate(trace, "h200", code=trace, flush=flush) for flush in (False, True))
+    trace, spec = Trace.load(SOFTMAX), override_gpu(load_gpu("h200"), ["l2.memset_writes_through=false"])
+    l2_bytes = spec.l2.total_bytes
+    swept, every = (simulate(trace, spec, code=trace, flush=flush) for flush in (False, True))
     some, again, half = (
-        simulate(trace, "h200", code=trace, overwritten_bytes=size) for size in (l2_bytes, l2_bytes, l2_bytes // 2)
+        simulate(trace, spec, code=trace, overwritten_bytes=size) for size in (l2_bytes, l2_bytes, l2_bytes // 2)
     )
     read, written = "dram__bytes_read.sum", "dram__bytes_write.sum"
     assert some.cycles == again.cycles
@@ -47,6 +49,19 @@ def test_where_as_much_is_written_as_l2_holds_a_share_of_the_lines_stays() -> No
         simulate(trace, "h200", flush=True, overwritten_bytes=1)
     with pytest.raises(UsageError, match="give 0 or more"):
         simulate(trace, "h200", overwritten_bytes=-1)
+
+
+def test_a_memset_that_writes_through_leaves_nothing_else_and_its_first_lines_to_be_written_back() -> None:
+    trace, spec = Trace.load(SOFTMAX), load_gpu("h200")
+    assert spec.l2.memset_writes_through
+    read, evicted, size = "dram__bytes_read.sum", "l2__evicted_dirty_sectors.sum", spec.l2.total_bytes
+    swept = simulate(trace, spec, code=trace)
+    whole, half = (simulate(trace, spec, code=trace, overwritten_bytes=each).counters for each in (size, size // 2))
+    assert whole[read] == swept.counters[read] > 0
+    assert half[read] == 0  # half of L2 had been free: what the launch had brought is still there
+    # What a small launch displaces is dirty, and would not be if the newest lines were.
+    newest = override_gpu(spec, ["l2.memset_writes_through=false"])
+    assert whole[evicted] > 3 * simulate(trace, newest, code=trace, overwritten_bytes=size).counters[evicted]
 
 
 def test_what_a_method_reports_is_the_launches_in_its_state_and_what_its_clock_reads_besides() -> None:
