@@ -22,9 +22,11 @@ from gpusim.model.l2_tags import EMPTY, HELD, STAMP, Tags
 from gpusim.model.occupancy import occupancy
 from gpusim.trace.record import Trace
 
-#: The buffer of a flush is this many times as large as the L2, so that each set is full of it (do_bench's: 256 MiB,
-#: whatever the GPU), and lies where no launch has memory.
+#: The buffer of a flush is this many times as large as the L2, so that each set is full of it, and lies where no
+#: launch has memory.
 _FLUSH_SHARE, _FLUSH_ADDRESS = 1.5, 0x2000_0000_0000
+#: Triton's do_bench zeroes an array of int(256e6 // 4) integers (triton/testing.py).
+_DO_BENCH_BYTES = 256_000_000
 
 
 @dataclass(frozen=True)
@@ -57,18 +59,16 @@ class Device:
         """Leave the L2 full of another buffer's lines that are yet to be written back, as a benchmark does that zeroes
         a buffer larger than the L2 before each repetition; what the launches before left there is gone."""
         self.sweep_data()
-        self.fill_data(_FLUSH_SHARE, 1.0)
+        if self.spec.l2.memset_writes_through:
+            self._write_through(max(_DO_BENCH_BYTES, int(_FLUSH_SHARE * self.spec.l2.total_bytes)))
+        else:
+            self.fill_data(_FLUSH_SHARE, 1.0)
 
     def overwrite_data(self, traces: list[Trace], overwritten_bytes: int) -> None:
         """Leave the L2 as a repeat of ``traces`` finds it behind a write of ``overwritten_bytes``, after which the GPU
         was idle for a while.
 
-        Where a memset writes through (``l2.memset_writes_through``), its lines displace the least recently used ones,
-        and those of each run through L2 that came within ``dirty_share`` are yet to be written back: once as many are
-        dirty as may be, what follows goes to DRAM at once. NVBench's launches of 2 to 134 MB on H100 PCIe, H200 and
-        B200 say so together: small ones pay for each line that they displace, large ones for half of L2
-        (docs/validation/notes/caches.md).
-
+        Where a memset writes through (``l2.memset_writes_through``), its lines displace the least recently used ones.
         Elsewhere a line of what the launches touched stays with probability exp(-overwritten / L2's bytes), the others
         have been replaced by lines of which the newest are yet to be written back. Which line stays follows from its
         number, so the state is the same each time. The share is a guess as to its cause: it is what victims drawn at
@@ -80,9 +80,7 @@ class Device:
         self.warm(traces, traces[0])
         chip = self.spec.l2
         if chip.memset_writes_through:
-            held = chip.total_bytes // chip.line_bytes
-            count = overwritten_bytes // chip.line_bytes
-            self._write_lines(count, np.arange(count) % held < chip.dirty_share * held)
+            self._write_through(overwritten_bytes)
             return
         slots, masks = (array.copy() for array in self.l2.state.tags)
         share = math.exp(-overwritten_bytes / chip.total_bytes)
@@ -98,6 +96,19 @@ class Device:
         back."""
         count = int(share * self.spec.l2.total_bytes) // self.spec.l2.line_bytes
         self._write_lines(count, np.diff(np.floor(np.arange(count + 1) * written)))
+
+    def _write_through(self, written_bytes: int) -> None:
+        """Write so many bytes in a row, each line of which stays clean where as many are dirty as may be: of each run
+        through the L2 those that came within ``dirty_share`` are yet to be written back.
+
+        NVBench's launches of 2 to 134 MB behind a memset of L2's size on H100 PCIe, H200 and B200 say so together
+        (small ones pay for each line that they displace, large ones for half of L2), and Triton's behind four times
+        as much on an H20 (docs/validation/notes/caches.md).
+        """
+        chip = self.spec.l2
+        held, count = chip.total_bytes // chip.line_bytes, written_bytes // chip.line_bytes
+        last = np.arange(max(0, count - int(_FLUSH_SHARE * held)), count)
+        self._write_lines(len(last), last % held < chip.dirty_share * held)
 
     def _write_lines(self, count: int, dirty: np.ndarray) -> None:
         """Bring ``count`` lines of another buffer into the L2, of which ``dirty`` (flags, one a line) says whether they

@@ -219,6 +219,9 @@ class _Runner:
         if cache != FLUSHED:
             result = gpusim.simulate(trace, gpu=self.spec, code=self.code, sample=True)
             return result, result.launches[-1]
+        if self.spec.l2.memset_writes_through:  # while a launch runs, the model's L2 cleans its oldest line instead
+            result = gpusim.simulate(trace, gpu=self.spec, code=self.code, sample=True, flush=True)
+            return result, result.launches[-1]
         buffer = np.zeros((int(FLUSH_SHARE * self.spec.l2.total_bytes) // 16, 4), np.float32)
         blocks = FLUSH_BLOCKS * self.spec.sm_count
         args = (buffer, np.int32(len(buffer)))
