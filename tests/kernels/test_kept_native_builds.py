@@ -9,6 +9,7 @@ import pytest
 from gpusim.errors import ToolchainError
 from gpusim.frontend.native import nvrtc
 from gpusim.frontend.native.cpp_unit import CppBuild, CppUnit
+from gpusim.frontend.native.included import included
 from gpusim.frontend.native.kept_builds import fingerprint, read_build, write_build
 from gpusim.io.cache_folder import CACHE_VARIABLE
 
@@ -52,6 +53,17 @@ def test_the_digest_is_that_of_the_source_and_of_all_that_it_includes(folders) -
 def test_headers_that_include_each_other_end(folders) -> None:
     (folders[0] / "inner.h").write_text('#include "own.h"\n')
     assert digest(folders) is not None
+
+
+def test_headers_that_include_each_other_by_the_folder_above_are_each_one_file(folders) -> None:
+    """As GLM's do, of which a kernel's capture was never done: each round made the paths longer, and twice as many."""
+    for folder, other in ("one", "two"), ("two", "one"):
+        (folders[0] / folder).mkdir()
+        (folders[0] / folder / "all.h").write_text(f'#pragma once\n#include "../{other}/all.h"\n')
+    (folders[0] / "inner.h").write_text('#include "one/all.h"\n')
+    assert digest(folders) is not None
+    paths = [Path(path) for path, _, _ in included([(SOURCE, str(folders[0]))])]
+    assert paths == [folders[0].resolve() / name for name in ("inner.h", "one/all.h", "own.h", "two/all.h")]
 
 
 def test_a_folder_whose_name_is_no_text_has_a_digest(folders, tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ are read once for as long as it stays as it is, since a library of templates has
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 
 from gpusim.frontend.native.kernels import CudaCppKernel
 
@@ -62,14 +64,17 @@ def spelled(texts: Iterable[tuple[str, str]], folders: Sequence[str] = ()) -> It
 
 
 def _first(name: str, folders: Sequence[str]) -> State | None:
-    """The file ``name`` of the first of ``folders`` that has it."""
+    """The file ``name`` of the first of ``folders`` that has it, in its folder's own name: headers that include each
+    other by ``../`` would give one file a longer path each time round."""
     for folder in folders:
         path = Path(folder).absolute() / name
         try:
             about = path.stat()
         except (OSError, ValueError):
             continue
-        if path.is_file():
+        if S_ISREG(about.st_mode):
+            if ".." in path.parts:
+                path = Path(os.path.realpath(path.parent)) / path.name
             return str(path), about.st_size, about.st_mtime_ns
     return None
 

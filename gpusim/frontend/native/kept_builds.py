@@ -152,7 +152,8 @@ def _file(
             if path.stat().st_size > MOST_BYTES:
                 raise _Unknown
             yield b"file " + os.fsencode(path)
-            waiting.append((str(path.parent), path.read_text("latin-1")))
+            # By one name, however many "../" lead there: headers that include each other have no end otherwise.
+            waiting.append((os.path.realpath(path.parent), path.read_text("latin-1")))
             return
     for folder in toolkit_folders:
         path = Path(folder) / name
