@@ -124,3 +124,15 @@ def test_a_process_of_its_own_compiles_by_the_library_that_is_asked_for(tmp_path
     unit = CppUnit("template <int N> __global__ void k(int *x) { *x = N; }", "a.cu")
     with pytest.raises(ToolchainError, match=r"libnvrtc\.so\.12"):
         nvrtc.compile_cpp(unit, "k<3>", "sm_80")
+
+
+def test_headers_that_no_wheel_brings_are_not_there_where_the_search_for_them_runs_out_of_time(monkeypatch) -> None:
+    """A busy machine does not start the process that asks the system's linker within ten seconds."""
+
+    def search(name: str) -> str:
+        if name == "curand":
+            raise ChildProcessError("Canary probe child process timed out after 10.0 seconds.")
+        return f"/of/{name}"
+
+    monkeypatch.setattr(nvrtc.pathfinder, "find_nvidia_header_directory", search)
+    assert nvrtc.include_folders.__wrapped__() == ("/of/cccl", "/of/cudart")
