@@ -82,7 +82,7 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
         for load in loads:
             step = _stage(config, plan, load, Counter(kinds), first, last)
             operators += _trained(step, plan) if plan.phase == "train" else step
-            if launched_one_by_one(plan, load.tokens):
+            if launched_one_by_one(plan, load.tokens, max(group.keys for group in load.groups)):
                 alone = priced(step, prices)
                 launched += host_seconds(alone, plan, all(group.queries == 1 for group in load.groups))
                 waited += gap_seconds(alone, plan)

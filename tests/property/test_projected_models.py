@@ -482,8 +482,28 @@ def test_what_is_replayed_as_a_graph_is_the_frameworks_own_unless_the_plan_says(
     assert launched_one_by_one(replace(prefill, framework="sglang"), 1)
     assert not launched_one_by_one(replace(decode, framework="trtllm"), 4)
     assert launched_one_by_one(replace(decode, launch="eager"), 4)
+    older = replace(decode, framework="vllm", engine="v0")
+    assert [launched_one_by_one(older, 4, keys) for keys in (8192, 8193)] == [False, True]
+    assert not launched_one_by_one(replace(older, launch="graphs"), 4, 8193)
+    assert not launched_one_by_one(decode, 4, 8193)
     with pytest.raises(UsageError, match="launch is 'lazy': known are default, eager, graphs"):
         Plan("decode", launch="lazy")
+
+
+def test_v0_waits_for_its_host_with_sequences_longer_than_its_graphs_have() -> None:
+    prices, network = Prices(load_gpu("h100")), decoder_of("qwen2.5_7b")
+    steps = [
+        project_model(
+            prices,
+            network,
+            Plan("decode", sequence=keys, dtype="int4_wo", framework="vllm", engine="v0", launch=launch),
+        )
+        for keys, launch in ((8192, "default"), (8193, "default"), (8193, "graphs"))
+    ]
+    assert [step.host_seconds > 0 for step in steps] == [False, True, False]
+    assert steps[1].step.seconds == pytest.approx(
+        framework_of(steps[1].plan).launch_seconds * launched_kernels(steps[1].items)
+    )
 
 
 def test_a_sweep_with_limits_leaves_the_plans_that_keep_them_and_says_how_far_the_others_are(
