@@ -1,4 +1,4 @@
-"""What naming a framework changes: whose kernels products have, which its host launches one by one, what a sweep says."""
+"""What naming a framework changes: whose kernels products have, what its host launches one by one, what sweeps say."""
 
 from __future__ import annotations
 
