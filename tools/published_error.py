@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from gpusim.gpus.load import load_gpu
+from gpusim.gpus.override import override_gpu
 from gpusim.io.progress import shown, task
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -39,9 +40,11 @@ from tools.model_error import network, summary
 ROWS = ROOT / "traces" / "library" / "published_runs.csv"
 #: Attention's kernels of sources that train, where they are not the GPU's own of today. llm-foundry: Triton's of 2023
 #: (scripts/train/benchmarking/submit_benchmarks.py, --attn_impl); PyTorch's scaled_dot_product_attention has
-#: FlashAttention-2 (its notes of 2.2), as the other sources' names or texts say.
+#: FlashAttention-2 (its notes of 2.2), as the other sources' names or texts say. BigScience's is Megatron-LM's of 2022,
+#: with scores in memory.
 SCORES = {
     "llm-foundry": "flash-triton", "fms-fsdp": "flash-2", "torchtitan": "flash-2", "flash-attention-2": "flash-2", "lambda-flash-attention-2": "flash-2",
+    "nanotron": "flash-2", "bigscience": "eager",
 }  # fmt: skip
 
 #: Sources that sum over the GPUs of a layer beside its products (NeMo's recipes: ub_tp_comm_overlap).
@@ -50,11 +53,17 @@ BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
 #: (gpusim/project/frameworks.py). That H100s of LLM-Inference-Bench had vLLM before 0.5.1 is what its learning rows say.
 ENGINES = {
     "trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9", "llm-inference-bench-trtllm": "0.9", "llm-inference-bench-vllm": "0.5", "vllm-nightly": "v0",
-    "llm-inference-bench-vllm h100": "0.4",
+    "llm-inference-bench-vllm h100": "0.4", "qwen2-docs": "0.4",
 }  # fmt: skip
 #: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
 #: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
 LAUNCHES = {"nim": "eager", "nim-later": "eager"}
+#: Tokens of a prompt that a step reads, where a source says its version and that has a limit (SGLang 0.4.6,
+#: server_args.py: 8,192 on GPUs of 25 GB and more).
+CHUNKS = {"qwen3-docs": 8192}
+#: Networks of sources between nodes, bytes a nanosecond of a GPU, where they say another than the GPU's: BigScience's
+#: nodes have four Omni-Path links of 100 Gbit/s for eight GPUs (train/tr11-176B-ml/README.md).
+NETWORKS = {"bigscience": 6.25}
 #: GPUs that a source ran without the framework's own all-reduce (trtllm-0.9.0-sweep, Enable Custom All Reduce).
 OVER_PCIE = ("l40", "l40s", "h100_nvl")
 #: Most new tokens of a served step whose prompts are no longer (trtllm-build's default of --max_num_tokens; what NIM's
@@ -76,7 +85,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
         engine=ENGINES.get(f"{row.source} {row.gpu}", ENGINES.get(row.source, "")), launch=LAUNCHES.get(row.source, "default"),
         all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
-        scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
+        chunk=CHUNKS.get(row.source, 0), scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
     if row.phase == "serve":
         whole = project_serving(prices, config, plan, ROUNDS * row.batch, max(STEP_TOKENS, row.sequence)).per_token
@@ -98,6 +107,18 @@ def measured_seconds(row: Any) -> float:
     return tokens / row.measured
 
 
+def _prices(machines: dict[str, Prices], row: Any) -> Prices:
+    """Of the row's GPU, with its source's network; kept in ``machines``."""
+    network_rate = NETWORKS.get(row.source)
+    key = f"{row.gpu} {network_rate}"
+    if key not in machines:
+        spec = load_gpu(str(row.gpu))
+        machines[key] = Prices(
+            spec if network_rate is None else override_gpu(spec, [f"node.network_bytes_per_ns={network_rate}"])
+        )
+    return machines[key]
+
+
 def errors(rows: pd.DataFrame) -> pd.DataFrame:
     """``rows`` with projected and measured seconds; ``error_percent``: positive is too slow."""
     machines: dict[str, Prices] = {}
@@ -105,7 +126,7 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
     with task("projecting", len(rows), "rows") as progress:
         row: Any
         for number, row in enumerate(rows.itertuples(index=False)):
-            prices = machines.setdefault(str(row.gpu), Prices(load_gpu(str(row.gpu))))
+            prices = _prices(machines, row)
             (middle, low, high), measured = projected(row, prices), measured_seconds(row)
             found.append(
                 {

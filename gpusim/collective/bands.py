@@ -48,7 +48,7 @@ def collective_band(generation: str, collective: Collective, node: Node) -> Band
         return Band(
             _UNKNOWN_FACTOR, 0, False, f"not validated: no measured collectives over this GPU's links ({generation})"
         )
-    if collective.gpus > node.gpus:
+    if collective.gpus > collective.in_a_node(node.gpus):
         return Band(_UNKNOWN_FACTOR, 0, False, "not validated: no measured collectives between nodes")
     row = table[generation][region]
     reason = f"{row['rows']} measured collectives, {region}, on {row['gpu']}, none of them used for fitting"

@@ -70,7 +70,7 @@ def project_collective(spec: GpuSpec, collective: Collective) -> Projection:
 
 def time_of(node: Node, generation: str, figures: Figures, collective: Collective) -> Timing:
     """With given figures."""
-    nodes = -(-collective.gpus // node.gpus)
+    nodes = -(-collective.gpus // collective.in_a_node(node.gpus))
     if nodes > 1:
         return _between_nodes(node, generation, figures, collective, nodes)
     if (
@@ -165,19 +165,18 @@ def _copied(collective: Collective) -> Timing:
 def _between_nodes(node: Node, generation: str, figures: Figures, collective: Collective, nodes: int) -> Timing:
     """Within nodes first, then between them, each GPU with those of its place in other nodes, through its own network
     card; for sums and gathers."""
-    inside = (
-        Collective(collective.kind, node.gpus, collective.message_bytes, collective.dtype) if node.gpus > 1 else None
-    )
+    members = collective.in_a_node(node.gpus)
+    inside = Collective(collective.kind, members, collective.message_bytes, collective.dtype) if members > 1 else None
     within = time_of(node, generation, figures, inside).seconds if inside else 0.0
     if collective.kind in ("alltoall", "send_recv"):
         away = (
-            collective.message_bytes * (1.0 - node.gpus / collective.gpus)
+            collective.message_bytes * (1.0 - members / collective.gpus)
             if collective.kind == "alltoall"
             else collective.message_bytes
         )
         across = away / node.network_bytes_per_second + 1e-6 * node.network_latency_us
         return Timing(max(within, across), "peers", "Simple", collective.wire_bytes)
     rounds = {"all_reduce": 2.0}.get(collective.kind, 1.0)
-    own = collective.message_bytes / node.gpus
+    own = collective.message_bytes / members
     across = rounds * (nodes - 1) * (own / nodes / node.network_bytes_per_second + 1e-6 * node.network_latency_us)
     return Timing(within + across, "ring", "Simple", collective.wire_bytes)

@@ -29,13 +29,16 @@ class Collective:
     """``message_bytes`` as nccl-tests counts them: of all_gather and reduce_scatter the whole gathered buffer, of the
     others the buffer of one GPU. ``library``: "nccl", "custom" for the one-shot and two-shot all-reduce kernels of
     serving frameworks, or "copied" for TensorRT-LLM's before 2025, which sum what was copied to where all GPUs reach it
-    by a few blocks."""
+    by a few blocks. ``apart``: how many GPUs of the machine it is from one of them to the next: 1, where they fill node
+    after node; where each stands for a group that shares a layer, as many as that has, so that those whose groups fill
+    a node are in as many nodes."""
 
     kind: str
     gpus: int
     message_bytes: int
     dtype: str = "bf16"
     library: str = "nccl"
+    apart: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -46,10 +49,16 @@ class Collective:
             raise SpecError(f"custom kernels of frameworks do all_reduce, not {self.kind}")
         if not 2 <= self.gpus <= 1 << 20:
             raise SpecError(f"a collective has {self.gpus} GPUs, not between 2 and {1 << 20}")
+        if not 1 <= self.apart <= 1 << 20:
+            raise SpecError(f"a collective's GPUs are {self.apart} apart, not between 1 and {1 << 20}")
         if not 1 <= self.message_bytes <= _LARGEST_BYTES:
             raise SpecError(
                 f"a collective's message has {self.message_bytes} bytes, not between 1 and {_LARGEST_BYTES}"
             )
+
+    def in_a_node(self, gpus: int) -> int:
+        """Its GPUs that a node of so many ``gpus`` has at most."""
+        return min(self.gpus, max(1, gpus // self.apart))
 
     @property
     def wire_bytes(self) -> float:

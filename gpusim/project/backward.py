@@ -71,14 +71,14 @@ def optimizer_step(parameters: float) -> Operator:
     )
 
 
-def gradient_sum(parameters: float, replicas: int) -> list[Operator]:
-    """Of 16-bit gradients over the replicas."""
+def gradient_sum(parameters: float, replicas: int, apart: int = 1) -> list[Operator]:
+    """Of 16-bit gradients over the replicas, of ``apart`` GPUs that share a layer each."""
     if replicas == 1:
         return []
     return [
         Operator(
             "optimizer",
             "gradients over replicas",
-            Collective("all_reduce", replicas, max(1, int(2 * parameters)), "bf16"),
+            Collective("all_reduce", replicas, max(1, int(2 * parameters)), "bf16", apart=apart),
         )
     ]

@@ -17,6 +17,12 @@ from gpusim.project.plan import LLAMA_CPP, Plan
 #: the others: Qwen3 30B under TensorRT-LLM answers 24,107 tokens a second on a GB200 and 39,827 on a B200 where it
 #: waits for the host (traces/library/served_models.csv). A guess for other frameworks.
 _OF_GRACE, _GRACE_SLOWER = ("gb200", "gb300", "gh200"), 1.6
+#: GPUs whose hosts are of 2020 and 2021 (EPYC of Zen 2 and 3), and how much longer these take for what was set on hosts
+#: of H100s: vLLM of 2024 on Polaris takes 1.47 times as long for a step, a sequence and a page
+#: (traces/library/published_runs.csv, llm-inference-bench-vllm, learning rows). Qwen's A100s, which did not set it, say
+#: the same of vLLM 0.4.2 (qwen2-docs): 0.4 to 0.6 ms more a step than beside an H100. Launches one by one are not among
+#: it: with 23.6 us, set beside an H100, their longer sequences, which have no graph, come out 7 to 10 % too fast.
+_OF_EARLIER_HOSTS, _EARLIER_SLOWER = ("a100",), 1.47
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,8 @@ class Framework:
     ``page_tokens``: of a page of the cache; ``chunked``: whether prompts are read in pieces; ``mixed``: whether prompts
     are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where
     its end has room; ``graphs``: batches that are captured, to which smaller ones are padded, () for no padding;
-    ``captured_tokens``: most of a step of prompts that is replayed; ``most_sequences``, ``step_tokens``: of a step;
+    ``captured_tokens``: most of a step of prompts that is replayed; ``graph_keys``: of a sequence in a step of
+    generation that is replayed at most (0: any); ``most_sequences``, ``step_tokens``: of a step;
     ``large``: the same two of GPUs with ``large_bytes`` or more but those of ``small_names``; ``launch_seconds``: of
     one kernel that the host launches by itself, and ``token_launch_seconds`` where the step generates alone (None: the
     same); ``gap_seconds``: that a GPU idles before such a kernel, more than between nodes of a graph, however far ahead
@@ -40,7 +47,8 @@ class Framework:
     ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``:
     whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of
     memory that the driver's context, libraries' workspaces and captured graphs take on one GPU; ``collective_bytes``:
-    what communicators and their buffers add on each of several."""
+    what communicators and their buffers add on each of several; ``beside_h100s``: whether the host's work was set on
+    hosts of H100s alone."""
 
     memory_share: float
     of_free: bool
@@ -59,6 +67,7 @@ class Framework:
     small_names: tuple[str, ...] = ()
     graphs: tuple[int, ...] = ()
     captured_tokens: int = 0
+    graph_keys: int = 0
     step_seconds: float = 0.0
     sequence_seconds: float = 0.0
     page_seconds: float = 0.0
@@ -74,6 +83,7 @@ class Framework:
     copies_sums: bool = False
     own_bytes: float = 2.5e9
     collective_bytes: float = 1.92e9
+    beside_h100s: bool = False
 
     def limits(self, gpu: str, capacity_bytes: float) -> tuple[int, int]:
         """Most sequences and tokens of a step on a GPU of that name and memory."""
@@ -87,7 +97,8 @@ class Framework:
         """Between two steps of so many ``sequences``, which hold so many ``pages``, on GPUs called so; ``shared``:
         whether several GPUs share a layer."""
         seconds = self.step_seconds + self.sequence_seconds * sequences + self.page_seconds * pages
-        return _slower(gpu) * (seconds + shared * self.worker_seconds)
+        earlier = _earlier(gpu) if self.beside_h100s else 1.0
+        return _slower(gpu) * earlier * (seconds + shared * self.worker_seconds)
 
     def waited_seconds(self, sequences: int, gpu: str, pages: int = 0, shared: bool = False) -> float:
         """Of its work between two steps, that GPUs wait for where they take longer than what runs beside them."""
@@ -119,6 +130,11 @@ def _slower(gpu: str) -> float:
     return _GRACE_SLOWER if any(name in gpu for name in _OF_GRACE) else 1.0
 
 
+def _earlier(gpu: str) -> float:
+    """How much longer hosts of GPUs called so take for what was set on hosts of H100s."""
+    return _EARLIER_SLOWER if any(name in gpu for name in _OF_EARLIER_HOSTS) else 1.0
+
+
 #: Launches. Python's eager mode: a step of one token of Llama 3.1 8B takes 8.4 ms on an H100 SXM, and 5.1 as a CUDA
 #: graph (cloudai.pt, CUDA Graphs + torch.compile): 356 kernels; vLLM's is reported three times as slow (22 ms for 28
 #: layers, 13 as a graph: vllm-project/vllm-omni, issue 7960). Engines of TensorRT-LLM: the mean of what first tokens of
@@ -131,13 +147,14 @@ _EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: a few sequences at most, which is left out; vLLM captures steps of up to 512 tokens, prompts or not: docs.vllm.ai,
 #: design/cuda_graphs). Budgets: vLLM's EngineArgs.get_batch_defaults (the A100 apart, which is slower with the larger
 #: ones: vllm-project/vllm, pull request 17885), SGLang's server_args.py, TensorRT-LLM's rule is in
-#: gpusim.project.tuned. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most. Own memory: 2.5
-#: GB is a guess of the size that frameworks report. TensorRT-LLM's PyTorch backend: Llama 3.3 70B in fp8 leaves an H100
-#: 8 to 10 GB for keys and values, so that each GB more is 12 % of the published throughput: five rows of 0.20 say 3.4
-#: GB (traces/library/served_before.csv; seven of 0.17, whose runtime is C++ and its engine TensorRT's, 1.7), and so
-#: does a log of 0.20 with Llama 3.1 8B on an H100: 52.5 GiB for keys and values at a share of 0.8 beside 7.9 of weights
-#: and steps of 23,552 tokens (NVIDIA/TensorRT-LLM, issue 6294). Collectives: vLLM reports 1.79 GiB outside of PyTorch
-#: for Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511), TensorRT-LLM 7.66 GiB for
+#: gpusim.project.tuned. vLLM's engine before 0.8 (V0) reads whole prompts first, 256 sequences at most, and has no
+#: graph for sequences of more than 8,192 tokens (its max_seq_len_to_capture). Own memory: 2.5 GB is a guess of the size
+#: that frameworks report. TensorRT-LLM's PyTorch backend: Llama 3.3 70B in fp8 leaves an H100 8 to 10 GB for keys and
+#: values, so that each GB more is 12 % of the published throughput: five rows of 0.20 say 3.4 GB
+#: (traces/library/served_before.csv; seven of 0.17, whose runtime is C++ and its engine TensorRT's, 1.7), and so does a
+#: log of 0.20 with Llama 3.1 8B on an H100: 52.5 GiB for keys and values at a share of 0.8 beside 7.9 of weights and
+#: steps of 23,552 tokens (NVIDIA/TensorRT-LLM, issue 6294). Collectives: vLLM reports 1.79 GiB outside of PyTorch for
+#: Llama 3 8B on one GPU and 3.58 on each of two (vllm-project/vllm, pull request 10511), TensorRT-LLM 7.66 GiB for
 #: DeepSeek-R1 on each of four (its pull request 15632 and what its notes of regressions say of it: a part of a GiB that
 #: crosses a batch's bound takes 10 % of the throughput). Host. vLLM schedules asynchronously, beside the GPU, from 0.14
 #: on (its release notes; vllm-project/vllm, pull request 27614). Learning rows of 0.23 on an L4 (1, 16 and 32
@@ -179,7 +196,7 @@ _TABLE = {
     ),
     ("vllm", "v0"): Framework(
         memory_share=0.90, of_free=False, page_tokens=16, chunked=False, mixed=False, keeps_ends=False, most_sequences=256, step_tokens=8192, launch_seconds=_EAGER,
-        step_seconds=1.3e-3, sequence_seconds=66e-6, sorts=True, splits_single_heads=True,
+        step_seconds=1.3e-3, sequence_seconds=66e-6, sorts=True, splits_single_heads=True, graph_keys=8192,
     ),
     ("sglang", ""): Framework(
         memory_share=0.88, of_free=False, page_tokens=1, chunked=True, mixed=False, keeps_ends=False, most_sequences=4096, step_tokens=8192, launch_seconds=_EAGER,
@@ -221,7 +238,7 @@ _TABLE["trtllm", "1.0"] = replace(_TABLE["trtllm", ""], sequence_seconds=20e-6)
 #: broadcast fewer is 4 to 5 % of a step of Llama 2 7B on two GPUs, pull request 4844). From then on it does so through
 #: shared memory, and nothing shows: 0.6.3 takes 9.0 ms for a token of each of eight sequences on two A100s (pull
 #: request 9856).
-_TABLE["vllm", "0.5"] = replace(_TABLE["vllm", "v0"], sequence_seconds=54e-6, page_seconds=0.33e-6)
+_TABLE["vllm", "0.5"] = replace(_TABLE["vllm", "v0"], sequence_seconds=54e-6, page_seconds=0.33e-6, beside_h100s=True)
 _TABLE["vllm", "0.4"] = replace(_TABLE["vllm", "0.5"], worker_seconds=1.1e-3)
 _TABLE["sglang", "0.3"] = replace(_TABLE["sglang", ""], step_seconds=0.9e-3, overlapped=False, sorts=True)
 _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)

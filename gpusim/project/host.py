@@ -3,8 +3,8 @@
 Mental model: the host launches ahead of the GPU, which waits for it only where a step's kernels take less time than
 launching them; so a step takes the longer of the two. Which steps are launched one by one is the framework's: of
 prompts those of TensorRT-LLM and SGLang (CUDA graphs are for generation), of vLLM those of more than 512 tokens
-(docs.vllm.ai, design/cuda_graphs: sizes that are captured unless said otherwise); generation is replayed, and
-training's steps are far longer.
+(docs.vllm.ai, design/cuda_graphs: sizes that are captured unless said otherwise); generation is replayed, but for
+sequences longer than a framework captures, and training's steps are far longer.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from gpusim.project.part import Priced
 from gpusim.project.plan import Plan
 
 
-def launched_one_by_one(plan: Plan, tokens: int) -> bool:
-    """Whether the host launches a step of so many ``tokens`` kernel by kernel."""
+def launched_one_by_one(plan: Plan, tokens: int, keys: int = 0) -> bool:
+    """Whether the host launches a step of so many ``tokens`` kernel by kernel; ``keys``: most that one meets."""
     if plan.launch != "default":
         return plan.launch == "eager"
-    return plan.phase in ("prefill", "mixed") and tokens > framework_of(plan).captured_tokens
+    framework = framework_of(plan)
+    if plan.phase in ("prefill", "mixed"):
+        return tokens > framework.captured_tokens
+    return plan.phase == "decode" and 0 < framework.graph_keys < keys
 
 
 def launched_kernels(items: Iterable[Priced]) -> int:

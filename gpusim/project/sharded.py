@@ -36,12 +36,12 @@ class Sharded:
 
 
 def sharded(
-    prices: Prices, replicas: int, layers: int, of_layer: float, of_tables: float, forward: Iterable[Priced], backward: Iterable[Priced],
+    prices: Prices, replicas: int, layers: int, of_layer: float, of_tables: float, forward: Iterable[Priced], backward: Iterable[Priced], apart: int = 1,
 ) -> Sharded:  # fmt: skip
     """Of ``layers`` layers with ``of_layer`` parameters on each GPU of a replica and ``of_tables`` of the vocabulary,
-    beside a micro-batch's ``forward`` and ``backward`` passes."""
-    gather, tables = _gather(replicas, of_layer), _gather(replicas, of_tables)
-    scatter, scatter_tables = _scatter(replicas, of_layer), _scatter(replicas, of_tables)
+    beside a micro-batch's ``forward`` and ``backward`` passes; ``apart``: GPUs that share a layer."""
+    gather, tables = _gather(replicas, of_layer, apart), _gather(replicas, of_tables, apart)
+    scatter, scatter_tables = _scatter(replicas, of_layer, apart), _scatter(replicas, of_tables, apart)
     found = priced(
         [
             Operator("weights", "gathered", gather, 2 * layers), Operator("weights", "gathered", tables),
@@ -59,12 +59,12 @@ def sharded(
     return Sharded(found, hidden)
 
 
-def _gather(replicas: int, parameters: float) -> Collective:
-    return Collective("all_gather", replicas, max(1, int(_WEIGHT_BYTES * parameters)), "bf16")
+def _gather(replicas: int, parameters: float, apart: int) -> Collective:
+    return Collective("all_gather", replicas, max(1, int(_WEIGHT_BYTES * parameters)), "bf16", apart=apart)
 
 
-def _scatter(replicas: int, parameters: float) -> Collective:
-    return Collective("reduce_scatter", replicas, max(1, int(_SUM_BYTES * parameters)), "fp32")
+def _scatter(replicas: int, parameters: float, apart: int) -> Collective:
+    return Collective("reduce_scatter", replicas, max(1, int(_SUM_BYTES * parameters)), "fp32", apart=apart)
 
 
 def hidden_seconds(prices: Prices, items: tuple[Priced, ...], like: Collective, seconds: float) -> float:

@@ -82,25 +82,28 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
         for load in loads:
             step = _stage(config, plan, load, Counter(kinds), first, last)
             operators += _trained(step, plan) if plan.phase == "train" else step
-            if launched_one_by_one(plan, load.tokens):
+            if launched_one_by_one(plan, load.tokens, max(group.keys for group in load.groups)):
                 alone = priced(step, prices)
                 launched += host_seconds(alone, plan, all(group.queries == 1 for group in load.groups))
                 waited += gap_seconds(alone, plan)
         items = priced(operators, prices)
-        beside = _beside_products(items, plan.tensor_parallel) if plan.overlap == "products" else 0.0
+        beside = _beside_products(items, plan) if plan.overlap == "products" else 0.0
         if plan.shares_weights:
             items, beside = _with_weights_gathered(config, plan, prices, items, beside)
         found.append(Stage(items, turns, beside, launched, waited))
     return tuple(found)
 
 
-def _beside_products(items: tuple[Priced, ...], gpus: int) -> float:
+def _beside_products(items: tuple[Priced, ...], plan: Plan) -> float:
     """Seconds of layers' sums that run beside products: in as many pieces as GPUs, of which the first to be gathered or
-    the last to be scattered waits (Transformer Engine, its user buffers), and no more than the products last."""
+    the last to be scattered waits (Transformer Engine, its user buffers), and no more than the products last. A stage
+    that works on pieces in turn sends one beside the next (Megatron-LM's overlap_p2p_comm, which needs them)."""
+    gpus = plan.tensor_parallel
     layers = [item for item in items if item.operator.part not in ("embedding", "head", "pipeline")]
     sums = sum(item.seconds for item in layers if item.operator.communicates)
     products = sum(item.seconds for item in layers if isinstance(item.operator.op, GemmOp))
-    return min(sums, products) * (gpus - 1) / gpus
+    sent = sum(item.seconds for item in items if item.operator.part == "pipeline") if plan.virtual_stages > 1 else 0.0
+    return min(sums, products) * (gpus - 1) / gpus + sent
 
 
 def _with_weights_gathered(
@@ -114,7 +117,9 @@ def _with_weights_gathered(
         Priced(item.operator, item.projection) for item in items if replace(item.operator, count=1) not in counts
     ]
     tables = 2.0 * config.vocabulary * config.hidden / plan.tensor_parallel
-    found = sharded(prices, plan.data_parallel, len(kinds), (own - tables) / len(kinds), tables, forward, backward)
+    found = sharded(
+        prices, plan.data_parallel, len(kinds), (own - tables) / len(kinds), tables, forward, backward, plan.tensor_parallel,
+    )  # fmt: skip
     return items + found.items, beside + found.hidden_seconds
 
 
@@ -134,8 +139,12 @@ def _stage(config: Decoder, plan: Plan, load: Load, kinds: Counter, first: bool,
 
 
 def _sent(config: Decoder, plan: Plan, load: Load) -> Collective:
-    """Each GPU of a stage sends its share of the rows to its peer; the next stage gathers them within itself."""
-    return Collective("send_recv", 2, max(1, 2 * load.tokens * config.hidden // plan.tensor_parallel), "bf16")
+    """Each GPU of a stage sends its share of the rows to its peer; the next stage gathers them within itself. In
+    training all replicas of a stage come before the next stage (Megatron-LM's order: layers' shares, replicas, stages),
+    in serving each replica has its own GPUs."""
+    apart = plan.tensor_parallel * (plan.data_parallel if plan.phase == "train" else 1)
+    sent = max(1, 2 * load.tokens * config.hidden // plan.tensor_parallel)
+    return Collective("send_recv", 2, sent, "bf16", apart=apart)
 
 
 def _trained(forward: list[Operator], plan: Plan) -> list[Operator]:

@@ -94,17 +94,18 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         own = max(parameters_of_stages(config, plan))
         kept = own / plan.data_parallel if plan.zero else own
         # Sums scattered and weights gathered move what an all-reduce does.
-        sums = [] if plan.shares_weights else gradient_sum(own, plan.data_parallel)
+        sums = [] if plan.shares_weights else gradient_sum(own, plan.data_parallel, plan.tensor_parallel)
         once = priced([optimizer_step(kept), *sums], prices)
         gradients = sum(item.seconds for item in once if item.operator.communicates)
         # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the
-        # last layer's, and slow it.
-        layers = max(1, config.layers // plan.pipeline_parallel)
+        # last layer's, and slow it. Pieces of a stage end one after the other, as many micro-batches behind each as
+        # there are stages (Narayanan et al. (2021), figure 4).
+        layers, turns = max(1, config.layers // plan.pipeline_parallel), _turns(plan)
         slowest = max(stages, key=lambda stage: stage.seconds)
-        beside = min(gradients * (layers - 1) / layers, slowest.seconds * 2 / 3)
+        beside = min(gradients * (layers - 1) / layers / turns, slowest.seconds * 2 / 3)
         for item in once:
             if item.operator.communicates and isinstance(item.operator.op, Collective):
-                hidden_seconds = beside_computed(prices, slowest.items, item.operator.op, beside)
+                hidden_seconds = turns * beside_computed(prices, slowest.items, item.operator.op, beside)
     seconds = passing + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
     energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts, prices.share)
@@ -126,6 +127,11 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
 def _through(each: list[float], plan: Plan) -> float:
     """What stages take ``each`` for a micro-batch, of all micro-batches through all of them."""
     return plan.micro_batches * max(each) + (sum(each) - max(each)) / plan.virtual_stages
+
+
+def _turns(plan: Plan) -> int:
+    """Micro-batches whose backward passes gradients of a stage's pieces are summed beside."""
+    return min(plan.pipeline_parallel, plan.micro_batches) if plan.virtual_stages > 1 else 1
 
 
 def tokens_of(plan: Plan) -> int:

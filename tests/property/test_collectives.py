@@ -140,3 +140,19 @@ def test_a_gpu_that_inherits_another_has_its_links_and_a_faster_link_is_a_value_
     faster = project_collective(load_gpu(own), sums)
     assert faster.seconds < 0.6 * times[0].seconds
     assert times[1].validated and not faster.validated
+
+
+def test_replicas_whose_layers_fill_a_node_sum_over_the_network() -> None:
+    spec, message = load_gpu("h100"), 1 << 30
+    beside, two, eight = (
+        project_collective(spec, Collective("all_reduce", 8, message, apart=apart)) for apart in (1, 4, 8)
+    )
+    assert beside.seconds < two.seconds < eight.seconds
+    node = spec.node
+    least = 2 * (7 / 8) * message / (node.network_bytes_per_ns * 1e9)
+    assert eight.seconds == pytest.approx(least + 14e-9 * node.network_latency_ns)
+    assert not eight.validated and beside.validated
+    near, away = (project_collective(spec, Collective("send_recv", 2, message, apart=apart)) for apart in (4, 8))
+    assert away.seconds > message / (node.network_bytes_per_ns * 1e9) > near.seconds
+    with pytest.raises(SpecError, match="are 0 apart"):
+        Collective("all_reduce", 8, message, apart=0)

@@ -1,8 +1,9 @@
-"""What naming a framework changes: whose kernels products have, and what a sweep over frameworks says."""
+"""What naming a framework changes: whose kernels products have, what its host launches one by one, what sweeps say."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from gpusim.cli import run
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
+from gpusim.errors import UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.footprint import parameters_of
 from gpusim.project.frameworks import framework_of
-from gpusim.project.host import launched_kernels
+from gpusim.project.host import launched_kernels, launched_one_by_one
 from gpusim.project.layers import layer_operators, stages_of
 from gpusim.project.load import steps_of
 from gpusim.project.network import decoder_of
@@ -154,3 +156,47 @@ def test_an_engine_that_draws_by_few_blocks_takes_longer_with_the_vocabulary_tha
     assert drawn(1, "0.9") == pytest.approx(3.0e-9 * network.vocabulary, rel=0.05)
     assert drawn(64, "0.9") == pytest.approx(6.2e-9 * network.vocabulary, rel=0.05)
     assert drawn(1, "") < 0.05 * drawn(1, "0.9")
+
+
+def test_a_short_prompt_waits_for_a_host_that_launches_one_by_one_and_a_long_one_does_not():
+    prices, network = Prices(load_gpu("h100")), decoder_of("llama3_8b")
+    short, graph, long = (
+        project_model(
+            prices, network, Plan("prefill", sequence=sequence, dtype="fp8", framework="trtllm", launch=launch)
+        )
+        for sequence, launch in ((64, "default"), (64, "graphs"), (4096, "default"))
+    )
+    assert short.step.seconds == pytest.approx(framework_of(short.plan).launch_seconds * launched_kernels(short.items))
+    assert graph.host_seconds == long.host_seconds == 0 < short.host_seconds
+    assert short.step.seconds == pytest.approx(graph.step.seconds + short.host_seconds)
+    assert short.bubble_seconds == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_is_replayed_as_a_graph_is_the_frameworks_own_unless_the_plan_says():
+    prefill, decode = Plan("prefill"), Plan("decode", batch=4)
+    assert [launched_one_by_one(prefill, tokens) for tokens in (512, 513)] == [False, True]
+    assert launched_one_by_one(replace(prefill, framework="sglang"), 1)
+    assert not launched_one_by_one(replace(decode, framework="trtllm"), 4)
+    assert launched_one_by_one(replace(decode, launch="eager"), 4)
+    older = replace(decode, framework="vllm", engine="v0")
+    assert [launched_one_by_one(older, 4, keys) for keys in (8192, 8193)] == [False, True]
+    assert not launched_one_by_one(replace(older, launch="graphs"), 4, 8193)
+    assert not launched_one_by_one(decode, 4, 8193)
+    with pytest.raises(UsageError, match="launch is 'lazy': known are default, eager, graphs"):
+        Plan("decode", launch="lazy")
+
+
+def test_v0_waits_for_its_host_with_sequences_longer_than_its_graphs_have() -> None:
+    prices, network = Prices(load_gpu("h100")), decoder_of("qwen2.5_7b")
+    steps = [
+        project_model(
+            prices,
+            network,
+            Plan("decode", sequence=keys, dtype="int4_wo", framework="vllm", engine="v0", launch=launch),
+        )
+        for keys, launch in ((8192, "default"), (8193, "default"), (8193, "graphs"))
+    ]
+    assert [step.host_seconds > 0 for step in steps] == [False, True, False]
+    assert steps[1].step.seconds == pytest.approx(
+        framework_of(steps[1].plan).launch_seconds * launched_kernels(steps[1].items)
+    )

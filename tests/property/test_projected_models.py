@@ -20,8 +20,6 @@ from gpusim.project.bands import factor_of, region_of
 from gpusim.project.config_file import decoder_of_file
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import footprint_of, parameters_of
-from gpusim.project.frameworks import framework_of
-from gpusim.project.host import launched_kernels, launched_one_by_one
 from gpusim.project.layers import head_operators, stages_of
 from gpusim.project.limits import limiters, remedies
 from gpusim.project.load import steps_of
@@ -460,30 +458,6 @@ def test_a_gpu_without_bf16_runs_models_in_fp16_and_refuses_bf16(gpu: str, capfd
     assert run([*model, "--dtype", "fp16"]) == 0
     assert run([*model, "--dtype", "int4_wo"]) == 0
     assert run(model) != 0 and "take fp16" in capfd.readouterr().err
-
-
-def test_a_short_prompt_waits_for_a_host_that_launches_one_by_one_and_a_long_one_does_not():
-    prices, network = Prices(load_gpu("h100")), decoder_of("llama3_8b")
-    short, graph, long = (
-        project_model(
-            prices, network, Plan("prefill", sequence=sequence, dtype="fp8", framework="trtllm", launch=launch)
-        )
-        for sequence, launch in ((64, "default"), (64, "graphs"), (4096, "default"))
-    )
-    assert short.step.seconds == pytest.approx(framework_of(short.plan).launch_seconds * launched_kernels(short.items))
-    assert graph.host_seconds == long.host_seconds == 0 < short.host_seconds
-    assert short.step.seconds == pytest.approx(graph.step.seconds + short.host_seconds)
-    assert short.bubble_seconds == pytest.approx(0.0, abs=1e-9)
-
-
-def test_what_is_replayed_as_a_graph_is_the_frameworks_own_unless_the_plan_says():
-    prefill, decode = Plan("prefill"), Plan("decode", batch=4)
-    assert [launched_one_by_one(prefill, tokens) for tokens in (512, 513)] == [False, True]
-    assert launched_one_by_one(replace(prefill, framework="sglang"), 1)
-    assert not launched_one_by_one(replace(decode, framework="trtllm"), 4)
-    assert launched_one_by_one(replace(decode, launch="eager"), 4)
-    with pytest.raises(UsageError, match="launch is 'lazy': known are default, eager, graphs"):
-        Plan("decode", launch="lazy")
 
 
 def test_a_sweep_with_limits_leaves_the_plans_that_keep_them_and_says_how_far_the_others_are(

@@ -98,6 +98,8 @@ def test_the_host_works_after_the_gpu_or_beside_it() -> None:
     assert paged.step_of(0.01, 16, "h100", pages=3200) > old.step_of(0.01, 16, "h100", pages=3200)
     assert paged.step_of(0.01, 16, "h100", shared=True) == paged.step_of(0.01, 16, "h100")
     assert handed.step_of(0.01, 16, "h100", shared=True) == pytest.approx(paged.step_of(0.01, 16, "h100") + 1.1e-3)
+    assert paged.host_seconds(16, "a100_40gb", 3200) == pytest.approx(1.47 * paged.host_seconds(16, "h100", 3200))
+    assert old.host_seconds(16, "a100_40gb") == old.host_seconds(16, "h100")  # set beside both
     newest = framework_of(replace(HELD, framework="vllm"))
     ended = newest.step_of(0.01, 100, "h100")
     assert ended == pytest.approx(0.01 + newest.waited_seconds(100, "h100")) and ended < after.step_of(

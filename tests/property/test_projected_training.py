@@ -72,6 +72,21 @@ def test_sums_beside_products_wait_for_one_piece(prices: Prices) -> None:
             Plan(**plan, overlap="products")  # type: ignore[arg-type]
 
 
+def test_pieces_send_beside_products_and_sum_gradients_beside_as_many_micro_batches_as_stages(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    plan = replace(PIPELINE, tensor_parallel=8)
+    pieces, whole = (
+        project_model(prices, network, replace(plan, virtual_stages=count, overlap="products")) for count in (2, 1)
+    )
+    sent = _seconds(pieces, "send to the next stage", "send to the next stage, backward")
+    assert pieces.hidden_seconds - whole.hidden_seconds == pytest.approx(plan.micro_batches * sent)
+    # Over the network the two replicas' sum takes longer than one micro-batch's backward pass.
+    apart = replace(plan, data_parallel=2, batch=16)
+    one, four = (project_model(prices, network, replace(apart, virtual_stages=count)) for count in (1, 2))
+    assert _seconds(one, "gradients over replicas") > four.step.seconds / 100
+    assert four.hidden_seconds > 2 * one.hidden_seconds
+
+
 def test_scores_in_memory_are_moved_and_computed_again(prices: Prices) -> None:
     network = decoder_of("llama3_8b")
     eager = replace(SHARED, scores="eager")
