@@ -181,7 +181,7 @@ def _program(prices: Prices, config: Decoder, plan: Plan, stage: int) -> list[No
             for operator in [*_recomputed(plan, block), *backward_of(block)]:
                 chain.add(operator)
             if micro == plan.micro_batches - 1:
-                for each in gradient_sum(own / len(blocks), plan.data_parallel):
+                for each in gradient_sum(own / len(blocks), plan.data_parallel, plan.tensor_parallel):
                     buckets.append(chain.add(each, aside=True))
         if not first:
             chain.pass_on("send", -1, sent, 2 * micro + 1)
