@@ -168,8 +168,16 @@ def compile_here(request: Request) -> CppBuild:
 @cache
 def include_folders() -> tuple[str, ...]:
     """Where the CUDA headers of the installed wheels lie, as far as they are installed."""
-    found = (pathfinder.find_nvidia_header_directory(name) for name in _HEADERS)
-    return tuple(str(folder) for folder in found if folder)
+    return tuple(folder for folder in map(_header_folder, _HEADERS) if folder)
+
+
+def _header_folder(name: str) -> str | None:
+    """Where the CUDA headers ``name`` lie, None of those that are not there. Of what no wheel brings, pathfinder asks a
+    process of its own that has ten seconds; one that a busy machine does not grant has found nothing."""
+    try:
+        return pathfinder.find_nvidia_header_directory(name)
+    except ChildProcessError:
+        return None
 
 
 @cache
