@@ -228,7 +228,9 @@ def _splits(library: Library, whole_steps: float) -> Sequence[int]:
     if not library.whole_parts:
         return SPLITS
     most = int(library.most_splits) or max(SPLITS)
-    return [parts for parts in range(1, most + 1) if parts == 1 or not whole_steps % parts]
+    # A last step that is partly filled is a step.
+    steps = math.ceil(whole_steps)
+    return [parts for parts in range(1, most + 1) if not steps % parts]
 
 
 def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:
