@@ -72,8 +72,8 @@ def optimizer_step(parameters: float) -> Operator:
 
 
 def gradient_sum(parameters: float, replicas: int) -> list[Operator]:
-    """Of 16-bit gradients over the replicas."""
-    if replicas == 1:
+    """Of 16-bit gradients over the replicas that have the same parameters."""
+    if replicas == 1 or not parameters:
         return []
     return [
         Operator(
