@@ -72,8 +72,8 @@ def optimizer_step(parameters: float) -> Operator:
 
 
 def gradient_sum(parameters: float, replicas: int, apart: int = 1) -> list[Operator]:
-    """Of 16-bit gradients over the replicas, of ``apart`` GPUs that share a layer each."""
-    if replicas == 1:
+    """Of 16-bit gradients over the ``replicas`` that have the same parameters, ``apart`` GPUs from one to the next."""
+    if replicas == 1 or not parameters:
         return []
     return [
         Operator(

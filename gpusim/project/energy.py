@@ -1,6 +1,7 @@
 """Energy of a model's step: that of every launch on every GPU, and what GPUs take while they wait.
 
-Mental model: launches' energies add; a GPU that waits for its pipeline takes what it takes with nothing to do.
+Mental model: launches' energies add; a GPU that waits for its pipeline takes what it takes with nothing to do, and what
+runs beside something else takes that once.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpusim.energy.figures import figures_for, figures_of
+from gpusim.energy.figures import figures_for
 from gpusim.energy.operator import energy_of
 from gpusim.gpus.spec import GpuSpec
 from gpusim.project.part import Priced
@@ -30,7 +31,8 @@ def step_energy(
     """Of a step of ``seconds`` under the board's power limit or ``limit_watts`` each GPU, whose clock is ``share`` of
     the one at which energies are known: ``items`` run on the GPUs of one stage for each micro-batch, ``once`` on all
     GPUs once."""
-    slow = share ** (figures_for(spec).clock_exponent - 1.0)
+    figures = figures_for(spec)
+    slow = share ** (figures.clock_exponent - 1.0)
     # What busy SMs take is power: it goes with the voltage and with the clock.
     factors = {"busy SMs": slow * share, "tensor cores": slow, "other arithmetic": slow, "L2": slow}
     stage_gpus = plan.tensor_parallel * plan.data_parallel
@@ -41,7 +43,7 @@ def step_energy(
             joules += copies * item.operator.count * sum(part * factors.get(unit, 1.0) for unit, part in found.by_unit)
             busy_seconds += copies * item.seconds
             validated = validated and found.validated
-    figures = figures_of(spec.generation)
-    idle_watts = figures.constant_watts + figures.leakage_watts_at(None)
-    waiting = max(0.0, plan.gpus * seconds - busy_seconds)
-    return StepEnergy(joules + waiting * idle_watts, validated)
+    resting_watts = figures.constant_watts + figures.leakage_watts_at(None)
+    # Less than nothing where launches run beside one another: what rests is taken once.
+    waiting = plan.gpus * seconds - busy_seconds
+    return StepEnergy(joules + waiting * resting_watts, validated)

@@ -18,7 +18,7 @@ from gpusim.execution.trace import ExecutionTrace, Node
 from gpusim.project.attention import CORE
 from gpusim.project.backward import backward_of, gradient_sum, optimizer_step
 from gpusim.project.decoder import Decoder
-from gpusim.project.footprint import parameters_of_stages
+from gpusim.project.footprint import parameters_by_copies
 from gpusim.project.layers import blocks_of, stages_of
 from gpusim.project.load import steps_of
 from gpusim.project.operator import Operator
@@ -171,7 +171,7 @@ def _program(prices: Prices, config: Decoder, plan: Plan, stage: int) -> list[No
     (load,) = loads
     sent = max(1, 2 * load.tokens * config.hidden // plan.tensor_parallel)
     blocks = blocks_of(config, plan, load, shared_out[stage], first, last)
-    own = max(parameters_of_stages(config, plan))
+    held, stage_gpus = parameters_by_copies(config, plan), plan.tensor_parallel * plan.data_parallel
     buckets: list[int] = []
 
     def backward(micro: int) -> None:
@@ -181,14 +181,15 @@ def _program(prices: Prices, config: Decoder, plan: Plan, stage: int) -> list[No
             for operator in [*_recomputed(plan, block), *backward_of(block)]:
                 chain.add(operator)
             if micro == plan.micro_batches - 1:
-                for each in gradient_sum(own / len(blocks), plan.data_parallel, plan.tensor_parallel):
-                    buckets.append(chain.add(each, aside=True))
+                for some, copies in held:
+                    for each in gradient_sum(some / len(blocks), copies, stage_gpus // copies):
+                        buckets.append(chain.add(each, aside=True))
         if not first:
             chain.pass_on("send", -1, sent, 2 * micro + 1)
 
     for forwards, micro in _one_forward_one_backward(plan.micro_batches, len(shared_out) - stage - 1):
         (forward if forwards else backward)(micro)
-    chain.add(optimizer_step(own / plan.data_parallel if plan.zero else own), after=buckets)
+    chain.add(optimizer_step(sum(some / copies if plan.zero else some for some, copies in held)), after=buckets)
     return chain.nodes
 
 

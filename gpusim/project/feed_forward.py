@@ -68,8 +68,8 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
     dispatch, combine = _exchanges(config, experts, plan, -(-tokens // tp)) if across else (None, None)
     if dispatch:
         found.append(Operator(part, "dispatch", dispatch))
-        # All replicas' tokens meet at the experts' GPUs.
-        tokens = tokens * plan.data_parallel
+        # Tokens of all replicas that share these experts out meet at their GPUs.
+        tokens = plan.meeting_tokens(tokens)
     op = MoeOp(
         tokens,
         config.hidden,

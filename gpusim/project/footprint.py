@@ -127,6 +127,17 @@ def _routed_share(config: Decoder, plan: Plan, kind: Kind) -> float:
     return whole * own / config.experts.routed / plan.experts_tensor_parallel
 
 
+def parameters_by_copies(config: Decoder, plan: Plan) -> list[tuple[float, int]]:
+    """Parameters on one GPU of the fullest stage, and on how many GPUs the same ones are: those that every replica has,
+    and those of experts, which a group of replicas may share out."""
+    own = parameters_of_stages(config, plan)
+    fullest = max(range(len(own)), key=lambda stage: own[stage])
+    routed = sum(_routed_share(config, plan, kind) for kind in stages_of(config, plan.pipeline_parallel)[fullest])
+    if plan.expert_copies == plan.data_parallel:
+        return [(own[fullest], plan.data_parallel)]
+    return [(own[fullest] - routed, plan.data_parallel), (routed, plan.expert_copies)]
+
+
 def parameters_of_stages(config: Decoder, plan: Plan) -> list[float]:
     """On one GPU of each pipeline stage, tables of the vocabulary included."""
     own = [sum(_share(config, plan, kind) for kind in stage) for stage in stages_of(config, plan.pipeline_parallel)]
@@ -156,7 +167,8 @@ def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprin
     training = 0.0
     if plan.phase == "train":
         weight_bytes = 2.0 * parameters
-        training = parameters * (_GRADIENT_BYTES + _STATE_BYTES / (plan.data_parallel if plan.zero else 1))
+        kept = sum(some / copies if plan.zero else some for some, copies in parameters_by_copies(config, plan))
+        training = parameters * _GRADIENT_BYTES + kept * _STATE_BYTES
         if plan.shares_weights:  # of weights and gradients a share, and two layers gathered, one in use and the next
             layer = (parameters - tables) / len(stages[fullest])
             weight_bytes = 2.0 * (2.0 * layer + tables)
@@ -228,7 +240,5 @@ def _experts_workspace_bytes(hidden: int, experts: Experts, plan: Plan, tokens: 
     first product, gate and up, or of the second (TensorRT-LLM, moe_kernels.cu, getWorkspaceDeviceBufferSizes; vLLM's
     fused_moe has the same two buffers for its own tokens)."""
     own = -(-experts.routed // plan.expert_parallel)
-    if plan.expert_parallel > plan.tensor_parallel:
-        tokens *= plan.data_parallel
-    choices = tokens * min(experts.per_token, own)
+    choices = plan.meeting_tokens(tokens) * min(experts.per_token, own)
     return 2.0 * choices * (hidden + max(2.0 * experts.hidden / plan.experts_tensor_parallel, hidden))

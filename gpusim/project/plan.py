@@ -309,3 +309,12 @@ class Plan:
     def experts_tensor_parallel(self) -> int:
         """GPUs that share each expert's columns: those of a replica's layer that do not hold experts of their own."""
         return max(1, self.tensor_parallel // self.expert_parallel)
+
+    @property
+    def expert_copies(self) -> int:
+        """How many times every expert's weights are there: once for each group of GPUs that shares experts out."""
+        return self.tensor_parallel * self.data_parallel // max(self.tensor_parallel, self.expert_parallel)
+
+    def meeting_tokens(self, tokens: int) -> int:
+        """Of all replicas that share experts out with a replica which has ``tokens``."""
+        return -(-tokens * max(self.tensor_parallel, self.expert_parallel) // self.tensor_parallel)

@@ -17,7 +17,7 @@ from gpusim.project.backward import gradient_sum, optimizer_step
 from gpusim.project.bands import factor_of, region_of, widened
 from gpusim.project.decoder import Decoder
 from gpusim.project.energy import step_energy
-from gpusim.project.footprint import Footprint, footprint_of, parameters_of, parameters_of_stages
+from gpusim.project.footprint import Footprint, footprint_of, parameters_by_copies, parameters_of
 from gpusim.project.layers import kinds_of
 from gpusim.project.load import steps_of
 from gpusim.project.one_clock import at_one_clock
@@ -91,10 +91,12 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
     once: tuple[Priced, ...] = ()
     hidden_seconds = 0.0
     if plan.phase == "train":
-        own = max(parameters_of_stages(config, plan))
-        kept = own / plan.data_parallel if plan.zero else own
+        held = parameters_by_copies(config, plan)
+        kept = sum(some / copies if plan.zero else some for some, copies in held)
         # Sums scattered and weights gathered move what an all-reduce does.
-        sums = [] if plan.shares_weights else gradient_sum(own, plan.data_parallel, plan.tensor_parallel)
+        stage_gpus = plan.tensor_parallel * plan.data_parallel
+        every = [each for some, copies in held for each in gradient_sum(some, copies, stage_gpus // copies)]
+        sums = [] if plan.shares_weights else every
         once = priced([optimizer_step(kept), *sums], prices)
         gradients = sum(item.seconds for item in once if item.operator.communicates)
         # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the
@@ -105,7 +107,8 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
         beside = min(gradients * (layers - 1) / layers / turns, slowest.seconds * 2 / 3)
         for item in once:
             if item.operator.communicates and isinstance(item.operator.op, Collective):
-                hidden_seconds = turns * beside_computed(prices, slowest.items, item.operator.op, beside)
+                part = beside * item.seconds / gradients
+                hidden_seconds += turns * beside_computed(prices, slowest.items, item.operator.op, part)
     seconds = passing + seconds_of(once) - hidden_seconds
     shown = merged(items) + once
     energy = step_energy(prices.spec, plan, items, once, seconds, prices.limit_watts, prices.share)

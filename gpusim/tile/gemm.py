@@ -86,6 +86,11 @@ class GemmShape:
         own = OPERANDS[self.dtype][0]
         return self.a_bytes or own, self.b_bytes or own
 
+    @property
+    def most_rows(self) -> int:
+        """Of the product that has the most."""
+        return max(self.group_rows, default=self.rows)
+
     def tiles(self, tile_rows: int, cluster_rows: int = 1) -> int:
         """Rows of tiles of all products, those that clusters add counted."""
         clustered = tile_rows * cluster_rows
@@ -128,16 +133,18 @@ class _Choice:
 
 def project_gemm(
     spec: GpuSpec, shape: GemmShape, library: Library | None = None, limit_watts: float | None = None,
-    run_launches: float = 0.0,
+    run_launches: float = 0.0, simulated: int = 0,
 ) -> GemmProjection:  # fmt: skip
     """Time of ``shape`` by a library's kernel on ``spec``; ``library``: other figures than the generation's own;
     ``limit_watts``: another power limit than the board's (``inf``: none); ``run_launches``: as
-    :func:`gpusim.energy.power.power_limit` has it. Raises SpecError where the GPU has no such products, its
-    generation's libraries are not known, or the limit is not above what the GPU takes at rest."""
+    :func:`gpusim.energy.power.power_limit` has it; ``simulated``: how many choices are (0: of a launch of many
+    products, as experts are, fewer). Raises SpecError where the GPU has no such products, its generation's libraries
+    are not known, or the limit is not above what the GPU takes at rest."""
     machine = tile_machine(spec, shape.dtype)
     library = library or library_on(spec, shape.dtype)
     choices = sorted(_choices(machine, library, shape), key=lambda each: (each.least_cycles, each.arithmetic_cycles))
-    choices = choices[: SIMULATED if len(shape.group_rows) < _MANY_PRODUCTS else _SIMULATED_OF_MANY]
+    few = SIMULATED if len(shape.group_rows) < _MANY_PRODUCTS else _SIMULATED_OF_MANY
+    choices = choices[: simulated or few]
     best: tuple[float, _Choice, tuple[float, float, float, float]] | None = None
     for choice in choices:
         if best is not None and choice.least_cycles >= best[0]:
@@ -192,7 +199,7 @@ def _choices(machine: TileMachine, library: Library, shape: GemmShape) -> Iterat
     products = max(1, len(shape.group_rows))
     moved = b_bytes * shape.columns * shape.depth * products * shape.cold_b
     least_moved_cycles = moved / _dram_bytes_per_cycle(machine, library, shape)
-    ruled = library.ruled(shape.rows, shape.columns, shape.depth)
+    ruled = library.ruled(shape.most_rows, shape.columns, shape.depth)
     offered = library.offered_for(shape.rows, shape.columns, shape.depth)
     for tile in (*_taken(machine, library, shape), *offered):
         most_blocks = ruled.most_blocks if ruled else _MOST_PART_WAVES * machine.sm_count * tile.blocks
@@ -228,7 +235,9 @@ def _splits(library: Library, whole_steps: float) -> Sequence[int]:
     if not library.whole_parts:
         return SPLITS
     most = int(library.most_splits) or max(SPLITS)
-    return [parts for parts in range(1, most + 1) if parts == 1 or not whole_steps % parts]
+    # A last step that is partly filled is a step.
+    steps = math.ceil(whole_steps)
+    return [parts for parts in range(1, most + 1) if not steps % parts]
 
 
 def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Tile, ...]:
@@ -237,7 +246,7 @@ def _taken(machine: TileMachine, library: Library, shape: GemmShape) -> tuple[Ti
         return (fewest_waves(library.tiles, shape.rows, shape.columns, machine.sm_count),)
     if library.fills_waves and not shape.group_rows:
         return (wave_tile(machine.sm_count, shape.rows, shape.columns, shape.depth, experts=1, exchanged_below=0),)
-    return library.tiles_for(shape.rows, shape.columns, shape.depth)
+    return library.tiles_for(shape.most_rows, shape.columns, shape.depth)
 
 
 def _deeper(shape: GemmShape) -> int:

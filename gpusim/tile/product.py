@@ -15,7 +15,7 @@ from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import OPERATOR_REGIONS, Band, borrowed_band, gemm_band, operator_band
 from gpusim.tile.described import library_on
 from gpusim.tile.formats import Format, format_of
-from gpusim.tile.gemm import GemmShape, project_gemm
+from gpusim.tile.gemm import SIMULATED, GemmShape, project_gemm
 from gpusim.tile.joined import joined
 from gpusim.tile.library import Library, kernels_of, named_kernels
 from gpusim.tile.machine import OPERANDS, RESULT_BYTES, tile_machine
@@ -75,7 +75,7 @@ def project_product(
     ``memory``: other figures than the generation's own; ``limit_watts``: another power limit than the board's (``inf``:
     none). Raises SpecError where the GPU has no such products."""
     shape, kernels = shape_of(op), library or library_for(spec, op)
-    found = project_gemm(spec, shape, kernels, limit_watts, op.run_launches)
+    found = project_gemm(spec, shape, kernels, limit_watts, op.run_launches, SIMULATED)
     band = _band(named_kernels(spec), op)
     widest = widest_columns(named_kernels(spec), op.format.library)
     kind = f"products of {op.format.name}"

@@ -56,9 +56,11 @@ class Software:
     which take them, always and where rows are no multiple of :data:`gpusim.tile.library.SCALE_ROWS`. ``splits``:
     whether its products split the depth; ``promoted``: whether their sums of :data:`gpusim.tile.library.SCALE_DEPTH`
     products are scaled and added up outside the tensor cores where these take no scales; ``fills_waves``: whether it
-    takes the tile that fills the fewest waves where these are warp groups' (:mod:`gpusim.tile.moe_waves`); ``alone``:
-    whether an SM with tensor memory multiplies alone, so that its port of shared memory writes and reads both operands
-    of a tile, of which a pair of SMs would share one.
+    takes the tile that fills the fewest waves where these are warp groups' (:mod:`gpusim.tile.moe_waves`);
+    ``beside_launch``: whether ``launch_ns`` comes on top of what the library's products take; ``l2_share``: of L2, in
+    which a launch finds what the one before read and wrote (0: the library's); ``alone``: whether an SM with tensor
+    memory multiplies alone, so that its port of shared memory writes and reads both operands of a tile, of which a pair
+    of SMs would share one.
     """
 
     launch_ns: float
@@ -73,6 +75,8 @@ class Software:
     convert_blocks: float = 0.0
     fills_waves: bool = False
     alone: bool = False
+    beside_launch: bool = False
+    l2_share: float = 0.0
 
 
 @functools.cache
@@ -149,7 +153,12 @@ def _conversion_of(figures: Software | Library) -> dict[str, Any]:
 def with_software(spec: GpuSpec, dense: Library, around: Software) -> Library:
     """Products of 16 bits' kernels on ``spec`` with what a framework launches around products of another format, and
     what these do otherwise."""
-    found = replace(dense, launch_ns=around.launch_ns, **_conversion_of(around))
+    found = replace(
+        dense,
+        launch_ns=around.launch_ns + dense.launch_ns * around.beside_launch,
+        l2_share=around.l2_share or dense.l2_share,
+        **_conversion_of(around),
+    )
     if not around.splits:
         found = replace(found, split_k_cycles=math.inf)
     if spec.tensor_memory.columns_per_cycle:

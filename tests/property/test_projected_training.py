@@ -163,3 +163,33 @@ def test_a_training_step_takes_the_attention_that_it_is_given(prices: Prices) ->
     (behind,) = [item.operator for item in triton.items if item.operator.name == "attention, backward"]
     assert isinstance(behind.op, EarlierAttention) and behind.op.backward and behind.count == 3 * network.layers
     assert "attention by FlashAttention in Triton" in schedule_of(triton.plan)
+
+
+@pytest.mark.parametrize("tensor_parallel", [1, 2])
+def test_groups_of_replicas_that_share_experts_out_do_not_know_of_one_another(prices: Prices, tensor_parallel) -> None:
+    network = decoder_of("qwen3_30b_a3b")
+    one = Plan("decode", batch=32, sequence=512, tensor_parallel=tensor_parallel, data_parallel=4 // tensor_parallel, expert_parallel=4)  # fmt: skip
+    four = replace(one, batch=4 * one.batch, data_parallel=4 * one.data_parallel)
+    alone, beside = (project_model(prices, network, plan) for plan in (one, four))
+    assert alone.step == beside.step and alone.footprint == beside.footprint
+    # More GPUs in the group do know: each has more tokens of others, of fewer experts.
+    assert project_model(prices, network, replace(four, expert_parallel=16)).step != alone.step
+
+
+def test_gradients_of_experts_are_summed_over_the_groups_that_have_them(prices: Prices) -> None:
+    network = decoder_of("qwen3_30b_a3b")
+
+    def summed(**shared: int) -> list[tuple[int, float]]:
+        found = project_model(prices, network, Plan("train", batch=8, sequence=512, data_parallel=8, **shared))
+        sums = [item.operator.op for item in found.items if item.operator.name == "gradients over replicas"]
+        return sorted((each.gpus, each.message_bytes / 1e9) for each in sums)
+
+    # 30.5 G parameters, of which 29.0 G are of experts; two bytes of each.
+    assert summed() == [(8, pytest.approx(61, rel=0.01))]
+    (groups, of_experts), (replicas, rest) = summed(expert_parallel=4)
+    assert (groups, replicas) == (2, 8) and of_experts == pytest.approx(58 / 4, rel=0.01)
+    assert summed(expert_parallel=8) == [(8, rest)], "every expert's weights are on one GPU alone"
+    shared = Plan("train", batch=8, sequence=512, data_parallel=8, expert_parallel=8)
+    whole, kept = (footprint_of(network, replace(shared, zero=zero), 1e12) for zero in (0, 1))
+    state = whole.training_bytes - kept.training_bytes
+    assert state == pytest.approx(12 * rest / 2 * 1e9 * 7 / 8, rel=0.01), "states of experts have no copies to share"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from operators.eager import eager_int8_seconds, elements_of_a_thread
 
 from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
@@ -69,11 +70,20 @@ def test_sglangs_weights_of_int8_are_multiplied_in_int8_and_the_plugins_are_wide
     plugin, converted = (project_product(H100, replace(large, framework=each)) for each in ("", "sglang"))
     assert (plugin.dtype, converted.dtype) == ("fp16", "int8")
     assert converted.launches == plugin.launches + 1
+    # The conversion goes over the operand once, as a server has it.
+    alone = project_product(H100, replace(large, framework="sglang", input_dtype="int8_wo"))
+    moved_seconds = 3.0 * large.rows * large.depth / (H100.dram.read_bytes_per_ns * 1e9)
+    assert alone.seconds + moved_seconds < converted.seconds < alone.seconds + moved_seconds + 10e-6
     few = replace(large, rows=1)
-    assert project_product(H100, replace(few, framework="sglang")).seconds > 18e-6 > project_product(H100, few).seconds
-    # What is converted takes an SM's time: of few columns nearly all.
-    deep = GemmOp(8192, 128, 8192, "int8_wo", framework="sglang")
-    half = replace(H100, sm_count=H100.sm_count // 2)
-    assert project_product(half, deep).seconds > 1.8 * project_product(H100, deep).seconds > 1.8e-3
     assert converted.validated
     assert project_product(A100, replace(few, framework="trtllm")) == project_product(A100, few)
+
+
+def test_rows_of_int8_weights_have_a_conversion_of_pytorchs_operations_before_the_product():
+    # A warp a row until a thread has 256 elements of it, then all threads: rows of 7,168 take longer than of 8,192.
+    assert [elements_of_a_thread(16, depth) for depth in (512, 7168, 8192)] == [16, 224, 16]
+    assert [elements_of_a_thread(rows, 4096) for rows in (1, 2, 8, 100)] == [8, 16, 64, 128]
+    assert eager_int8_seconds(H100, 16, 7168) > 1.5 * eager_int8_seconds(H100, 16, 8192)
+    # 47 bytes an element.
+    large = eager_int8_seconds(H100, 16384, 8192) - eager_int8_seconds(H100, 8192, 8192)
+    assert large == pytest.approx(47 * 8192 * 8192 / (0.834 * H100.dram.read_bytes_per_ns * 1e9), rel=0.02)

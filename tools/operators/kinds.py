@@ -20,6 +20,7 @@ from gpusim.tile.moe import MoeOp, project_moe
 from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.product import GemmOp, project_product
 from gpusim.tile.software import product_library
+from operators.eager import eager_int8_seconds
 from operators.kind import Kind
 from operators.l2_state import experts_stay, weights_stay
 from operators.measured import EVENT_STEP_US, FITTED_GPUS, as_read, in_steps
@@ -85,6 +86,8 @@ def _gemm(
             framework=framework,
         )
         found = project_product(spec, op, library).seconds
+        if framework and converted:  # the product alone, behind what the rows' collector converts with
+            found += eager_int8_seconds(spec, int(row.m), int(row.k))
         if step_us:
             return 1e-6 * in_steps(1e6 * found, step_us)
         return 1e-6 * as_read(spec.name, 1e6 * found, graph_calls) if graph_calls else found
@@ -262,7 +265,7 @@ KINDS = {
         lambda generation: library_of(generation, "int8"), _GEMM,
     ),
     "gemm_int8_wo_sglang": Kind(
-        ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("int8_wo", False, framework="sglang", copied_on=("hopper",)),
+        ("m", "n", "k"), {"gemm_dtype": ("int8_wo",), "suspect": (0,)}, {"h100": "sglang"}, _rows, _gemm("int8_wo", False, True, framework="sglang", copied_on=("hopper",)),
         _around("int8_wo", "sglang"), _GEMM,
     ),
     "gemm_int8_wo": Kind(
