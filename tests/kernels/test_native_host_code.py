@@ -179,6 +179,18 @@ def test_every_header_that_stands_for_the_host_s_compiles() -> None:
     assert nvrtc.compile_cpp(CppUnit(source, "a.cu", headers=headers), "k", "sm_80").cubin
 
 
+def test_macros_without_a_semicolon_at_a_namespace_s_end_are_a_piece() -> None:
+    """So do extensions have their host templates' instances, which are left out with these."""
+    source = "namespace a {\n__device__ int x;\nvoid go();\nINSTANCE(1)\nINSTANCE(2)\n}\n__device__ int y;\n"
+    found = [(source[piece.start : piece.end].strip(), piece.marked) for piece in pieces(source)]
+    assert found == [
+        ("__device__ int x;", True),
+        ("void go();", False),
+        ("INSTANCE(1)\nINSTANCE(2)", False),
+        ("__device__ int y;", True),
+    ]
+
+
 def test_pieces_are_told_by_braces_and_marks() -> None:
     found = pieces(PROGRAM)
     texts = [PROGRAM[piece.start : piece.end] for piece in found]

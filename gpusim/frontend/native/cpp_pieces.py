@@ -143,6 +143,8 @@ def _read(text: str) -> Iterator[Piece]:
         if token == "}" and now.braces == 0 and now.parentheses <= 0:
             ended = _is_function(now.words)
         if token == "}" and now.braces < 0:
+            # The scope's end; macros without a semicolon (a template's instances) may stand before it.
+            yield _piece(now, at, first, line, marks, scopes)
             scopes, now = scopes[:-1], _Open()
             continue
         if ended:
