@@ -196,6 +196,18 @@ def test_what_chrome_allows_is_read(tmp_path: Path) -> None:
         assert imported([path]).sources[0].launches == 2
 
 
+@pytest.mark.parametrize("ts, dur", [(-1e308, 1), (1, 1e308), (1e306, 1e306), (1 << 80, 1)])
+def test_times_beyond_all_clocks_are_damaged_events(tmp_path: Path, ts: float, dur: float) -> None:
+    """Of the kind that a kernel has, and a call, an operator and a step."""
+    odd = [
+        {**kernel(1, 2, 7), "ts": ts, "dur": dur},
+        {**call(1, 8), "ts": ts, "dur": dur},
+        *(span(kind, "n", ts, dur) for kind in ("cpu_op", "user_annotation")),
+    ]
+    launches = {total.what.kernel for total in imported([written(tmp_path / "a.json", [kernel(1, 2, 3), *odd])]).totals}
+    assert "k" in launches
+
+
 def test_nothing_is_written_of_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = gzip.compress(BODY.encode() * 50)
     (tmp_path / "cut.json.gz").write_bytes(whole[:-20])

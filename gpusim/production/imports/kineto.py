@@ -28,6 +28,8 @@ from gpusim.production.timing.collectives import Collectives
 description = "PyTorch's profiler (Kineto), Chrome trace"
 #: Of texts that are kept as they were and on one line.
 _MOST_LINES = 100_000
+#: Times in us whose ns a record holds, and some more.
+_MOST_US = 1 << 60
 _WORK: dict[str, Kind] = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 _OWN_CATEGORIES = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Runtime": "cuda_runtime",
                    "Operator": "cpu_op", "cuda_profiler_range": ""}  # fmt: skip
@@ -141,11 +143,12 @@ class _Reader:
 
     def _times(self, event: Event) -> tuple[int, int] | None:
         """Begin and end in ns; None for an event without."""
-        if event.ts is None:
+        length = event.dur or 0
+        if event.ts is None or abs(event.ts) >= _MOST_US or abs(length) >= _MOST_US:  # also those that no integer holds
             self.assembly.damaged += 1
             return None
         begin = _ns(event.ts)
-        end = begin + _ns(event.dur or 0)
+        end = begin + _ns(length)
         if end < begin or abs(begin) >= 1 << 61 or end >= 1 << 61:
             self.assembly.damaged += 1
             return None
