@@ -23,6 +23,7 @@ from .notes_families import NOTES_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .product_families import PRODUCT_FAMILIES
 from .relaxation_families import RELAXATION_FAMILIES
+from .study_families import STUDY_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
 from .transform_families import TRANSFORM_FAMILIES
 from .vector_families import VECTOR_FAMILIES
@@ -42,6 +43,7 @@ FAMILIES: Mapping[str, Maker] = {
     **PATTERN_FAMILIES,
     **PRODUCT_FAMILIES,
     **RELAXATION_FAMILIES,
+    **STUDY_FAMILIES,
     **TEACHING_FAMILIES,
     **TRANSFORM_FAMILIES,
     **VECTOR_FAMILIES,
