@@ -20,6 +20,7 @@ from .launches import Row, SuiteLaunch, Timed
 from .layer_families import LAYER_FAMILIES
 from .memory_families import MEMORY_FAMILIES
 from .notes_families import NOTES_FAMILIES
+from .operator_families import OPERATOR_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .product_families import PRODUCT_FAMILIES
 from .relaxation_families import RELAXATION_FAMILIES
@@ -40,6 +41,7 @@ FAMILIES: Mapping[str, Maker] = {
     **LAYER_FAMILIES,
     **MEMORY_FAMILIES,
     **NOTES_FAMILIES,
+    **OPERATOR_FAMILIES,
     **PATTERN_FAMILIES,
     **PRODUCT_FAMILIES,
     **RELAXATION_FAMILIES,
