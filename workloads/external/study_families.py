@@ -45,9 +45,9 @@ _PLAIN = {
 
 
 @dataclass(frozen=True)
-class ForWarpGroups:
-    """A kernel that only ``sm_90a`` has, which the installed compiler builds: the bench has a set's own one build for
-    ``sm_90``."""
+class ForTensorCores:
+    """A kernel that the installed compiler builds, though the set names its own: warp groups only ``sm_90a`` has, where
+    the bench builds for ``sm_90``, and the fragments of a slab fit in registers as in the source's profile."""
 
     source: Path
     entry: str
@@ -105,13 +105,13 @@ def product(kernel: str, step: int, m: int, k: int, n: int) -> Timed:
     tiles = m // _SIDE, n // _SIDE
     slab = 2 * _SIDE * _ROW_BYTES
     if kernel == "fragments":
-        return _product(CudaKernel(source, "fragments"), tiles, (128,), step, (m, k, n))
+        return _product(ForTensorCores(source, "fragments"), tiles, (128,), step, (m, k, n))
     if kernel == "staged":
         shared = 4 * (_SIDE * (step + _PAD) - _PAD + step * (_SIDE + _PAD) - _PAD)
-        return _product(CudaKernel(source, f"staged<{step}>"), tiles, (128,), step, (m, k, n), shared)
+        return _product(ForTensorCores(source, f"staged<{step}>"), tiles, (128,), step, (m, k, n), shared)
     if kernel.startswith("warp_groups"):
         twice, together = str(kernel != "warp_groups").lower(), _TOGETHER if kernel == "warp_groups_in_order" else 0
-        made = ForWarpGroups(source, f"warp_groups<{twice}, {together}>")
+        made = ForTensorCores(source, f"warp_groups<{twice}, {together}>")
         grid = (tiles[0] * tiles[1], 1) if together else tiles
         shared = slab * (1 if kernel == "warp_groups" else 2)
         return _product(made, grid, (256,), step, (m, k, n), shared, turned=True)
@@ -119,14 +119,14 @@ def product(kernel: str, step: int, m: int, k: int, n: int) -> Timed:
     a, b = floats(m, k), floats(n, k)
     maps = TensorMap(a, (_SIDE, step)), TensorMap(b, (across * _SIDE, step))
     return Timed(
-        ForWarpGroups(source, f"bulk<{across}>"), (tiles[0], tiles[1] // across), (256 * across,),
+        ForTensorCores(source, f"bulk<{across}>"), (tiles[0], tiles[1] // across), (256 * across,),
         lambda depth: (*maps, floats(m, n), *map(np.int32, (m, k, n, depth or k))), (source,), depth=k,
         depth_step=step, product=True, shared_bytes=_STAGES * (1 + across) * _SIDE * _ROW_BYTES,
     )  # fmt: skip
 
 
 def _product(
-    made: CudaKernel | ForWarpGroups, grid: tuple[int, ...], block: tuple[int, ...], step: int, sizes: tuple[int, int, int],
+    made: CudaKernel | ForTensorCores, grid: tuple[int, ...], block: tuple[int, ...], step: int, sizes: tuple[int, int, int],
     shared_bytes: int = 0, turned: bool = False,
 ) -> Timed:  # fmt: skip
     m, k, n = sizes

@@ -37,6 +37,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
 // Four warps, two by two: of each 32 x 16 results a warp has 16 x 8.
 struct Place {
     int row, column, of_four;
+    __device__ __forceinline__ Place(int) : row(0), column(0), of_four(0) {}
     __device__ __forceinline__ Place()
     {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -147,14 +148,15 @@ __device__ __forceinline__ bool elected()
 }
 } // namespace
 
-// Fragments by loads of one element each, from global memory.
-__global__ void fragments(const float *a, const float *b, float *c, int m, int k, int n, int depth)
+// Fragments by loads of one element each, from global memory; three blocks an SM, as the profile of the source has them.
+__global__ void __launch_bounds__(128, 3) fragments(const float *a, const float *b, float *c, int m, int k, int n, int depth)
 {
     const Place my;
-    const float *of_a = a + (size_t)blockIdx.x * SIDE * k, *of_b = b + blockIdx.y * SIDE;
+    const float *of_a = a + (size_t)blockIdx.x * SIDE * k + my.row * k + my.of_four, *of_b = b + blockIdx.y * SIDE + my.of_four * n + my.column;
     float sums[DOWN][ACROSS][4] = {};
-    for (int at = 0; at < depth; at += STEP)
-        of_slab<1>(sums, my, [&](int row, int deep) { return of_a + row * k + at + deep; }, [&](int column, int deep) { return of_b + (at + deep) * n + column; });
+#pragma unroll 1
+    for (int at = 0; at < depth; at += STEP, of_a += STEP, of_b += STEP * n)
+        of_slab<1>(sums, Place(0), [&](int row, int deep) { return of_a + row * k + deep; }, [&](int column, int deep) { return of_b + deep * n + column; });
     stored(sums, c + (size_t)blockIdx.x * SIDE * n + blockIdx.y * SIDE, n);
 }
 
