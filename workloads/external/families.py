@@ -20,9 +20,11 @@ from .launches import Row, SuiteLaunch, Timed
 from .layer_families import LAYER_FAMILIES
 from .memory_families import MEMORY_FAMILIES
 from .notes_families import NOTES_FAMILIES
+from .operator_families import OPERATOR_FAMILIES
 from .pattern_families import PATTERN_FAMILIES
 from .product_families import PRODUCT_FAMILIES
 from .relaxation_families import RELAXATION_FAMILIES
+from .study_families import STUDY_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
 from .transform_families import TRANSFORM_FAMILIES
 from .vector_families import VECTOR_FAMILIES
@@ -39,9 +41,11 @@ FAMILIES: Mapping[str, Maker] = {
     **LAYER_FAMILIES,
     **MEMORY_FAMILIES,
     **NOTES_FAMILIES,
+    **OPERATOR_FAMILIES,
     **PATTERN_FAMILIES,
     **PRODUCT_FAMILIES,
     **RELAXATION_FAMILIES,
+    **STUDY_FAMILIES,
     **TEACHING_FAMILIES,
     **TRANSFORM_FAMILIES,
     **VECTOR_FAMILIES,
