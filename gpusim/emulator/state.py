@@ -128,6 +128,8 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
         # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
         # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
         state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
+    if image.uses_reserved:
+        state["shared_bytes"] = _reserved_start(launch) + _RESERVED_BYTES - image.shared_base
     state["local_bytes"] = stack_bytes(launch)
     state["thread_registers"] = -(-image.registers_per_thread // _REGISTER_UNIT) * _REGISTER_UNIT
     state["shared_window"] = SHARED_WINDOW
@@ -226,6 +228,16 @@ def _reciprocal(side: int) -> float:
     return float(rounded if float(rounded) * side >= 1 else np.nextafter(rounded, np.float32(1)))
 
 
+#: Shared memory that CUDA reserves for groups of several warps, which the headers of cooperative groups count on
+#: (cooperative_groups/details/memory.h, multi_warp_scratch). Here it lies behind the block's own.
+_RESERVED_BYTES = 288
+
+
+def _reserved_start(launch: KernelLaunch) -> int:
+    """Its shared address."""
+    return launch.image.shared_base + -(-(launch.image.shared_bytes + launch.dynamic_shared_bytes) // 16) * 16
+
+
 #: The constant variables of a module.
 _MODULE_BANK = 3
 
@@ -251,6 +263,8 @@ def _constants(prepared: Prepared, launch: KernelLaunch, module_constants: bytes
     put(layout.shared_window, "<Q", SHARED_WINDOW)
     put(layout.local_window, "<Q", LOCAL_WINDOW)
     put(layout.stack, "<I", stack_bytes(launch))
+    if image.uses_reserved:
+        put(layout.reserved_shared, "<I", _reserved_start(launch))
     for offset in layout.dynamic_shared:
         put(offset, "<I", launch.dynamic_shared_bytes)
     put(layout.constants_pointer, "<Q", CONSTANTS_ADDRESS)

@@ -29,7 +29,8 @@ _KIB = 1024
 class BankLayout:
     """Byte offsets in constant bank 0 of what the driver provides; -1 for what a generation lacks. ``grid_workspace``:
     the upper and the lower half of the address of a cooperative launch's workspace (PTX ``%envreg1`` and
-    ``%envreg2``)."""
+    ``%envreg2``); ``reserved_shared``: where the shared memory begins that CUDA reserves for cooperative groups (PTX
+    ``%reserved_smem_offset_1``)."""
 
     block_shape: int
     grid_shape: int
@@ -41,6 +42,7 @@ class BankLayout:
     grid_workspace: tuple[int, int]
     cluster: ClusterLayout | None = None
     parameters_pointer: int = -1
+    reserved_shared: int = -1
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Architecture:
         return self if self.built else next(same, self)
 
 
-_VOLTA = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50, (0x8C, 0x90))
+_VOLTA = BankLayout(0x0, 0xC, 0x18, 0x20, 0x28, (0x2C,), 0x50, (0x8C, 0x90), reserved_shared=0x124)
 _HOPPER = BankLayout(
     0x0,
     0xC,
@@ -123,10 +125,11 @@ _HOPPER = BankLayout(
     (0x44, 0x48),
     ClusterLayout(0x140, 0x144, (0x154, 0x158), 0x15C, 0x188),
     parameters_pointer=0x198,
+    reserved_shared=0x6C,
 )
 _BLACKWELL = BankLayout(
     0x360, 0x370, -1, 0x2F8, 0x37C, (0x2AC,), 0x120, (0x254, 0x258),
-    ClusterLayout(0x36C, 0x2A0, (0x2B4, 0x2B8), 0x2C0, 0x2CC), parameters_pointer=0x348,
+    ClusterLayout(0x36C, 0x2A0, (0x2B4, 0x2B8), 0x2C0, 0x2CC), parameters_pointer=0x348, reserved_shared=0x27C,
 )  # fmt: skip
 _BITS_24, _BITS_25 = TensorRules(24, 16, 24, 23), TensorRules(25, 32, 25, 23)
 _ADA = TensorRules(24, 16, 13, 13)

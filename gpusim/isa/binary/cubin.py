@@ -112,7 +112,8 @@ class KernelImage(KernelCode):
     ``shared_base`` the first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank
     0 without parameters). ``variables`` are the module's global variables (name, offset into ``global_data``, size),
     whose first bytes are ``global_initial`` and whose others are zero; ``pair_allocation`` as in :mod:`system_memory`;
-    ``max_threads``, ``cluster``, ``max_cluster`` and ``needs_cluster`` as in :class:`KernelAttributes`.
+    ``max_threads``, ``cluster``, ``max_cluster``, ``needs_cluster`` and ``uses_reserved`` as in
+    :class:`KernelAttributes`.
     """
 
     registers_per_thread: int
@@ -133,6 +134,7 @@ class KernelImage(KernelCode):
     cluster: tuple[int, int, int] | None = None
     max_cluster: int = 0
     needs_cluster: bool = False
+    uses_reserved: bool = False
     open_stack: bool = False
     pair_allocation: tuple[int, int] = PAIR_ALLOCATION
 
@@ -274,6 +276,7 @@ class _Loader:
             cluster=own.cluster,
             max_cluster=own.max_cluster,
             needs_cluster=own.needs_cluster,
+            uses_reserved=own.uses_reserved,
             open_stack=open_stack,
         )
 

@@ -22,6 +22,8 @@ ATTRIBUTE_CLUSTER = 0x3D
 ATTRIBUTE_EXPLICIT_CLUSTER = 0x3E
 ATTRIBUTE_MAX_CLUSTER = 0x3F
 ATTRIBUTE_BARRIERS = 0x4C
+#: The code uses shared memory that CUDA reserves (PTX %reserved_smem_offset_1), as groups of several warps do.
+ATTRIBUTE_RESERVED_SHARED = 0x41
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class KernelAttributes:
     """``parameters`` in their order, from byte ``parameter_base`` of constant bank 0 on, ``parameter_bytes`` in all;
     ``barriers``: block barriers; ``max_threads``: of a block, 0 if it does not say; ``cluster``: blocks of its clusters
     along x, y, z, None if the launch is to say, as it must where ``needs_cluster``; ``max_cluster``: blocks of a
-    cluster at most, 0 if it does not say."""
+    cluster at most, 0 if it does not say; ``uses_reserved``: whether it uses shared memory that CUDA reserves."""
 
     parameters: tuple[Parameter, ...] = ()
     parameter_base: int = 0
@@ -48,13 +50,14 @@ class KernelAttributes:
     cluster: tuple[int, int, int] | None = None
     max_cluster: int = 0
     needs_cluster: bool = False
+    uses_reserved: bool = False
 
 
 def kernel_attributes(elf: Elf, name: str) -> KernelAttributes:
     """Those of kernel ``name``. Raises CompileError for a damaged section."""
     info = elf.named(f".nv.info.{name}")
     parameters, base, size, barriers, max_threads = [], 0, 0, 0, 0
-    cluster, max_cluster, needs_cluster = None, 0, False
+    cluster, max_cluster, needs_cluster, uses_reserved = None, 0, False, False
     for _, number, payload in attributes(info) if info else ():
         if number == ATTRIBUTE_PARAMETER_BANK and len(payload) >= 8:
             base = int.from_bytes(payload[4:6], "little")
@@ -75,9 +78,11 @@ def kernel_attributes(elf: Elf, name: str) -> KernelAttributes:
             cluster = (x, y, z) if x and y and z else None
         elif number == ATTRIBUTE_EXPLICIT_CLUSTER:
             needs_cluster = True
+        elif number == ATTRIBUTE_RESERVED_SHARED:
+            uses_reserved = True
         elif number == ATTRIBUTE_MAX_CLUSTER and len(payload) >= 4:
             max_cluster = int.from_bytes(payload[:4], "little")
     return KernelAttributes(
         tuple(sorted(parameters, key=lambda p: p.ordinal)), base, size, barriers, max_threads, cluster, max_cluster,
-        needs_cluster,
+        needs_cluster, uses_reserved,
     )  # fmt: skip
