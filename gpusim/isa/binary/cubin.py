@@ -65,8 +65,7 @@ LAUNCH = "__cuda_syscall_cnpv2LaunchDeviceV2"
 KERNELS_ADDRESS = 0x7B00_0000_0000
 
 _CODE = ".text."  # what the name of a function's section begins with
-#: Most that one bank of constants may be: CUDA C++ Programming Guide, "Technical Specifications per Compute
-#: Capability".
+#: Most of one bank of constants: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 MAX_CONSTANT_BYTES = 64 << 10
 #: What a thread may have (the same table).
 MAX_REGISTERS = 255
@@ -83,9 +82,7 @@ class KernelCode:
 
     ``functions`` are (name, address, size); ``externals`` maps the address of a stub behind the code to the name of the
     driver function that it stands for; ``launched`` likewise what stands for a kernel that the code launches, to its
-    name.
-    ``pointers``: what a pointer to a function holds, to the function's address: of those that a call through one can
-    reach.
+    name; ``pointers`` what a pointer to a function holds, to its address: of those that a call through one can reach.
     """
 
     name: str
@@ -112,8 +109,7 @@ class KernelImage(KernelCode):
     ``shared_base`` the first shared address that belongs to the kernel. ``constants`` maps bank to initial bytes (bank
     0 without parameters). ``variables`` are the module's global variables (name, offset into ``global_data``, size),
     whose first bytes are ``global_initial`` and whose others are zero; ``pair_allocation`` as in :mod:`system_memory`;
-    ``max_threads``, ``cluster``, ``max_cluster``, ``needs_cluster`` and ``uses_reserved`` as in
-    :class:`KernelAttributes`.
+    what a :class:`KernelAttributes` has is as there.
     """
 
     registers_per_thread: int
