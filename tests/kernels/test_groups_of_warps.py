@@ -1,4 +1,4 @@
-"""Cooperative groups of several warps: their barriers and sums lie in shared memory that CUDA reserves from sm_80 on."""
+"""Cooperative groups of several warps: their barriers and sums lie in shared memory that CUDA reserves from sm_80."""
 
 from __future__ import annotations
 
