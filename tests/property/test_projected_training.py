@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpusim.collective.shape import Collective
 from gpusim.errors import SpecError, UsageError
 from gpusim.gpus.load import load_gpu
 from gpusim.project.backward import backward_of
@@ -179,10 +180,11 @@ def test_groups_of_replicas_that_share_experts_out_do_not_know_of_one_another(pr
 def test_gradients_of_experts_are_summed_over_the_groups_that_have_them(prices: Prices) -> None:
     network = decoder_of("qwen3_30b_a3b")
 
-    def summed(**shared: int) -> list[tuple[int, float]]:
-        found = project_model(prices, network, Plan("train", batch=8, sequence=512, data_parallel=8, **shared))
-        sums = [item.operator.op for item in found.items if item.operator.name == "gradients over replicas"]
-        return sorted((each.gpus, each.message_bytes / 1e9) for each in sums)
+    def summed(expert_parallel: int = 1) -> list[tuple[int, float]]:
+        plan = Plan("train", batch=8, sequence=512, data_parallel=8, expert_parallel=expert_parallel)
+        found = [item.operator for item in project_model(prices, network, plan).items]
+        sums = (each.op for each in found if each.name == "gradients over replicas")
+        return sorted((each.gpus, each.message_bytes / 1e9) for each in sums if isinstance(each, Collective))
 
     # 30.5 G parameters, of which 29.0 G are of experts; two bytes of each.
     assert summed() == [(8, pytest.approx(61, rel=0.01))]
