@@ -274,7 +274,7 @@ def test_an_interval_says_where_it_was_not_validated() -> None:
     most = widest()["factor"]
     for other, what in (
         (interval_of(10.0, override_gpu(spec, ["l2.ways=8"]), Limiter.DRAM), "l2.ways"),
-        (interval_of(10.0, spec, Limiter.DRAM, formats=["TF32"]), "TF32"),
+        (interval_of(10.0, spec, Limiter.DRAM, formats=["INT8"]), "INT8"),
         (interval_of(10.0, spec, Limiter.DRAM, devices=2), "several GPUs"),
         (interval_of(10.0, spec, Limiter.DRAM, chained=True), "programmatic"),
         (interval_of(10.0, spec, Limiter.LAUNCH), "too few launch-bound"),
