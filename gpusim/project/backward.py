@@ -71,14 +71,15 @@ def optimizer_step(parameters: float) -> Operator:
     )
 
 
-def gradient_sum(parameters: float, replicas: int, apart: int = 1) -> list[Operator]:
-    """Of 16-bit gradients over the ``replicas`` that have the same parameters, ``apart`` GPUs from one to the next."""
-    if replicas == 1 or not parameters:
-        return []
+def gradient_sums(held: Iterable[tuple[float, int]], stage_gpus: int) -> list[Operator]:
+    """Of 16-bit gradients: of so many parameters over so many GPUs that have the same ones, evenly apart in a stage of
+    ``stage_gpus``."""
     return [
         Operator(
             "optimizer",
             "gradients over replicas",
-            Collective("all_reduce", replicas, max(1, int(2 * parameters)), "bf16", apart=apart),
+            Collective("all_reduce", copies, max(1, int(2 * parameters)), "bf16", apart=stage_gpus // copies),
         )
+        for parameters, copies in held
+        if copies > 1 and parameters
     ]

@@ -35,9 +35,8 @@ def step_energy(
     slow = share ** (figures.clock_exponent - 1.0)
     # What busy SMs take is power: it goes with the voltage and with the clock.
     factors = {"busy SMs": slow * share, "tensor cores": slow, "other arithmetic": slow, "L2": slow}
-    stage_gpus = plan.tensor_parallel * plan.data_parallel
     joules, busy_seconds, validated = 0.0, 0.0, True
-    for part, copies in ((items, stage_gpus * plan.micro_batches), (once, plan.gpus)):
+    for part, copies in ((items, plan.stage_gpus * plan.micro_batches), (once, plan.gpus)):
         for item in part:
             found = energy_of(spec, item.projection, limit_watts)
             joules += copies * item.operator.count * sum(part * factors.get(unit, 1.0) for unit, part in found.by_unit)

@@ -16,9 +16,9 @@ from gpusim.collective.shape import Collective
 from gpusim.errors import UsageError
 from gpusim.execution.trace import ExecutionTrace, Node
 from gpusim.project.attention import CORE
-from gpusim.project.backward import backward_of, gradient_sum, optimizer_step
+from gpusim.project.backward import backward_of, gradient_sums, optimizer_step
 from gpusim.project.decoder import Decoder
-from gpusim.project.footprint import parameters_by_copies
+from gpusim.project.footprint import kept_parameters, parameters_by_copies
 from gpusim.project.layers import blocks_of, stages_of
 from gpusim.project.load import steps_of
 from gpusim.project.operator import Operator
@@ -56,33 +56,38 @@ def step_traces(prices: Prices, config: Decoder, plan: Plan, ranks: Iterable[int
     programs = [_program(prices, config, plan, stage) for stage in range(plan.pipeline_parallel)]
     traces = []
     for rank in range(plan.gpus) if ranks is None else ranks:
-        nodes = [
-            _of_rank(node, rank, plan, groups) for node in programs[rank // (plan.tensor_parallel * plan.data_parallel)]
-        ]
+        nodes = [_of_rank(node, rank, plan, groups) for node in programs[rank // plan.stage_gpus]]
         traces.append(ExecutionTrace(rank, nodes, {}, f"{config.name}, rank {rank}"))
     return StepTraces(traces, {name: members for (_, name), members in groups.items()})
 
 
 def _groups(plan: Plan) -> dict[tuple[str, str], tuple[int, ...]]:
-    """By kind ("tp", "ep", "dp") and name."""
+    """By kind ("tp", "ep", "dp" with how many have the same parameters) and name."""
     tp, dp, pp, ep = plan.tensor_parallel, plan.data_parallel, plan.pipeline_parallel, plan.expert_parallel
+    every = plan.stage_gpus
     found: dict[tuple[str, str], tuple[int, ...]] = {}
 
     def add(kind: str, members: Iterable[int]) -> None:
         # ASTRA-sim takes group 0 as all ranks.
         found[kind, str(len(found) + 1)] = tuple(members)
 
+    def copied(base: int, copies: int) -> None:
+        apart = every // copies
+        for place in range(apart):
+            add(f"dp {copies}", range(base + place, base + every, apart))
+
     for stage in range(pp):
-        base = stage * tp * dp
+        base = stage * every
         if tp > 1:
             for replica in range(dp):
                 add("tp", range(base + replica * tp, base + replica * tp + tp))
         if dp > 1:
-            for place in range(tp):
-                add("dp", range(base + place, base + tp * dp, tp))
+            copied(base, dp)
         if ep > tp:
-            for begin in range(base, base + tp * dp, ep):
+            for begin in range(base, base + every, ep):
                 add("ep", range(begin, begin + ep))
+            if plan.phase == "train" and plan.expert_copies > 1:
+                copied(base, plan.expert_copies)
     return found
 
 
@@ -92,7 +97,7 @@ def _of_rank(node: Node, rank: int, plan: Plan, groups: dict[tuple[str, str], tu
         name = next(name for (kind, name), members in groups.items() if kind == node.group and rank in members)
         return replace(node, group=name, stream=f"collectives of {name}")
     if node.kind in ("send", "receive"):
-        peer = rank + (node.peer * plan.tensor_parallel * plan.data_parallel)
+        peer = rank + node.peer * plan.stage_gpus
         return replace(node, peer=peer, stream=f"sends to {peer}" if node.kind == "send" else f"receives from {peer}")
     return node
 
@@ -139,8 +144,8 @@ def collective_node(number: int, name: str, operator: Operator, depends: tuple[i
     """With the kind of its group where a rank's group will stand."""
     op = operator.op
     assert isinstance(op, Collective)
-    of_experts = operator.name in ("dispatch", "combine")
-    kind = "ep" if of_experts else "dp" if operator.part == "optimizer" else "tp"
+    of_experts = operator.name.startswith(("dispatch", "combine"))  # backward, too
+    kind = "ep" if of_experts else f"dp {op.gpus}" if operator.part == "optimizer" else "tp"
     size = -(-op.message_bytes // op.gpus) if op.kind == "all_gather" else op.message_bytes
     return Node(number, name, "collective", depends, None, f"collectives of {kind}", exchange=op.kind, message_bytes=size, group=kind)  # fmt: skip
 
@@ -171,7 +176,7 @@ def _program(prices: Prices, config: Decoder, plan: Plan, stage: int) -> list[No
     (load,) = loads
     sent = max(1, 2 * load.tokens * config.hidden // plan.tensor_parallel)
     blocks = blocks_of(config, plan, load, shared_out[stage], first, last)
-    held, stage_gpus = parameters_by_copies(config, plan), plan.tensor_parallel * plan.data_parallel
+    held = [(some / len(blocks), copies) for some, copies in parameters_by_copies(config, plan)]
     buckets: list[int] = []
 
     def backward(micro: int) -> None:
@@ -181,15 +186,14 @@ def _program(prices: Prices, config: Decoder, plan: Plan, stage: int) -> list[No
             for operator in [*_recomputed(plan, block), *backward_of(block)]:
                 chain.add(operator)
             if micro == plan.micro_batches - 1:
-                for some, copies in held:
-                    for each in gradient_sum(some / len(blocks), copies, stage_gpus // copies):
-                        buckets.append(chain.add(each, aside=True))
+                for each in gradient_sums(held, plan.stage_gpus):
+                    buckets.append(chain.add(each, aside=True))
         if not first:
             chain.pass_on("send", -1, sent, 2 * micro + 1)
 
     for forwards, micro in _one_forward_one_backward(plan.micro_batches, len(shared_out) - stage - 1):
         (forward if forwards else backward)(micro)
-    chain.add(optimizer_step(sum(some / copies if plan.zero else some for some, copies in held)), after=buckets)
+    chain.add(optimizer_step(kept_parameters(config, plan)), after=buckets)
     return chain.nodes
 
 

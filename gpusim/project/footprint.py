@@ -138,6 +138,11 @@ def parameters_by_copies(config: Decoder, plan: Plan) -> list[tuple[float, int]]
     return [(own[fullest] - routed, plan.data_parallel), (routed, plan.expert_copies)]
 
 
+def kept_parameters(config: Decoder, plan: Plan) -> float:
+    """Those whose optimizer states a GPU of the fullest stage keeps: its own, or its share of them."""
+    return sum(some / copies if plan.zero else some for some, copies in parameters_by_copies(config, plan))
+
+
 def parameters_of_stages(config: Decoder, plan: Plan) -> list[float]:
     """On one GPU of each pipeline stage, tables of the vocabulary included."""
     own = [sum(_share(config, plan, kind) for kind in stage) for stage in stages_of(config, plan.pipeline_parallel)]
@@ -167,8 +172,7 @@ def footprint_of(config: Decoder, plan: Plan, capacity_bytes: float) -> Footprin
     training = 0.0
     if plan.phase == "train":
         weight_bytes = 2.0 * parameters
-        kept = sum(some / copies if plan.zero else some for some, copies in parameters_by_copies(config, plan))
-        training = parameters * _GRADIENT_BYTES + kept * _STATE_BYTES
+        training = parameters * _GRADIENT_BYTES + kept_parameters(config, plan) * _STATE_BYTES
         if plan.shares_weights:  # of weights and gradients a share, and two layers gathered, one in use and the next
             layer = (parameters - tables) / len(stages[fullest])
             weight_bytes = 2.0 * (2.0 * layer + tables)

@@ -189,14 +189,11 @@ class Plan:
         for name in (self.dtype, self.of_experts, self.of_attention):
             if self.phase == "train" and name not in ("bf16", "fp16", "fp8"):
                 raise UsageError(f"training in {name} is not projected: give bf16, fp16 or fp8")
-        if (
-            self.expert_parallel > self.tensor_parallel * self.data_parallel
-            or (self.tensor_parallel * self.data_parallel) % self.expert_parallel
-        ):
+        if self.expert_parallel > self.stage_gpus or self.stage_gpus % self.expert_parallel:
             raise UsageError(
                 f"experts over {self.expert_parallel} GPUs: that must divide tensor parallel x data parallel, "
-                f"{self.tensor_parallel * self.data_parallel}"
-            )  # fmt: skip
+                f"{self.stage_gpus}"
+            )
 
     def _check_overlap(self) -> None:
         if self.overlap == "products":
@@ -256,7 +253,12 @@ class Plan:
     @property
     def gpus(self) -> int:
         """All of them."""
-        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+        return self.stage_gpus * self.pipeline_parallel
+
+    @property
+    def stage_gpus(self) -> int:
+        """Of one stage, of all replicas."""
+        return self.tensor_parallel * self.data_parallel
 
     @property
     def replica_batch(self) -> int:
@@ -313,7 +315,7 @@ class Plan:
     @property
     def expert_copies(self) -> int:
         """How many times every expert's weights are there: once for each group of GPUs that shares experts out."""
-        return self.tensor_parallel * self.data_parallel // max(self.tensor_parallel, self.expert_parallel)
+        return self.stage_gpus // max(self.tensor_parallel, self.expert_parallel)
 
     def meeting_tokens(self, tokens: int) -> int:
         """Of all replicas that share experts out with a replica which has ``tokens``."""

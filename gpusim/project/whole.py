@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusim.collective.shape import Collective
-from gpusim.project.backward import gradient_sum, optimizer_step
+from gpusim.project.backward import gradient_sums, optimizer_step
 from gpusim.project.bands import factor_of, region_of, widened
 from gpusim.project.decoder import Decoder
 from gpusim.project.energy import step_energy
-from gpusim.project.footprint import Footprint, footprint_of, parameters_by_copies, parameters_of
+from gpusim.project.footprint import Footprint, footprint_of, kept_parameters, parameters_by_copies, parameters_of
 from gpusim.project.layers import kinds_of
 from gpusim.project.load import steps_of
 from gpusim.project.one_clock import at_one_clock
@@ -91,13 +91,10 @@ def project_model(prices: Prices, config: Decoder, plan: Plan) -> ModelProjectio
     once: tuple[Priced, ...] = ()
     hidden_seconds = 0.0
     if plan.phase == "train":
-        held = parameters_by_copies(config, plan)
-        kept = sum(some / copies if plan.zero else some for some, copies in held)
         # Sums scattered and weights gathered move what an all-reduce does.
-        stage_gpus = plan.tensor_parallel * plan.data_parallel
-        every = [each for some, copies in held for each in gradient_sum(some, copies, stage_gpus // copies)]
-        sums = [] if plan.shares_weights else every
-        once = priced([optimizer_step(kept), *sums], prices)
+        held = [] if plan.shares_weights else parameters_by_copies(config, plan)
+        step = optimizer_step(kept_parameters(config, plan))
+        once = priced([step, *gradient_sums(held, plan.stage_gpus)], prices)
         gradients = sum(item.seconds for item in once if item.operator.communicates)
         # Buckets are summed as the last micro-batch's backward pass (two thirds of its time) makes them, but for the
         # last layer's, and slow it. Pieces of a stage end one after the other, as many micro-batches behind each as

@@ -186,6 +186,11 @@ def test_gradients_of_experts_are_summed_over_the_groups_that_have_them(prices: 
         sums = (each.op for each in found if each.name == "gradients over replicas")
         return sorted((each.gpus, each.message_bytes / 1e9) for each in sums if isinstance(each, Collective))
 
+    # A trace names for each the GPUs that have the same parameters: of two groups of four the same place in both.
+    plan = Plan("train", batch=8, sequence=512, data_parallel=8, expert_parallel=4)
+    made = step_traces(prices, network, plan, ranks=[1])
+    of_optimizer = [node for node in made.traces[0].nodes if node.name == "optimizer: gradients over replicas"]
+    assert {made.groups[node.group] for node in of_optimizer} == {tuple(range(8)), (1, 5)}
     # 30.5 G parameters, of which 29.0 G are of experts; two bytes of each.
     assert summed() == [(8, pytest.approx(61, rel=0.01))]
     (groups, of_experts), (replicas, rest) = summed(expert_parallel=4)
