@@ -7,7 +7,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from validation.sets import load_sets
 
 import gpusim
 from workloads.external import operator_families as families
@@ -133,11 +132,3 @@ def test_attention_of_decoded_tokens() -> None:
     scores = np.exp(np.einsum("bghd,blgd->bghl", queries, k) * width**-0.5)
     wanted = np.einsum("bghl,blgd->bghd", scores / scores.sum(-1, keepdims=True), v)
     close(out.reshape(wanted.shape), wanted, 4e-3)
-
-
-def test_each_row_launches_what_its_columns_say() -> None:
-    (chosen,) = load_sets(["operators_rtx5080_laptop"])
-    for row in chosen.rows:
-        timed = families.operators(row.values)
-        assert int(np.prod(timed.grid)) == int(row.values["blocks"]), row.identity
-        assert int(np.prod(timed.block or ())) == int(row.values["threads"]), row.identity

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from validation.own_compiler import by_own_compiler
-from validation.sets import load_sets
 
 import gpusim
 from gpusim.gpus.load import load_gpu
@@ -90,11 +89,3 @@ def test_rungs_for_warp_groups_are_not_built_for_sm_90() -> None:
     """By the bench's own compiler, which would not know their instructions."""
     timed = families.product("warp_groups", 32, 128, 32, 128)
     assert by_own_compiler(timed, "nvidia-cuda-nvrtc-cu12==0.0", load_gpu("h100")) is timed
-
-
-def test_each_row_launches_what_its_columns_say() -> None:
-    (chosen,) = load_sets(["study_h100"])
-    for row in chosen.rows:
-        timed = families.study(row.values)
-        assert int(np.prod(timed.grid)) == int(row.values["blocks"]), row.identity
-        assert int(np.prod(timed.block or ())) == int(row.values["threads"]), row.identity
