@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import sys
 import threading
@@ -104,7 +105,9 @@ class Display:
         self._next = self._begun + SILENT_SECONDS
         self._open = False  # whether a line stands on the terminal that the next one overwrites
         self._lock = threading.RLock()
-        self._changed = threading.Event()
+        # Filled by single calls into C: a signal that came within a threading.Event's own Python would leave its lock
+        # taken, and the command waiting for it at its end.
+        self._changed: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._ended = False
         self._thread: threading.Thread | None = None
         self.tasks: list[Task] = []
@@ -117,7 +120,8 @@ class Display:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
                 self._thread.start()
-        self._changed.set()
+            elif len(self.tasks) == 1:  # it looks by itself while there are any
+                self._changed.put(None)
 
     def end(self, task: Task, well: bool) -> None:
         """The innermost task has ended, ``well`` or not."""
@@ -176,8 +180,8 @@ class Display:
         with self._lock:
             self._clear()
             self._ended = True
-        self._changed.set()
-        if self._thread is not None:
+        self._changed.put(None)
+        if self._thread is not None and self._thread.is_alive():  # a signal may have come as it was to start
             self._thread.join()
 
     def _clear(self) -> None:
@@ -193,8 +197,8 @@ class Display:
     def _run(self) -> None:
         while not self._ended:
             self.draw()
-            self._changed.wait(READ_SECONDS if self.tasks else None)
-            self._changed.clear()
+            with contextlib.suppress(queue.Empty):
+                self._changed.get(timeout=READ_SECONDS if self.tasks else None)
 
 
 #: The display of the command that runs in this process, innermost last.

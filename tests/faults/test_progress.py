@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import opcode
 import re
+import sys
+import threading
 import time
 
 import pytest
@@ -134,3 +138,45 @@ def test_the_thread_of_a_command_writes_while_the_work_goes_on_and_ends_with_it(
     with progress.task("simulating", 10, "blocks"):
         pass
     assert stream.getvalue() == written
+
+
+def test_a_signal_at_any_moment_of_a_task_s_begin_leaves_the_display_able_to_close():
+    """Python looks for signals when a call has come back or a function begins: one arrives at each of these in turn."""
+    moment, stuck = 1, []
+    while True:
+        display, seen = Display(io.StringIO()), _Raising(moment)
+        sys.settrace(seen)
+        try:
+            with contextlib.suppress(KeyboardInterrupt, RuntimeError):
+                display.begin(Task("capturing saxpy"))
+        finally:
+            sys.settrace(None)
+        closing = threading.Thread(target=display.close, daemon=True)
+        closing.start()
+        closing.join(5.0)
+        if closing.is_alive():
+            stuck.append(seen.place)
+        if seen.place is None:
+            break
+        moment += 1
+    assert moment > 20  # from the start of the thread to the end
+    assert stuck == []
+
+
+class _Raising:
+    """As a trace function: KeyboardInterrupt at the ``moment``-th time that Python looks for signals; ``place``: where
+    that was."""
+
+    def __init__(self, moment: int):
+        self._left, self._before, self.place = moment, {}, None
+
+    def __call__(self, frame, event, argument):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            before = self._before.get(frame, "")
+            self._before[frame] = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
+            self._left -= before.startswith(("CALL", "RESUME"))
+            if not self._left and self.place is None:
+                self.place = frame.f_code.co_name, frame.f_lineno
+                raise KeyboardInterrupt
+        return self

@@ -16,8 +16,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from io import FileIO
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 #: what Numba looks up for its first kernel, whichever it is; the machine code of emulator and engine. The garbage
 #: collector need not look at any of that again.
 _SERVER = """
-import gc, json, os, resource, signal, socket, sys
+import faulthandler, gc, json, os, resource, signal, socket, sys
 import numba.cuda.compiler, numba.cuda.np.arraymath, numba.cuda.fp16
 import gpusim.cli, gpusim.capturing, gpusim.driver.ledger, gpusim.driver.run
 import gpusim.commands.run, gpusim.commands.running, gpusim.commands.running_programs, gpusim.commands.simulating
@@ -57,6 +58,7 @@ for number, stream in enumerate(streams):
     os.dup2(stream, number)
     os.close(stream)
 sys.stdin = open(0, closefd=False)
+faulthandler.register(signal.SIGUSR2, file=2)
 os.chdir(asked["cwd"])
 os.environ.clear()
 os.environ.update(asked["environment"])
@@ -115,6 +117,17 @@ class Command:
         (code, spent_s), self._ended = json.loads(self._line.recv(256)), True
         return code
 
+    def _where(self, said: Mapping[FileIO, bytes]) -> str:
+        """What it has said, and where its threads are."""
+        out, err = self._streams
+        text = f"{self._ended=}, said {said[out]!r} and {said[err]!r}"
+        if self._ended or err.closed:
+            return text
+        os.kill(self.pid, signal.SIGUSR2)
+        while select.select([err], [], [], 5.0)[0] and (more := err.read(1 << 16)):
+            text += "\n" + more.decode(errors="replace")
+        return text
+
     def finish(self, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
         """Its exit code, minus the signal's number if one ended it, and what it has said since. Raises TimeoutError
         after ``timeout`` seconds in which it says nothing, and kills it."""
@@ -123,8 +136,9 @@ class Command:
         while reading:
             ready = select.select(reading, [], [], timeout)[0]
             if not ready:
+                where = self._where(said)
                 self.kill()
-                raise TimeoutError(f"gpusim {' '.join(self.args)} has said nothing in {timeout} s")
+                raise TimeoutError(f"gpusim {' '.join(self.args)} has said nothing in {timeout} s; {where}")
             for each in ready:
                 if each is self._line:
                     code = self._end()
