@@ -112,7 +112,7 @@ def _make_room(prepared: Prepared) -> None:
 def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarray:
     """The bytes of a state before its launch begins, but for the grid, the instruction limit and host addresses."""
     image, encoded = prepared.image, prepared.encoded
-    block, dynamic_shared = launch.block, launch.dynamic_shared_bytes
+    block = launch.block
     threads = block[0] * block[1] * block[2]
     warps = -(-threads // at.LANES)
     states = np.zeros(1, at.STATE)
@@ -123,13 +123,7 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["own_stride"] = encoded.own_rows * at.ROW
     state["shared_base"] = state["shared_low"] = image.shared_base
     state["pair_allocation"] = image.pair_allocation
-    state["shared_bytes"] = image.shared_bytes + dynamic_shared
-    if dynamic_shared:
-        # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
-        # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
-        state["shared_bytes"] = -(-state["shared_bytes"] // 16) * 16
-    if image.uses_reserved:
-        state["shared_bytes"] = _reserved_start(launch) + _RESERVED_BYTES - image.shared_base
+    state["shared_bytes"] = _own_shared_bytes(launch) + (_RESERVED_BYTES if image.uses_reserved else 0)
     state["local_bytes"] = stack_bytes(launch)
     state["thread_registers"] = -(-image.registers_per_thread // _REGISTER_UNIT) * _REGISTER_UNIT
     state["shared_window"] = SHARED_WINDOW
@@ -235,7 +229,17 @@ _RESERVED_BYTES = 288
 
 def _reserved_start(launch: KernelLaunch) -> int:
     """Its shared address."""
-    return launch.image.shared_base + -(-(launch.image.shared_bytes + launch.dynamic_shared_bytes) // 16) * 16
+    return launch.image.shared_base + _own_shared_bytes(launch)
+
+
+def _own_shared_bytes(launch: KernelLaunch) -> int:
+    """A block's shared memory, without what CUDA reserves."""
+    image, dynamic_bytes = launch.image, launch.dynamic_shared_bytes
+    if dynamic_bytes or image.uses_reserved:
+        # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
+        # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.
+        return -(-(image.shared_bytes + dynamic_bytes) // 16) * 16
+    return image.shared_bytes
 
 
 #: The constant variables of a module.

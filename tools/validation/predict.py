@@ -209,25 +209,23 @@ class _Runner:
     def run_behind(self, trace: Trace, cache: str) -> tuple[Result, LaunchResult]:
         """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, with L2 overwritten, or
         by itself."""
+        before, options = [], {}
         if self.warm:
-            both = gpusim.simulate([trace, trace], gpu=self.spec, code=self.code, sample=True)
-            return _last_alone(both), both.launches[-1]
-        if cache == OVERWRITTEN:
-            l2_bytes = self.spec.l2.total_bytes
-            result = gpusim.simulate(trace, gpu=self.spec, code=self.code, sample=True, overwritten_bytes=l2_bytes)
-            return result, result.launches[-1]
-        if cache != FLUSHED:
-            result = gpusim.simulate(trace, gpu=self.spec, code=self.code, sample=True)
-            return result, result.launches[-1]
-        if self.spec.l2.memset_writes_through:  # while a launch runs, the model's L2 cleans its oldest line instead
-            result = gpusim.simulate(trace, gpu=self.spec, code=self.code, sample=True, flush=True)
-            return result, result.launches[-1]
+            before = [trace]
+        elif cache == OVERWRITTEN:
+            options = {"overwritten_bytes": self.spec.l2.total_bytes}
+        elif cache == FLUSHED and self.spec.l2.memset_writes_through:
+            options = {"flush": True}  # while a launch runs, the model's L2 cleans its oldest line instead
+        elif cache == FLUSHED:
+            before = [self.flush()]
+        result = gpusim.simulate([*before, trace], gpu=self.spec, code=self.code, sample=True, **options)
+        return (_last_alone(result) if before else result), result.launches[-1]
+
+    def flush(self) -> Trace:
+        """A launch that writes more than L2 holds."""
         buffer = np.zeros((int(FLUSH_SHARE * self.spec.l2.total_bytes) // 16, 4), np.float32)
-        blocks = FLUSH_BLOCKS * self.spec.sm_count
-        args = (buffer, np.int32(len(buffer)))
-        flush = gpusim.capture(FLUSH, (blocks,), (FLUSH_THREADS,), args, gpu=self.spec, memory=self.memory)
-        both = gpusim.simulate([flush, trace], gpu=self.spec, code=self.code, sample=True)
-        return _last_alone(both), both.launches[-1]
+        blocks, args = FLUSH_BLOCKS * self.spec.sm_count, (buffer, np.int32(len(buffer)))
+        return gpusim.capture(FLUSH, (blocks,), (FLUSH_THREADS,), args, gpu=self.spec, memory=self.memory)
 
     def some_waves(self, sms: int) -> Trace:
         """Some waves of the launch on so many SMs, of a product to some depth."""
