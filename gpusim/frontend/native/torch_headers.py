@@ -59,6 +59,15 @@ _COMPARED = "".join(
     f"__device__ inline bool operator{each}(const NAME &a, const NAME &b) {{ return float(a) {each} float(b); }}\n"
     for each in ("<", ">", "<=", ">=", "==", "!=")
 )
+#: Of an accessor, whether its sizes and strides are its own or lie elsewhere.
+_ELEMENTS = """\
+  __device__ index_t size(int i) const { return sizes_[i]; }
+  __device__ index_t stride(int i) const { return strides_[i]; }
+  __device__ PtrType data() const { return data_; }
+  __device__ decltype(auto) operator[](index_t i) const {
+    if constexpr (N == 1) return (data_[strides_[0] * i]);
+    else return TensorAccessor<T, N - 1, Traits, index_t>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
+  }"""
 _TEXT = """#ifndef GPUSIM_TORCH
 #define GPUSIM_TORCH
 #include <cuda_fp16.h>
@@ -89,13 +98,7 @@ class TensorAccessor {
   using PtrType = typename Traits<T>::PtrType;
   __device__ TensorAccessor(PtrType data, const index_t *sizes, const index_t *strides)
       : data_(data), sizes_(sizes), strides_(strides) {}
-  __device__ index_t size(int i) const { return sizes_[i]; }
-  __device__ index_t stride(int i) const { return strides_[i]; }
-  __device__ PtrType data() const { return data_; }
-  __device__ decltype(auto) operator[](index_t i) const {
-    if constexpr (N == 1) return (data_[strides_[0] * i]);
-    else return TensorAccessor<T, N - 1, Traits, index_t>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
-  }
+ELEMENTS
  private:
   PtrType data_;
   const index_t *sizes_, *strides_;
@@ -104,13 +107,7 @@ template <typename T, size_t N, template <typename> class Traits = DefaultPtrTra
 class GenericPackedTensorAccessor {
  public:
   using PtrType = typename Traits<T>::PtrType;
-  __device__ index_t size(int i) const { return sizes_[i]; }
-  __device__ index_t stride(int i) const { return strides_[i]; }
-  __device__ PtrType data() const { return data_; }
-  __device__ decltype(auto) operator[](index_t i) const {
-    if constexpr (N == 1) return (data_[strides_[0] * i]);
-    else return TensorAccessor<T, N - 1, Traits, index_t>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
-  }
+ELEMENTS
  private:
   PtrType data_;
   index_t sizes_[N], strides_[N];
@@ -202,4 +199,4 @@ _FLOAT8S = "".join(
     _FLOAT8.replace("NAME", name).replace("KIND", kind)
     for name, kind in (("Float8_e4m3fn", "__NV_E4M3"), ("Float8_e5m2", "__NV_E5M2"))
 )
-_WHOLE = _TEXT.replace("FLOATS", _FLOATS).replace("FLOAT8S", _FLOAT8S)
+_WHOLE = _TEXT.replace("FLOATS", _FLOATS).replace("FLOAT8S", _FLOAT8S).replace("ELEMENTS", _ELEMENTS)
