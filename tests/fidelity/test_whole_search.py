@@ -42,6 +42,7 @@ def test_parts_that_are_off_by_much_have_more_of_the_space_simulated_whole(tmp_p
     far[0] = (112.0, 90.0)
     found = searched(read(written(tmp_path, [*near, *far])))
     assert (found.whole, found.regret) == (5, 0)
+    assert searched(read(written(tmp_path, [*near, *far])), 1).regret == pytest.approx(100 / 90 - 1)
 
 
 def test_the_space_is_the_same_whoever_draws_it_and_all_of_it_are_blocks_that_a_gpu_takes() -> None:
