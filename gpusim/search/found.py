@@ -52,7 +52,7 @@ class ValidatedRegret:
 class Tuned:
     """``rows`` best first, exact before coarse, then those left out; ``validated``: what validation found of such
     searches. ``off``: exact over coarse time, least and most, of those that have both. ``undecided``: how many coarse
-    ones would be faster than the best if they were off by as much. ``sampled``: launches that repeat themselves were
+    ones could be faster than the best by how far these scatter. ``sampled``: launches that repeat themselves were
     run in part, so no result was checked. ``metrics``: see
     :func:`gpusim.tune`. ``device``: the GPU's name in full."""
 

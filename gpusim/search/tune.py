@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from gpusim.workers import worker_pool
 #: Configurations predicted within this of the best coarse time are simulated whole, at least LEAST_EXACT and at most a
 #: quarter of all, unless ``exact`` says how many. Guesses.
 NEAR_PERCENT, LEAST_EXACT = 5.0, 4
+#: How far, in standard deviations of exact over coarse time, another configuration's may lie below the mean: one in
+#: forty of a normal distribution lies further.
+DEVIATIONS = 2.0
 
 
 def tune(
@@ -161,8 +165,8 @@ def _whole(
 ) -> tuple[list[Predicted], Sequence[Predicted]]:
     """The exact predictions of those of ``able``, best first, that may be the fastest, and the rest of them.
 
-    After those that are near the best, as many more as could be faster if the coarse stage was off for them by as much
-    as for one that has been simulated whole.
+    After those that are near the best, as many more as could be faster by what the coarse stage was off for those that
+    have been simulated whole.
     """
     first = _how_many(able, exact)
     rows = _exact(search, able[:first])
@@ -184,11 +188,22 @@ def _exact(search: _Search, rows: Sequence[Predicted]) -> list[Predicted]:
 
 
 def _could_win(able: Sequence[Predicted], whole: Sequence[Predicted], rest: Sequence[Predicted]) -> list[Predicted]:
-    """Those of ``rest`` that would be fastest if they took as much less than their coarse times say as one of ``whole``
-    did; best first."""
-    least = min(_off_by(able, whole), default=1 / (1 + NEAR_PERCENT / 100))
+    """Those of ``rest`` that would be fastest if they took as much less than their coarse times say as
+    :func:`_least_off` allows; best first."""
+    least = _least_off(_off_by(able, whole))
     best = min(map(_time, whole), default=math.inf)
     return [row for row in rest if row.stage == COARSE and _time(row) * least < best]
+
+
+def _least_off(off: Sequence[float]) -> float:
+    """The least exact over coarse time to be expected of another configuration: two standard deviations below the mean
+    of those known, or NEAR_PERCENT where fewer than two are.
+
+    Not the least one known: whichever has it comes before all that are left, and so none of these could ever win.
+    """
+    if len(off) < 2:
+        return min(off, default=1.0) / (1 + NEAR_PERCENT / 100)
+    return statistics.fmean(off) - DEVIATIONS * statistics.stdev(off) * math.sqrt(1 + 1 / len(off))
 
 
 def _off_by(able: Sequence[Predicted], whole: Sequence[Predicted]) -> list[float]:
