@@ -107,7 +107,9 @@ def test_elements_of_a_thread(row: tuple[str, str, str, str, int], each: int) ->
 
 
 def test_every_row_has_a_launch() -> None:
-    for one in load_sets(["transforms_cold", "transforms_batch", "transforms_cold_rtx5090", "transforms_batch_rtx5090"]):
+    for one in load_sets(
+        ["transforms_cold", "transforms_batch", "transforms_cold_rtx5090", "transforms_batch_rtx5090"]
+    ):
         for row in one.rows:
             assert families.WAYS[row.values["algorithm"]].threads in (128, 256), row.identity
             assert row.values["operation"] in (*families._OPERATIONS, "fill") and row.values["dtype"] in families._TYPES
