@@ -360,7 +360,9 @@ class DramSpec:
     switched off, and the exact level leaves them out; projections are of boards as they are delivered.
     ``row_cycle_ns``: one bank opens a row at most once each so many ns. Writes wait in a channel until
     ``write_high_entries`` of them are drained at one go, down to ``write_low_entries``, each change of direction
-    costing the turnaround; with no read waiting, a write older than ``write_hold_ns`` goes too. At most
+    costing the turnaround; with no read waiting, a write older than ``write_hold_ns`` goes too. While
+    reads wait, a channel keeps a direction for ``turn_entries`` requests: writes go no further at one go, and reads
+    at least as far (0: writes go on while there are enough of them). At most
     ``write_queue_entries`` evicted lines a channel are under way; beyond that L2 slices wait before they evict another
     dirty line. So many rows of a half, ``scattered_rows``, change places with one another (1: none does): what streams
     ask for at once then loads channels and banks unevenly. A row is here what one slice's channels hold in a row each.
@@ -383,6 +385,7 @@ class DramSpec:
     write_low_entries: int = 8
     write_queue_entries: int = 64
     write_hold_ns: float = 300.0
+    turn_entries: int = 0
     scattered_rows: int = 1
     read_efficiency: float = 0.0
     refresh_interval_ns: float = 3900.0
