@@ -1,17 +1,16 @@
 """DRAM channels: banks with open rows behind one data bus each, served row hits first.
 
-Mental model: channels know nothing of one another. A channel keeps the reads and the writes that
-have arrived in two queues in order of arrival. Whenever its bus is free it picks, among the oldest
-``WINDOW`` entries of the queue whose turn it is, the one whose data can start first (an open row
-now; a closed one after the row change, which the controller is taken to have begun as soon as the
-bank was free), the older one on a tie; when the oldest has been passed over ``PATIENCE`` times it
-goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a write is older
-than ``write_hold``; then writes go until ``write_low`` remain. Where ``turn`` is not 0, and reads wait, the bus keeps
-a direction for so many requests: writes then go no further than that, and reads at least as far. Each change of
-direction costs the bus its turnaround. Error codes that lie in line share the row of their data: whoever opens a row has its codes read behind
-its data, and a write puts them back as well. Banks are refreshed one by one, each once an interval at a time of its
-own: who comes meanwhile waits for the end of it, and then for the row. What the bus loses by it is part of the
-efficiency that scales the bus.
+Mental model: channels know nothing of one another. A channel keeps the reads and the writes that have arrived in two
+queues in order of arrival. Whenever its bus is free it picks, among the oldest ``WINDOW`` entries of the queue whose
+turn it is, the one whose data can start first (an open row now; a closed one after the row change, which the
+controller is taken to have begun as soon as the bank was free), the older one on a tie; when the oldest has been
+passed over ``PATIENCE`` times it goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a
+write is older than ``write_hold``; then writes go until ``write_low`` remain. Where ``turn`` is not 0, and reads wait,
+the bus keeps a direction for so many requests: writes then go no further than that, and reads at least as far. Each
+change of direction costs the bus its turnaround. Error codes that lie in line share the row of their data: whoever
+opens a row has its codes read behind its data, and a write puts them back as well. Banks are refreshed one by one,
+each once an interval at a time of its own: who comes meanwhile waits for the end of it, and then for the row. What the
+bus loses by it is part of the efficiency that scales the bus.
 
 Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
 be seen in the result.
