@@ -29,10 +29,10 @@ BOARDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "column_sums_rtx2070_super": ("rtx2070_super", ()),
     "mixed_intensity_rtx2070": ("rtx2070", ("clock_hz",)),
     "ladders_rtx3070ti_laptop": ("rtx3070ti_laptop", ("clock_hz",)),
+    "operators_rtx5080_laptop": ("rtx5080_laptop", ("clock_hz",)),
 }
-#: Sets whose boards have no file: one that NVIDIA lists nowhere (an H100's SMs beside six stacks of HBM2e), and a
-#: laptop's of which the data sheet's SMs, memory and power are all that is known.
-WITHOUT_FILE = {"study_h100", "operators_rtx5080_laptop"}
+#: Sets whose boards have no file: one that NVIDIA lists nowhere (an H100's SMs beside six stacks of HBM2e).
+WITHOUT_FILE = {"study_h100"}
 #: What the settings leave as the relative has it because no row of theirs asks for it: what the board is called, may
 #: take and is linked by.
 BESIDE = ("title", "board.", "node.")
@@ -82,6 +82,7 @@ def test_every_set_that_is_predicted_by_more_settings_than_clocks_has_its_boards
         ("NVIDIA GeForce RTX 2070 SUPER", "rtx2070_super"),
         ("NVIDIA GeForce RTX 2070", "rtx2070"),
         ("NVIDIA GeForce RTX 3070 Ti Laptop GPU", "rtx3070ti_laptop"),
+        ("NVIDIA GeForce RTX 5080 Laptop GPU", "rtx5080_laptop"),
         ("NVIDIA GeForce RTX 4060 Ti", "rtx4060ti"),
         ("NVIDIA GeForce RTX 4070 Ti SUPER", "rtx4070ti_super"),
         ("NVIDIA GeForce RTX 4070 Ti", ""),

@@ -25,7 +25,7 @@ _CHANNEL_BITS = 64
 #: GeForce cards, and the TITAN RTX like the RTX 2080 Ti.
 CONSUMER = frozenset({
     "rtx2070", "rtx2070_super", "rtx2080ti", "titan_rtx", "rtx3060", "rtx3070", "rtx3070ti_laptop", "rtx3080", "rtx3080ti", "rtx3090", "rtx4060ti", "rtx4070", "rtx4070_super",
-    "rtx4070ti_super", "rtx4080", "rtx4090", "rtx5060ti", "rtx5070", "rtx5070ti", "rtx5080", "rtx5090",
+    "rtx4070ti_super", "rtx4080", "rtx4090", "rtx5060ti", "rtx5070", "rtx5070ti", "rtx5080", "rtx5080_laptop", "rtx5090",
 })  # fmt: skip
 #: GPUs without ECC, or with it switched off as they come.
 _WITHOUT_ECC = CONSUMER | {"titan_v"}

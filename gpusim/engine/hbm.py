@@ -44,6 +44,7 @@ class HbmPart:
             write_high=chip.write_high_entries,
             write_low=chip.write_low_entries,
             write_hold=ticks(spec, chip.write_hold_ns),
+            turn=chip.turn_entries,
             refresh_interval=ticks(spec, chip.refresh_interval_ns),
             refresh=ticks(spec, chip.refresh_ns),
             answer=dram_answer_ticks(spec),

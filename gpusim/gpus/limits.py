@@ -161,6 +161,7 @@ _BETTER_BY_KEY: dict[str, Better] = {
     "dram.write_high_entries": Better.NEITHER,  # when writes are drained, how far, and how long one may wait
     "dram.write_low_entries": Better.NEITHER,
     "dram.write_hold_ns": Better.NEITHER,
+    "dram.turn_entries": Better.NEITHER,  # whose turn it is, and for how long
     "dram.scattered_rows": Better.NEITHER,
     "dram.refresh_interval_ns": Better.MORE,
     "dram.masked_writes": Better.MORE,
@@ -189,6 +190,6 @@ def better(key: str) -> Better:
 
 
 def _may_be_zero(key: str) -> bool:
-    if key.endswith(("reserved_bytes", "codes_share")):
+    if key.endswith(("reserved_bytes", "codes_share", "turn_entries")):
         return True
     return key.endswith(("_cycles", "_ns")) and "interval" not in key and "per_ns" not in key

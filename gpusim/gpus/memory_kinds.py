@@ -58,5 +58,5 @@ MEMORY_OF = {
     "rtx4060ti": "GDDR6", "rtx4070": "GDDR6X", "rtx4070ti_super": "GDDR6X",
     "a10g": "GDDR6", "rtx3060": "GDDR6", "rtx3080ti": "GDDR6X", "l20": "GDDR6", "rtx_6000_ada": "GDDR6",
     "rtx4070_super": "GDDR6X", "rtx4080": "GDDR6X", "h20": "HBM3", "h20_141gb": "HBM3e", "h100_nvl": "HBM3", "gb300": "HBM3e", "rtx5060ti": "GDDR7",
-    "rtx5070": "GDDR7", "rtx5070ti": "GDDR7", "rtx5080": "GDDR7", "rtx2070": "GDDR6", "rtx3070ti_laptop": "GDDR6",
+    "rtx5070": "GDDR7", "rtx5070ti": "GDDR7", "rtx5080": "GDDR7", "rtx5080_laptop": "GDDR7", "rtx2070": "GDDR6", "rtx3070ti_laptop": "GDDR6",
 }  # fmt: skip

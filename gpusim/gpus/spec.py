@@ -328,9 +328,7 @@ class L2Spec:
     slice_bytes_per_ns: float  # read bandwidth of one slice
     slice_write_bytes_per_ns: float
     partition_link_bytes_per_ns: float  # between the halves, each way, of all slices together
-    atomic_interval_ns: (
-        float  # an atomic unit, each lane on one word of a request of one sector; of several, each further one
-    )
+    atomic_interval_ns: float  # an atomic unit, each lane on a word of a request of one sector; else each further one
     atomic_sector_ns: float  # an atomic unit, each sector of a request of several
     line_bytes: int = 128
     sector_bytes: int = 32
@@ -350,24 +348,25 @@ class L2Spec:
 
 @dataclass(frozen=True)
 class DramSpec:
-    """``channels`` independent channels; ``miss_latency_ns`` is L2 miss to data back at the slice,
-    unloaded, for a bank that must first change its row (a row that is already open answers
-    ``row_miss_extra_ns`` earlier); ``efficiency`` is the reachable share of the pin rate, what
-    refresh and command overheads leave, and ``read_efficiency`` the same of reads alone as library kernels make them,
-    where that is known apart (0: as ``efficiency``; only projections take it); of both, ``codes_share`` is what error
-    codes take that lie in line, among the data, as the board is delivered (0: none, or they are switched off, or a part
-    of ``efficiency``). Not ``streams_with_codes``: the board on which the description's streams were measured had them
-    switched off, and the exact level leaves them out; projections are of boards as they are delivered.
-    ``row_cycle_ns``: one bank opens a row at most once each so many ns. Writes wait in a channel until
-    ``write_high_entries`` of them are drained at one go, down to ``write_low_entries``, each change of direction
-    costing the turnaround; with no read waiting, a write older than ``write_hold_ns`` goes too. At most
-    ``write_queue_entries`` evicted lines a channel are under way; beyond that L2 slices wait before they evict another
-    dirty line. So many rows of a half, ``scattered_rows``, change places with one another (1: none does): what streams
-    ask for at once then loads channels and banks unevenly. A row is here what one slice's channels hold in a row each.
-    Each bank is refreshed once a ``refresh_interval_ns`` and keeps requests waiting for ``refresh_ns`` then (0: it does
-    not), each bank at a time of its own. ``masked_writes``: a sector of which bytes are missing when L2 evicts it is
-    written with a mask; else L2 reads them first, as an error code over the sector needs (JESD235: HBM's mask pins
-    carry either the mask or the code)."""
+    """``channels`` independent channels; ``miss_latency_ns`` is L2 miss to data back at the slice, unloaded, for a bank
+    that must first change its row (a row that is already open answers ``row_miss_extra_ns`` earlier); ``efficiency`` is
+    the reachable share of the pin rate, what refresh and command overheads leave, and ``read_efficiency`` the same of
+    reads alone as library kernels make them, where that is known apart (0: as ``efficiency``; only projections take
+    it); of both, ``codes_share`` is what error codes take that lie in line, among the data, as the board is delivered
+    (0: none, or they are switched off, or a part of ``efficiency``). Not ``streams_with_codes``: the board on which the
+    description's streams were measured had them switched off, and the exact level leaves them out; projections are of
+    boards as they are delivered. ``row_cycle_ns``: one bank opens a row at most once each so many ns. Writes wait in a
+    channel until ``write_high_entries`` of them are drained at one go, down to ``write_low_entries``, each change of
+    direction costing the turnaround; with no read waiting, a write older than ``write_hold_ns`` goes too. While reads
+    wait, a channel keeps a direction for ``turn_entries`` requests: writes go no further at one go, and reads at least
+    as far (0: writes go on while there are enough of them). At most ``write_queue_entries`` evicted lines a channel are
+    under way; beyond that L2 slices wait before they evict another dirty line. So many rows of a half,
+    ``scattered_rows``, change places with one another (1: none does): what streams ask for at once then loads channels
+    and banks unevenly. A row is here what one slice's channels hold in a row each. Each bank is refreshed once a
+    ``refresh_interval_ns`` and keeps requests waiting for ``refresh_ns`` then (0: it does not), each bank at a time of
+    its own. ``masked_writes``: a sector of which bytes are missing when L2 evicts it is written with a mask; else L2
+    reads them first, as an error code over the sector needs (JESD235: HBM's mask pins carry either the mask or the
+    code)."""
 
     total_bytes: int
     channels: int
@@ -383,6 +382,7 @@ class DramSpec:
     write_low_entries: int = 8
     write_queue_entries: int = 64
     write_hold_ns: float = 300.0
+    turn_entries: int = 0
     scattered_rows: int = 1
     read_efficiency: float = 0.0
     refresh_interval_ns: float = 3900.0

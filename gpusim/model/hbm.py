@@ -1,16 +1,16 @@
 """DRAM channels: banks with open rows behind one data bus each, served row hits first.
 
-Mental model: channels know nothing of one another. A channel keeps the reads and the writes that
-have arrived in two queues in order of arrival. Whenever its bus is free it picks, among the oldest
-``WINDOW`` entries of the queue whose turn it is, the one whose data can start first (an open row
-now; a closed one after the row change, which the controller is taken to have begun as soon as the
-bank was free), the older one on a tie; when the oldest has been passed over ``PATIENCE`` times it
-goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a write is older
-than ``write_hold``; then writes go until ``write_low`` remain. Each change of direction costs the bus
-its turnaround. Error codes that lie in line share the row of their data: whoever opens a row has its codes read behind
-its data, and a write puts them back as well. Banks are refreshed one by one, each once an interval at a time of its
-own: who comes meanwhile waits for the end of it, and then for the row. What the bus loses by it is part of the
-efficiency that scales the bus.
+Mental model: channels know nothing of one another. A channel keeps the reads and the writes that have arrived in two
+queues in order of arrival. Whenever its bus is free it picks, among the oldest ``WINDOW`` entries of the queue whose
+turn it is, the one whose data can start first (an open row now; a closed one after the row change, which the
+controller is taken to have begun as soon as the bank was free), the older one on a tie; when the oldest has been
+passed over ``PATIENCE`` times it goes. Reads go before writes until ``write_high`` writes wait, or no read waits and a
+write is older than ``write_hold``; then writes go until ``write_low`` remain. Where ``turn`` is not 0, and reads wait,
+the bus keeps a direction for so many requests: writes then go no further than that, and reads at least as far. Each
+change of direction costs the bus its turnaround. Error codes that lie in line share the row of their data: whoever
+opens a row has its codes read behind its data, and a write puts them back as well. Banks are refreshed one by one,
+each once an interval at a time of its own: who comes meanwhile waits for the end of it, and then for the row. What the
+bus loses by it is part of the efficiency that scales the bus.
 
 Times are ticks. A decision at a tick depends only on what had arrived by that tick, so windows cannot
 be seen in the result.
@@ -53,6 +53,7 @@ WRITE_FRONTIER = CHANNEL_TABLE.column("link", "first write that had not arrived 
 WRITES_ARRIVED = CHANNEL_TABLE.column("count", "writes that had")
 BUS_FREE = CHANNEL_TABLE.column("tick", "from which the bus is free")
 DIRECTION = CHANNEL_TABLE.column("code", "the queue of the last burst")
+IN_TURN = CHANNEL_TABLE.column("count", "requests since the bus changed its direction")
 PASSED_OVER = CHANNEL_TABLE.column("count", "times that the oldest request was passed over")
 BUSY = CHANNEL_TABLE.column("ticks", "of the bus")
 CHANNEL_COLUMNS = CHANNEL_TABLE.width
@@ -98,6 +99,7 @@ class DramRates(NamedTuple):
     write_high: int
     write_low: int
     write_hold: int
+    turn: int  # requests of a direction at one go while reads wait; 0: as many as there are
     refresh_interval: int  # a bank's refresh to its next
     refresh: int  # what one keeps the bank; 0: none
     answer: int  # end of the burst to the data's arrival at the slice
@@ -270,8 +272,11 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
         while frontier >= 0 and d.nodes[frontier, TIME] <= now:
             frontier = d.nodes[frontier, NEXT]
             writes += 1
-        draining = own[DIRECTION] == 1 and writes > p.write_low
-        if draining or writes >= p.write_high or first_write + p.write_hold <= now < first_read:
+        writing = own[DIRECTION] == 1
+        draining = writing and writes > p.write_low
+        # While reads wait, writes end with their turn and do not begin within that of reads.
+        reads_turn = p.turn > 0 and first_read <= now and writing == (own[IN_TURN] >= p.turn)
+        if not reads_turn and (draining or writes >= p.write_high or first_write + p.write_hold <= now < first_read):
             queue = 1
         elif first_read <= now:
             queue = 0
@@ -300,6 +305,8 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
         own[WRITE_FRONTIER], own[WRITES_ARRIVED] = frontier, writes
         if queue != own[DIRECTION]:
             d.counters[TURNAROUNDS] += 1
+            own[IN_TURN] = 0
+        own[IN_TURN] += 1
         own[DIRECTION] = queue
         own[PASSED_OVER] = 0 if before < 0 else own[PASSED_OVER] + 1
         end = start + popcount(d.nodes[node, SECTORS]) * p.burst + _codes_of_row(p, d, channel, queue, node)

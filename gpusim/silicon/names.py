@@ -59,6 +59,7 @@ _PATTERNS = (
     (r"(geforce )?rtx 5070", "rtx5070"),
     (r"(geforce )?rtx 5070 ti", "rtx5070ti"),
     (r"(geforce )?rtx 5080", "rtx5080"),
+    (r"(geforce )?rtx 5080 laptop gpu", "rtx5080_laptop"),
     (r"(geforce )?rtx 5090", "rtx5090"),
 )
 

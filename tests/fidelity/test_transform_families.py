@@ -81,6 +81,10 @@ def test_wide_integers_and_fills() -> None:
     args = timed.arguments(None)
     gpusim.capture(timed.kernel, timed.grid, timed.block, args, gpu="gh200")
     assert (args[0] == _SCALAR).all()
+    timed = families.transforms(_row("fill-vectors", "fill", "I16", "rtx5090", 1 << 14))
+    args = timed.arguments(None)
+    gpusim.capture(timed.kernel, timed.grid, timed.block, args, gpu="rtx5090")
+    assert (args[0] == _SCALAR).all() and timed.grid == (8,)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +94,8 @@ def test_wide_integers_and_fills() -> None:
         (("bulk-2026", "ge", "F32", "b200", 1 << 28), 4),  # 16 blocks of 128 threads, 64 KiB
         (("bulk-2026", "ge", "F32", "b200", 1 << 20), 4),
         (("bulk-2026", "relu", "F16", "b200", 1 << 16), 1),  # spread over all SMs
+        (("bulk-2026", "add", "F32", "rtx5090", 1 << 28), 6),  # 12 blocks of 128 threads
+        (("bulk-2026", "add", "I128", "rtx5090", 1 << 28), 2),  # of which ten fit in shared memory
         (("prefetch", "mul", "I8", "h100_pcie", 1 << 20), 4),
         (("for", "add", "F64", "h200", 1 << 20), 2),
     ],
@@ -101,7 +107,9 @@ def test_elements_of_a_thread(row: tuple[str, str, str, str, int], each: int) ->
 
 
 def test_every_row_has_a_launch() -> None:
-    for one in load_sets(["transforms_cold", "transforms_batch"]):
+    for one in load_sets(
+        ["transforms_cold", "transforms_batch", "transforms_cold_rtx5090", "transforms_batch_rtx5090"]
+    ):
         for row in one.rows:
             assert families.WAYS[row.values["algorithm"]].threads in (128, 256), row.identity
             assert row.values["operation"] in (*families._OPERATIONS, "fill") and row.values["dtype"] in families._TYPES

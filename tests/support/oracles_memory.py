@@ -38,6 +38,7 @@ def channel_schedule(
     write_high: int,
     write_low: int,
     write_hold: int,
+    turn: int,
     window: int,
     patience: int,
 ) -> list[tuple[int, int]]:
@@ -47,7 +48,7 @@ def channel_schedule(
     """
     waiting = list(range(len(requests)))
     banks: dict[int, tuple[int, int, int, int]] = {}  # row, open since, activated, last use
-    bus_free, writing, passed_over, now = 0, False, 0, 0
+    bus_free, writing, in_turn, passed_over, now = 0, False, 0, 0, 0
     served: list[tuple[int, int]] = []
 
     def ready(index: int) -> tuple[int, bool]:
@@ -63,7 +64,9 @@ def channel_schedule(
         if now < bus_free or not (reads or writes):
             now += 1
             continue
-        if writing and len(writes) > write_low:
+        if turn and reads and (in_turn >= turn if writing else in_turn < turn):
+            write_turn = False
+        elif writing and len(writes) > write_low:
             write_turn = True
         elif len(writes) >= write_high:
             write_turn = True
@@ -90,6 +93,7 @@ def channel_schedule(
         since, activated = (start, start - row_change) if not hit else banks[bank][1:3]
         banks[bank] = (row, since, activated, end)
         passed_over = 0 if chosen == queue[0] else passed_over + 1
+        in_turn = in_turn + 1 if write_turn == writing else 1
         writing, bus_free = write_turn, end
         waiting.remove(chosen)
         served.append((chosen, now))

@@ -177,8 +177,8 @@ REQUESTS = st.lists(
 )
 
 
-@given(REQUESTS, st.sampled_from([1, 7 * NS, 10**6]))
-def test_the_schedule_is_that_of_a_channel_walked_tick_by_tick(drawn, window):
+@given(REQUESTS, st.sampled_from([1, 7 * NS, 10**6]), st.sampled_from([0, 2, 5]))
+def test_the_schedule_is_that_of_a_channel_walked_tick_by_tick(drawn, window, turn):
     time, plain, rows = 0, [], []
     for index, (gap, is_write, bank, row, sectors) in enumerate(drawn):
         time += gap // 16
@@ -194,11 +194,24 @@ def test_the_schedule_is_that_of_a_channel_walked_tick_by_tick(drawn, window):
         write_high=4,
         write_low=1,
         write_hold=40 * NS,
+        turn=turn,
         window=WINDOW,
         patience=PATIENCE,
     )
-    begins, _ = bursts(*rows, window=max(window, 50))
+    begins, _ = bursts(*rows, window=max(window, 50), dram__turn_entries=turn)
     assert begins == dict(expected)
+
+
+def test_writes_that_keep_coming_end_with_their_turn_while_reads_wait():
+    writes = [ask(0, kind=WRITE, sequence=i) for i in range(12)]
+    reads = [ask(0, bank=1, sequence=100 + i) for i in range(12)]
+
+    def order(turn: int) -> str:
+        begins, _ = bursts(*writes, *reads, dram__turn_entries=turn)
+        return "".join("w" if each < 100 else "r" for each in sorted(begins, key=begins.__getitem__))
+
+    assert order(0).startswith("w" * 11 + "r")  # down to the low mark of one
+    assert order(3).startswith("rrrwww" * 3)
 
 
 def test_a_saturated_channel_reaches_its_rate():

@@ -41,19 +41,19 @@ _OPERATIONS = {
     "fmin": ("lesser", 2),
 }
 #: Elements a thread of kernels that have a fixed number, and the most that any has.
-_TWO, _MOST_EACH = 2, 32
+_TWO, _EIGHT, _MOST_EACH = 2, 8, 32
 #: Shared memory of a block that the driver takes, and what a tile is followed by.
 _RESERVED_BYTES, _BULK_PADDING = 1024, 128
 _SCALAR = 3
-#: Of the measured GPUs: SMs, and shared memory of each. All hold 2,048 threads an SM.
+#: Of the measured GPUs: SMs, and shared memory and threads of each.
 _GPUS = {
-    "a100_80gb": (108, 164 << 10),
-    "h100_pcie": (114, 228 << 10),
-    "h200": (132, 228 << 10),
-    "gh200": (132, 228 << 10),
-    "b200": (148, 228 << 10),
+    "a100_80gb": (108, 164 << 10, 2048),
+    "h100_pcie": (114, 228 << 10, 2048),
+    "h200": (132, 228 << 10, 2048),
+    "gh200": (132, 228 << 10, 2048),
+    "b200": (148, 228 << 10, 2048),
+    "rtx5090": (170, 100 << 10, 1536),
 }
-_SM_THREADS = 2048
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ WAYS: Mapping[str, Way] = {
     "bulk-2026": Way("bulk<128", 128, 64 << 10, _BULK_PADDING, spreads=True),
     "copies": Way("copied", 256, 16 << 10, 0, spreads=True),
     "fill": Way("filled", 256, 0),
+    "fill-vectors": Way("filled_by_vectors", 256, 0),
 }
 
 
@@ -85,8 +86,8 @@ def elements_each(way: Way, element_bytes: int, arrays: int, elements: int, gpu:
     """Elements that a thread has."""
     if not way.flight_bytes:
         return _TWO
-    sms, shared_bytes = _GPUS[gpu]
-    blocks = _SM_THREADS // way.threads
+    sms, shared_bytes, sm_threads = _GPUS[gpu]
+    blocks = sm_threads // way.threads
     loaded = arrays * element_bytes
     if way.padding is None:
         each = -(-way.flight_bytes // (blocks * way.threads * loaded))
@@ -117,9 +118,9 @@ def transforms(row: Row, checkout: Path | None = None) -> Timed:
     """A transform of ``elements`` elements."""
     way, elements, gpu = WAYS[str(row["algorithm"])], int(row["elements"]), str(row["gpu"])
     name, kind = _TYPES[str(row["dtype"])]
-    if way.kernel == "filled":
-        made = CudaKernel(_SOURCE, f"filled<{name}>")
-        blocks = -(-elements // (_TWO * way.threads))
+    if way.kernel.startswith("filled"):
+        made = CudaKernel(_SOURCE, f"{way.kernel}<{name}>")
+        blocks = -(-elements // ((_TWO if way.kernel == "filled" else _EIGHT) * way.threads))
         return Timed(
             made, (blocks,), (way.threads,), lambda _: (np.zeros(elements, kind), _SCALAR, elements), (_SOURCE,),
             cut_axis=0, streams=True,

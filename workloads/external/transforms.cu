@@ -1,7 +1,7 @@
 // Element-wise transforms as a library of parallel algorithms runs them: out[i] = operation(a[i], b[i], c[i]), of as many arrays as the operation has.
 //
 // Five ways: two elements a thread (scattered), some elements a thread behind prefetches of the block's lines (prefetched), tiles that come to shared
-// memory by one bulk copy an array (bulk) or by 16-byte asynchronous copies (copied), and nothing read at all (filled).
+// memory by one bulk copy an array (bulk) or by 16-byte asynchronous copies (copied), and nothing read at all (filled, filled_by_vectors).
 // Sizes are whole numbers of tiles, or the last block has fewer elements; arrays are aligned.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -203,4 +203,15 @@ __global__ void filled(T *out, int value, int count)
         const int i = begin + j * 256 + threadIdx.x;
         if (count - begin >= tile || i < count) out[i] = T(value);
     }
+}
+
+// The same by stores of four elements, two a thread, a block's width apart. Of whole tiles.
+template <typename T>
+__global__ void filled_by_vectors(T *out, int value, int count)
+{
+    struct alignas(4 * sizeof(T)) Four { T of[4]; };
+    const int tile = 8 * 256, begin = blockIdx.x * tile;
+    const T v = T(value);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) reinterpret_cast<Four *>(out + begin)[j * 256 + threadIdx.x] = Four{{v, v, v, v}};
 }
