@@ -73,4 +73,4 @@ def simulate_as(
     else:
         twice = simulate([*timed, *timed], spec, warm=tuple(before), sample=sample, say=say)
         result = summed(spec, list(twice.launches[-len(timed) :]), twice.windows)
-    return Reported(method, result, method.besides_us(result.clock_hz, len(timed)))
+    return Reported(method, result, method.besides_us(result.clock_hz, len(timed), spec.generation))

@@ -23,6 +23,11 @@ from gpusim.silicon.row import SiliconRow
 #: (NVIDIA/nvbench issue 270); on that GPU events count whole microseconds. An A40's events report of a launch of 132 us
 #: 1.8 more than Nsight Systems, which adds 0.3 itself (below).
 EVENTS_US = 2.1
+#: On a Hopper so much: launches of 64 to 192 KiB behind NVBench's memset (transforms_cold, learning half) take 0.40 us
+#: (a fill, GH200), 0.39 and 0.48 (sums of two arrays, H100 PCIe) more than the launch and 2.1; two of three arrays 0.74
+#: and 1.18, which scatter by 2 to 4 %. What it is, is not known: constants and code that the memset has sent from L2
+#: would be a miss to DRAM, 0.2 us each (docs/validation/notes/cores.md).
+HOPPER_EVENTS_US = 2.5
 #: And so much where nothing holds the stream, as in Triton's do_bench: why it is more is a guess (the second command
 #: comes when the first has run). Two events with an empty Triton kernel between them report 4.54 and 4.70 us on an
 #: H100, with nothing 2.91 (meta-pytorch/tritonbench pull requests 38 and 146, ``launch_latency``), and its launch is
@@ -62,8 +67,9 @@ WARM, ALONE, OVERWRITTEN, FLUSHED = "warm", "alone", "overwritten", "flushed"
 @dataclass(frozen=True)
 class MeasuringMethod:
     """``reports`` says in words what is timed, ``state`` in which state L2 is; ``added_us``: what is reported besides
-    the launch, microseconds, ``added`` says of what; ``added_cycles``: and cycles of the SMs' clock for each launch;
-    ``between_us``: what lies between two launches of one repeat, where there are several."""
+    the launch, microseconds, ``added`` says of what; ``added_on``: the same of generations that take
+    another time; ``added_cycles``: and cycles of the SMs' clock for each launch; ``between_us``: what lies between two
+    launches of one repeat, where there are several."""
 
     name: str
     reports: str
@@ -72,19 +78,23 @@ class MeasuringMethod:
     added: str = ""
     between_us: float = 0.0
     added_cycles: int = 0
+    added_on: tuple[tuple[str, float], ...] = ()
 
-    def besides_us(self, clock_hz: float, launches: int = 1) -> float:
-        """What is reported besides so many launches that are timed together, by a GPU of that clock."""
-        return self.added_us + launches * 1e6 * self.added_cycles / clock_hz + (launches - 1) * self.between_us
+    def besides_us(self, clock_hz: float, launches: int = 1, generation: str = "") -> float:
+        """What is reported besides so many launches that are timed together, by a GPU of that clock and
+        generation."""
+        added_us = dict(self.added_on).get(generation, self.added_us)
+        return added_us + launches * 1e6 * self.added_cycles / clock_hz + (launches - 1) * self.between_us
 
 
+_EVENTS_ON = (("hopper", HOPPER_EVENTS_US),)
 METHODS = {
     method.name: method
     for method in (
         MeasuringMethod(
             "nvbench-cold",
             "NVBench's cold measurement: as many bytes as L2 holds are set to zero before each launch, two CUDA events behind a kernel that holds the stream",
-            OVERWRITTEN, EVENTS_US, "the two events", STREAM_GAP_US,
+            OVERWRITTEN, EVENTS_US, "the two events", STREAM_GAP_US, added_on=_EVENTS_ON,
         ),
         MeasuringMethod(
             "nvbench-batch", "NVBench's batch: launches one behind another in a stream, between two CUDA events", WARM, STREAM_GAP_US, "a launch in a stream", STREAM_GAP_US,
@@ -98,7 +108,7 @@ METHODS = {
             "do_bench", "Triton's do_bench: a buffer of 256 MB is zeroed right before each launch, two CUDA events", FLUSHED, UNHELD_EVENTS_US, "the two events", STREAM_GAP_US,
         ),
         MeasuringMethod("do_bench_cudagraph", "Triton's do_bench_cudagraph: a CUDA graph of launches one behind another", WARM),
-        MeasuringMethod("events", "two CUDA events around each of several launches, which are enqueued in time", WARM, EVENTS_US, "the two events", STREAM_GAP_US),
+        MeasuringMethod("events", "two CUDA events around each of several launches, which are enqueued in time", WARM, EVENTS_US, "the two events", STREAM_GAP_US, added_on=_EVENTS_ON),
         MeasuringMethod(
             "events-alone", "two CUDA events around one launch into a stream that has run dry, which nothing holds", WARM, UNHELD_EVENTS_US, "the two events", STREAM_GAP_US,
         ),

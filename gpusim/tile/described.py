@@ -27,7 +27,7 @@ from gpusim.tile.library import (
     multiplies_by_warps,
     newest_kernels,
 )
-from gpusim.tile.machine import fma_lanes, tile_machine
+from gpusim.tile.machine import fma_lanes, loaded_bytes_per_cycle, tile_machine
 
 _FILE = Path(__file__).with_name("described.toml")
 _ELEMENT_BYTES = 2
@@ -127,7 +127,7 @@ def described_library(spec: GpuSpec, constants: Constants | None = None) -> Libr
         dram_share_per_doubling=0.0,
         l2_rate_share=used.warps_l2_rate_share if of_warps else used.l2_rate_share,
         l2_share=used.l2_share,
-        fill_bytes_per_cycle=used.fill_share * spec.l1.fill_bytes_per_cycle,
+        fill_bytes_per_cycle=used.fill_share * loaded_bytes_per_cycle(spec),
         step_cycles=used.step_cycles,
         epilogue_elements_per_cycle=(
             used.warps_epilogue_elements_per_cycle if of_warps else used.epilogue_elements_per_cycle

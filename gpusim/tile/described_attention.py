@@ -26,7 +26,7 @@ from gpusim.tile.attention_figures import (
     context_library_of,
 )
 from gpusim.tile.library import is_known, multiplies_by_warps, newest_kernels
-from gpusim.tile.machine import tile_machine
+from gpusim.tile.machine import loaded_bytes_per_cycle, tile_machine
 
 _FILE = Path(__file__).with_name("described_attention.toml")
 #: Operands of attention that rows have been measured of on GPUs of several generations.
@@ -139,7 +139,7 @@ def described_attention(spec: GpuSpec, constants: AttentionConstants | None = No
         sequence_ns=0.0,
         given_sequence_ns=0.0,
         given_head_cycles=0.0,
-        block_bytes_per_cycle=used.fill_share * spec.l1.fill_bytes_per_cycle,
+        block_bytes_per_cycle=used.fill_share * loaded_bytes_per_cycle(spec),
         head_cycles=used.head_cycles,
         dram_share=used.dram_share,
         l2_rate_share=used.warps_l2_rate_share if of_warps else used.groups_l2_rate_share,

@@ -37,6 +37,9 @@ _UNBOUND_SHARE = 0.95
 #: Where a product of 4-bit floats takes 96 of a row (PTX ISA, tcgen05.mma, kind::mxf4 with K = 96: sm_103a alone). HGX
 #: B300 datasheet: 13.1 PFLOPS of them where FP8 has 4.5.
 _DEEP_FP4, _DEEP_FP4_ROW_BYTES = (10, 3), 48
+#: What an SM of a generation was described to take of loads a cycle when this floor's constants were found, which are
+#: shares of it: GH200's was 40 then. They stand for it until they are searched anew.
+_FOUND_WITH_BYTES = {"hopper": 40}
 #: Capabilities whose products on tensor memory are of floats alone: kind::i8 is not there on sm_103a (the same target
 #: notes).
 _FLOATS_ALONE = ((10, 3),)
@@ -100,11 +103,17 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
         sm_count=spec.sm_count,
         flops_per_cycle=2.0 * rate,
         l2_bytes=float(spec.l2.total_bytes),
-        l2_bytes_per_cycle=min(spec.l2.slices * spec.l2.slice_bytes_per_ns / cycles_a_ns, spec.sm_count * spec.l1.fill_bytes_per_cycle),
+        l2_bytes_per_cycle=min(spec.l2.slices * spec.l2.slice_bytes_per_ns / cycles_a_ns, spec.sm_count * loaded_bytes_per_cycle(spec)),
         l2_latency_cycles=hit_ns * cycles_a_ns,
         dram_bytes_per_cycle=spec.dram.read_bytes_per_ns / cycles_a_ns,
         dram_latency_cycles=miss_ns * cycles_a_ns,
     )  # fmt: skip
+
+
+def loaded_bytes_per_cycle(spec: GpuSpec) -> float:
+    """What an SM takes of loads from L2 a cycle, as this floor's constants have it."""
+    described = float(spec.l1.fill_bytes_per_cycle)
+    return min(described, _FOUND_WITH_BYTES.get(spec.generation, described))
 
 
 def has_products(spec: GpuSpec, dtype: str) -> bool:

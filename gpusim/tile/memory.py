@@ -19,7 +19,7 @@ from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.bands import operator_band
 from gpusim.tile.library import LIKE, kernels_of
-from gpusim.tile.machine import tile_machine
+from gpusim.tile.machine import loaded_bytes_per_cycle, tile_machine
 from gpusim.tile.projection import Projection
 
 _FILE = Path(__file__).with_name("memory.toml")
@@ -109,7 +109,7 @@ def project_memory(
         dram_bytes += op.written_bytes * missed
     # An SM's blocks share its port to L2.
     sharing = min(used.blocks_per_sm, -(-blocks // machine.sm_count))
-    port_rate = min(used.block_bytes_per_cycle, spec.l1.fill_bytes_per_cycle / sharing)
+    port_rate = min(used.block_bytes_per_cycle, loaded_bytes_per_cycle(spec) / sharing)
     bounds = {
         "DRAM": used.start_cycles + dram_bytes / (machine.dram_bytes_per_cycle * used.dram_share),
         "L2": used.start_cycles + passed_bytes / (machine.l2_bytes_per_cycle * used.l2_rate_share),

@@ -22,7 +22,7 @@ from gpusim.tile.attention_figures import (
 )
 from gpusim.tile.described import SHARED_BYTES_PER_CYCLE, Constants, constants_of
 from gpusim.tile.library import kernels_of, named_kernels
-from gpusim.tile.machine import OPERANDS, has_products, tile_machine
+from gpusim.tile.machine import OPERANDS, has_products, loaded_bytes_per_cycle, tile_machine
 from gpusim.tile.mla_library import LATENT, ROTATED, MlaLibrary, mla_context_library_of, mla_library_of, mla_tables
 
 #: Heads, and keys, of a step: FlashMLA (64 x 64); of tensor memory a product has 128 rows in any case.
@@ -93,7 +93,7 @@ def described_mla(
     start_ns = _mean(mla_library_of(name).start_cycles / clocks_ghz[name] for name in measured)
     dram_share = _mean(each.dram_share for each in streaming)
     rows = _MEMORY_ROWS if feed == "tensor memory" else _ROWS
-    loaded = used.fill_share * spec.l1.fill_bytes_per_cycle
+    loaded = used.fill_share * loaded_bytes_per_cycle(spec)
     head_bytes = _BF16_BYTES * (2 * LATENT + ROTATED)  # of a query and of its result
     return MlaLibrary(
         query_rows=rows,

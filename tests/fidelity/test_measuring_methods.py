@@ -18,6 +18,7 @@ from gpusim.gpus.override import override_gpu
 from gpusim.silicon.methods import (
     CUPTI_US,
     EVENTS_US,
+    HOPPER_EVENTS_US,
     METHODS,
     NCU_CYCLES,
     STREAM_GAP_US,
@@ -79,8 +80,9 @@ def test_what_a_method_reports_is_the_launches_in_its_state_and_what_its_clock_r
     assert found["nvbench-batch"].time_us - found["do_bench_cudagraph"].time_us == pytest.approx(STREAM_GAP_US)
     assert found["nsys"].time_us - found["do_bench_cudagraph"].time_us == pytest.approx(CUPTI_US)
     two = simulate_as(METHODS["events"], [trace, trace], spec)
-    assert two.besides_us == pytest.approx(EVENTS_US + STREAM_GAP_US) and len(two.result.launches) == 2
+    assert two.besides_us == pytest.approx(HOPPER_EVENTS_US + STREAM_GAP_US) and len(two.result.launches) == 2
     # A profiler's records are of one launch each.
+    assert METHODS["nvbench-cold"].besides_us(1e9, 1, "ada") == EVENTS_US  # of one whose launches say nothing else
     assert METHODS["nsys"].besides_us(1e9, 2) == pytest.approx(2 * CUPTI_US)
     assert METHODS["ncu"].besides_us(1e9, 2) == pytest.approx(2e-3 * NCU_CYCLES)
     with pytest.raises(UsageError, match="there is no measuring method 'nvbench'"):
@@ -94,7 +96,7 @@ def test_rows_of_nvbench_are_compared_as_it_measures(tmp_path: Path) -> None:
     simulator = CaseSimulator(load_gpu("h200"), tmp_path)
     (launch,) = simulator.add("saxpy", {"n": 4096})
     cycles = simulator.simulate(launch, "overwritten", 1e9).cycles
-    assert simulator.cycles(ROW, launch, 1e9) == pytest.approx(cycles + 1e3 * EVENTS_US)
+    assert simulator.cycles(ROW, launch, 1e9) == pytest.approx(cycles + 1e3 * HOPPER_EVENTS_US)
     assert simulator.cycles(other, launch, 1e9) == simulator.simulate(launch, "cold", 1e9).cycles
     profiled = SiliconRow("saxpy", shape="n=4096", gpu="h200", cache="cold", method="ncu")
     assert [
@@ -110,7 +112,7 @@ def test_the_command_line_says_what_a_method_would_report(capsys) -> None:
     assert cli.run([*asked, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["measured_by"]["method"] == "nvbench-cold"
-    assert document["measured_by"]["time_us"] == pytest.approx(document["time_us"] + EVENTS_US)
+    assert document["measured_by"]["time_us"] == pytest.approx(document["time_us"] + HOPPER_EVENTS_US)
     assert cli.run(asked) == 0
     assert "nvbench-cold would report" in capsys.readouterr().out
     assert cli.run([*asked, "--why"]) == 2

@@ -119,7 +119,11 @@ def predict(
     the installed one; ``power``: "board" for the clock that the board's limit leaves a loop of the launch, "" for the
     described one; ``method``: what measured it, "" where the launch itself is meant."""
     made = _of_the_launch(family, values, spec, reduce, budget, checkout, cache, nvrtc, power, method)
-    return replace(made, time_us=made.time_us + method_named(method).besides_us(spec.clock_hz)) if method else made
+    return (
+        replace(made, time_us=made.time_us + method_named(method).besides_us(spec.clock_hz, 1, spec.generation))
+        if method
+        else made
+    )
 
 
 def _of_the_launch(
