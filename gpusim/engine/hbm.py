@@ -59,6 +59,8 @@ class HbmPart:
             channels=channels,
             banks=banks,
             nodes=hbm.NODE_TABLE.zeros(FIRST_NODES),
+            taken=np.zeros(FIRST_NODES, np.int64),
+            ends=np.zeros(self.rates.channels, np.int64),
             scalars=np.zeros(hbm.SCALARS, np.int64),
             counters=np.zeros(hbm.COUNTERS, np.int64),
             responses=np.zeros(256, DRAM_RESPONSE),
@@ -99,7 +101,8 @@ class HbmPart:
         state = self.state
         queued = int(state.scalars[hbm.QUEUED]) + requests
         if len(state.nodes) < queued + 1:
-            state = state._replace(nodes=grown(state.nodes, queued + 1))
+            nodes = grown(state.nodes, queued + 1)
+            state = state._replace(nodes=nodes, taken=np.zeros(len(nodes), np.int64))
         if len(state.responses) < queued:
             state = state._replace(responses=np.zeros(2 * queued, DRAM_RESPONSE))
         self.state = state

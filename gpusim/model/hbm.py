@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.model.address_hash import Layout, bank_of, fold, row_of
-from gpusim.model.compiled import compiled, inner
+from gpusim.model.compiled import compiled, inlined, inner
+from gpusim.model.known_widths import known_rows
 from gpusim.model.messages import NEVER, READ, WRITE
 from gpusim.model.prefetch import prefetch
 from gpusim.model.sector_mask import popcount
@@ -64,6 +65,8 @@ OPEN_SINCE = BANK_TABLE.column("tick", "from which the row is open")
 ACTIVATED = BANK_TABLE.column("tick", "of the last activation")
 LAST_USE = BANK_TABLE.column("tick", "at which the last burst from it ended")
 BANK_COLUMNS = BANK_TABLE.width
+
+_NODE_WIDTH, _CHANNEL_WIDTH, _BANK_WIDTH = NODE_TABLE.row_width, CHANNEL_TABLE.row_width, BANK_TABLE.row_width
 
 SCALAR_TABLE = Table(__name__, "scalars", "", "DRAM's single numbers.")
 FREE_NODE = SCALAR_TABLE.column("link", "first free node, or -1")
@@ -112,6 +115,8 @@ class DramState(NamedTuple):
     channels: np.ndarray  # int64[channels, CHANNEL_COLUMNS]
     banks: np.ndarray  # int64[channels, banks, BANK_COLUMNS]
     nodes: np.ndarray  # int64[n, NODE_COLUMNS]
+    taken: np.ndarray  # int64[n]: numbers of a window's requests, channel by channel
+    ends: np.ndarray  # int64[channels]: where each channel's end in ``taken``
     scalars: np.ndarray  # int64[SCALARS]
     counters: np.ndarray  # int64[COUNTERS]
     responses: np.ndarray  # DRAM_RESPONSE[...]
@@ -138,10 +143,7 @@ def _enqueue(p: DramRates, d: DramState, request: np.void) -> None:
         node = d.scalars[NODES_USED]
         d.scalars[NODES_USED] = node + 1
     else:
-        following = d.nodes[node, NEXT]
-        d.scalars[FREE_NODE] = following
-        if following >= 0:
-            prefetch(d.nodes, (following, 0))
+        d.scalars[FREE_NODE] = d.nodes[node, NEXT]
     d.scalars[QUEUED] += 1
     d.nodes[node, TIME] = request["time"]
     d.nodes[node, BANK] = bank_of(row, p.banks)
@@ -327,24 +329,61 @@ def _advance_channel(p: DramRates, d: DramState, channel: int, until: int) -> in
     return NEVER
 
 
-#: How many requests ahead the entry is asked for behind which one will queue.
-_AHEAD = 8
+#: How many requests ahead, in the order of their channels, the next one is asked for.
+_AHEAD = 4
 
 
-@inner
-def _hint_tail(d: DramState, request: np.void) -> None:
-    """Ask for the youngest entry of the queue that a request will join."""
-    tail = d.channels[np.int64(request["channel"]), READ_TAIL + (1 if request["kind"] == WRITE else 0)]
-    if tail >= 0:
-        prefetch(d.nodes, (tail, 0))
+@inlined
+def _sort_by_channel(d: DramState, requests: np.ndarray, count: int) -> None:
+    """Note the numbers of the first ``count`` requests channel by channel, in a channel as they stand."""
+    ends = d.ends
+    for channel in range(len(ends)):
+        ends[channel] = 0
+    for i in range(count):
+        ends[np.int64(requests[i]["channel"])] += 1
+    total = 0
+    for channel in range(len(ends)):
+        begin = total
+        total += ends[channel]
+        ends[channel] = begin
+    for i in range(count):
+        channel = np.int64(requests[i]["channel"])
+        d.taken[ends[channel]] = i
+        ends[channel] += 1
 
 
-@inner
-def _hint_channel(d: DramState, channel: int) -> None:
+@inlined
+def _hint_oldest(d: DramState, channel: int) -> None:
     """Ask for the oldest entries of a channel's queues."""
     for head in range(READ_HEAD, WRITE_HEAD + 1):
         if d.channels[channel, head] >= 0:
             prefetch(d.nodes, (d.channels[channel, head], 0))
+
+
+@inlined
+def _hint_others(d: DramState, channel: int) -> None:
+    """Ask for those behind the oldest, which are there by now, and for those behind which requests will queue."""
+    for head in range(READ_HEAD, WRITE_HEAD + 1):
+        oldest, youngest = d.channels[channel, head], d.channels[channel, READ_TAIL + head]
+        if oldest >= 0:
+            if d.nodes[oldest, NEXT] >= 0:
+                prefetch(d.nodes, (d.nodes[oldest, NEXT], 0))
+            prefetch(d.nodes, (youngest, 0))
+
+
+@inlined
+def _known_widths(d: DramState) -> DramState:
+    """The state as it is, with the widths of its tables' rows known to the compiled code."""
+    return DramState(
+        known_rows(d.channels, _CHANNEL_WIDTH),
+        known_rows(d.banks, _BANK_WIDTH),
+        known_rows(d.nodes, _NODE_WIDTH),
+        d.taken,
+        d.ends,
+        d.scalars,
+        d.counters,
+        d.responses,
+    )
 
 
 @compiled
@@ -353,19 +392,35 @@ def handle_until(p: DramRates, d: DramState, requests: np.ndarray, until: int) -
 
     ``requests`` DRAM_REQUEST[...] sorted by (time, sequence). Returns how many were taken; answers lie in
     ``d.responses[: scalars[RESPONSES]]``, channel by channel. The caller has made room.
+
+    Where requests are many, each channel takes its own when it has its turn, not all in order of arrival before the
+    first one's turn: nodes that a channel has freed are then still in the host's nearest cache when the next one takes
+    them. Where they are few, sorting them costs more.
     """
+    d = _known_widths(d)
     d.scalars[RESPONSES] = 0
     taken = 0
     while taken < len(requests) and requests[taken]["time"] < until:
-        if taken + _AHEAD < len(requests):
-            _hint_tail(d, requests[taken + _AHEAD])
-        _enqueue(p, d, requests[taken])
         taken += 1
     following = NEVER
-    if d.scalars[QUEUED]:
+    if d.scalars[QUEUED] or taken:
+        at = 0
+        by_channel = taken >= p.channels
+        if by_channel:
+            _sort_by_channel(d, requests, taken)
+        else:
+            for i in range(taken):
+                _enqueue(p, d, requests[i])
         for channel in range(p.channels):
+            if channel + 2 < p.channels:
+                _hint_oldest(d, channel + 2)
             if channel + 1 < p.channels:
-                _hint_channel(d, channel + 1)
+                _hint_others(d, channel + 1)
+            while by_channel and at < d.ends[channel]:
+                if at + _AHEAD < taken:
+                    prefetch(requests, (d.taken[at + _AHEAD],))
+                _enqueue(p, d, requests[d.taken[at]])
+                at += 1
             if d.channels[channel, READ_HEAD] >= 0 or d.channels[channel, WRITE_HEAD] >= 0:
                 following = min(following, _advance_channel(p, d, channel, until))
     d.scalars[NEXT_DECISION] = following
