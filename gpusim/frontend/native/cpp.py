@@ -135,7 +135,8 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
             if missed and not missing:  # nvcc has not come to where NVRTC was
                 more = f"nvcc does not come so far: {str(error).partition(': ')[2]}; {_where_from(error.log)}"
                 raise refusal(f"{refused}; {more}", refused.log) from None
-            missing, refused = missed, error
+            # Of a missing header NVRTC knows best, which needs none of those that host code alone uses.
+            missing, refused = missed, refused if missed else error
     remedies = [_where_from(refused.log)] * missing
     if not nvcc.program():
         remedies.append(f"a file with host code is nvcc's: {nvcc.lacking()}")

@@ -201,6 +201,10 @@ namespace torch {
 using namespace at;
 namespace headeronly { using namespace at; }
 }
+__device__ inline c10::Half __ldg(const c10::Half *at_) { return __ldg(reinterpret_cast<const __half *>(at_)); }
+__device__ inline c10::BFloat16 __ldg(const c10::BFloat16 *at_) {
+  return __ldg(reinterpret_cast<const __nv_bfloat16 *>(at_));
+}
 template <typename T> __device__ inline T gpuAtomicAdd(T *at_, T value) { return atomicAdd(at_, value); }
 __device__ inline int64_t gpuAtomicAdd(int64_t *at_, int64_t value) {
   return atomicAdd(reinterpret_cast<unsigned long long *>(at_), static_cast<unsigned long long>(value));
