@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,8 @@ import click
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+if __name__ == "__main__":  # Ctrl-C in the seconds of the imports below ends it without a traceback of one of them
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from validation import kept
 from validation.figures import NO_FIGURES, Figures, figures
@@ -53,6 +56,7 @@ from validation.sets import (
 
 from gpusim.errors import GpusimError, UsageError
 from gpusim.io.progress import say, shown, task
+from gpusim.io.signalled import listen
 from gpusim.io.whole_file import write_whole
 from gpusim.report.tables import FORMATS, format_records
 from gpusim.silicon.methods import method_named
@@ -60,6 +64,8 @@ from gpusim.workers import worker_pool
 from workloads.external.families import FAMILIES, file_of
 
 RESULTS = FOLDER / "results.json"
+#: Exit code of a run that Ctrl-C has ended, as a shell has it.
+INTERRUPTED = 130
 #: What is said of a set whose halves are both open.
 BOTH = "both"
 
@@ -307,6 +313,9 @@ def main(
     except GpusimError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        say("interrupted; the rows predicted so far are kept, and the same command goes on from them")
+        sys.exit(INTERRUPTED)
     for failed in (r for r in records if "failed" in r):
         say(f"{failed['set']} {failed['row']}: {failed['failed']}")
     summaries = [
@@ -351,4 +360,6 @@ def keep_results(summaries: Sequence[dict[str, Any]], rows: int | None) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    listen(interrupts=True)
     main()

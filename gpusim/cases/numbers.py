@@ -15,11 +15,14 @@ from typing import Any
 
 #: Beyond what any size or count here can be; powers are not even computed beyond it.
 MOST_BITS = 64
+#: What is said of a range where a number is to stand.
+NO_RANGE = "is a range, which gpusim explore alone takes: write the values, 32,64,128"
 _MOST_LETTERS = 64
 _MOST_LETTERS_OF_FORMULA = 400
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 _SUFFIXED = re.compile(r"(?<![\w.])([0-9][0-9_.]*)(Ki|Mi|Gi|Ti)\b")
 _UNCLEAR = re.compile(r"(?<![\w.])([0-9][0-9_.]*)([kKMGT])[bB]?\b")
+_RANGE = re.compile(r"[^.]+\.\.[^.]+")
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -61,7 +64,14 @@ def parse_number(text: str, names: Mapping[str, int] | None = None) -> int | flo
             raise ValueError
         return value
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
+        if is_range(text):
+            raise ValueError(f"{text} {NO_RANGE}") from None
         raise ValueError(f"{text} is no number") from None
+
+
+def is_range(text: str) -> bool:
+    """Whether ``text`` is written as a range, ``32..1024``, which stands for no number."""
+    return _RANGE.fullmatch(text) is not None
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, int] | None) -> Any:

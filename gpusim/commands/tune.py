@@ -10,6 +10,7 @@ import click
 
 from gpusim.cases.formulas import Formula
 from gpusim.cases.names import refuse_unknown
+from gpusim.cases.numbers import NO_RANGE, is_range
 from gpusim.cases.requests import split_request
 from gpusim.commands.later import done_by
 from gpusim.commands.launch_options import launch_options
@@ -112,5 +113,7 @@ def tune(
     name, shape = split_request(source)
     first = ",".join(f"{axis}={values[0]}" for axis, values in shape.items())
     refuse_unknown([f"{name}:{first}" if first else name], sweep=True)
+    if ranges := [f"{axis}={value}" for axis, values in shape.items() for value in values if is_range(value)]:
+        raise UsageError(f"{name}: {ranges[0]} {NO_RANGE}")
     if all(len(values) < 2 for values in shape.values()):
         raise UsageError(f"{source} has nothing to search: give an axis several values, {name}:block=64,128,256")

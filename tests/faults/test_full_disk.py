@@ -143,8 +143,14 @@ def test_a_recorded_session_that_does_not_fit_is_no_session(tmp_path: Path) -> N
     assert caught.value.filename == str(path) and driver.closed and not os.listdir(tmp_path)
 
 
-def test_exported_tables_that_do_not_fit_could_not_be_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [False, True])
+def test_exported_tables_that_do_not_fit_could_not_be_written(there: bool, tmp_path: Path) -> None:
+    """All of them or none: those before the one that did not fit are not left beside older ones."""
+    folder, rows = tmp_path / "profiles", [{"tokens": number} for number in range(100)]
+    if there:
+        write_tables(folder, [("mlp.csv", rows[:3]), ("attention.csv", rows[:1])])
+    before = {path.name: path.read_bytes() for path in folder.glob("*")}
     with files_of_at_most(64), pytest.raises(OSError) as failed:
-        write_tables(tmp_path / "profiles", [("mlp.csv", [{"tokens": number} for number in range(100)])])
-    assert (failed.value.errno, failed.value.filename) == (errno.EFBIG, str(tmp_path / "profiles" / "mlp.csv"))
-    assert list((tmp_path / "profiles").iterdir()) == []
+        write_tables(folder, [("attention.csv", rows[:2]), ("mlp.csv", rows)])
+    assert (failed.value.errno, failed.value.filename) == (errno.EFBIG, str(folder / "mlp.csv"))
+    assert {path.name: path.read_bytes() for path in folder.glob("*")} == before and folder.exists() == there

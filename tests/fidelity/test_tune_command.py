@@ -75,6 +75,19 @@ def test_a_case_with_nothing_to_search_says_how_values_are_written(capsys: pytes
     assert "saxpy has nothing" in (told := capsys.readouterr().err).replace(":n=1000", "") and "64,128,256" in told
 
 
+@pytest.mark.parametrize(
+    "words", [["saxpy:n=1000,block_threads=32..1024"], ["{folder}/a.cu:a:block=32..1024", "--grid", "1"]]
+)
+def test_a_range_is_told_as_one_and_how_its_values_are_written(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.cu").write_text("__global__ void a() {}")
+    assert run(["tune", *(word.format(folder=tmp_path) for word in words), "--gpu", "t4"]) == 2
+    assert (
+        "32..1024 is a range, which gpusim explore alone takes: write the values, 32,64,128" in capsys.readouterr().err
+    )
+
+
 def test_an_entry_of_the_suite_is_searched_by_its_axes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tune", "saxpy:n=4096,block_threads=64,128", "--gpu", "t4", "--format", "json"]) == 0
     printed = capsys.readouterr().out

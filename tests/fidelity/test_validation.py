@@ -36,6 +36,18 @@ from workloads.external.families import FAMILIES, file_of
 CONVOLUTION = dict(zip(families._CONVOLUTION, (16, 2, 1, 2, 1, 1), strict=True))
 
 
+def test_interrupting_the_bench_while_it_loads_shows_no_traceback(tmp_path: Path) -> None:
+    # A module that stands for one of those that it loads sends the signal.
+    (tmp_path / "tabulate.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, validate.__file__, "--list"], capture_output=True, text=True, timeout=50, check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(validate.__file__).parents[1]}"},
+    )  # fmt: skip
+    assert done.returncode == -2 and not done.stderr
+
+
 def run_block(timed: families.Timed, depth: int | None = None, fill: bool = True) -> tuple:
     """The arguments after block 0 ran, its float arrays filled at random before."""
     args = timed.arguments(depth)

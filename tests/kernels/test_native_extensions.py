@@ -11,7 +11,7 @@ import pytest
 
 import gpusim
 from gpusim.frontend.native import cpp, device_part, nvcc, nvrtc
-from gpusim.frontend.native.cpp_unit import CppError, CppUnit
+from gpusim.frontend.native.cpp_unit import CppError, CppUnit, refusal
 
 EXTENSION = """\
 #include <torch/extension.h>
@@ -93,11 +93,72 @@ def test_half_of_pytorch_computes_by_float_and_mixes_with_numbers() -> None:
     __global__ void k(c10::BFloat16 *x, float *y, at::Float8_e4m3fn *z) {
       c10::BFloat16 a = x[0], b = 3.0f;
       x[1] = a + b; x[2] = a * 2; a /= b; x[3] = -a; y[0] = b * 0.3f; y[1] = a < b; z[0] = at::Float8_e4m3fn(1.1f); y[2] = z[0];
+      y[3] = __ldg(x);
     }"""
-    x, y, z = np.array([0x3FC0, 0, 0, 0], np.uint16), np.zeros(3, np.float32), np.zeros(1, np.uint8)
+    x, y, z = np.array([0x3FC0, 0, 0, 0], np.uint16), np.zeros(4, np.float32), np.zeros(1, np.uint8)
     gpusim.capture(gpusim.cuda_cpp(source, "k"), 1, 1, (x, y, z), gpu="sm_90")
     assert list((x.astype(np.uint32) << 16).view(np.float32)) == [1.5, 4.5, 3.0, -0.5]
-    assert np.allclose(y, [0.9, 1, 1.125]) and z[0] == 0x39
+    assert np.allclose(y, [0.9, 1, 1.125, 1.5]) and z[0] == 0x39
+
+
+def test_complex_numbers_of_pytorch_are_those_of_numpy() -> None:
+    source = """#include <c10/util/complex.h>
+    __global__ void k(c10::complex<float> *x, float *y) {
+      auto a = x[0], b = x[1];
+      x[2] = 2.0f * a * b - a / b; x[3] = -std::conj(a) + 1.0f; y[0] = std::abs(a); y[1] = a == b; y[2] = std::norm(b);
+    }"""
+    x, y = np.array([3 + 4j, -1 + 2j, 0, 0], np.complex64), np.zeros(3, np.float32)
+    gpusim.capture(gpusim.cuda_cpp(source, "k"), 1, 1, (x, y), gpu="sm_90")
+    assert np.allclose(x[2:], [2 * x[0] * x[1] - x[0] / x[1], 1 - np.conj(x[0])]) and np.allclose(y, [5, 0, 5])
+
+
+def test_types_and_constants_that_kernels_share_with_host_code_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """constexpr functions without a mark, as --expt-relaxed-constexpr takes them, and a type of which only the host's
+    members are left out, by their mark or by what they call."""
+    monkeypatch.setattr(nvcc, "program", lambda: "")
+    source = """#include <vector>
+    constexpr int twice(int n) { return 2 * n; }
+    struct Traits { static constexpr int width = twice(4); };
+    struct Shape {
+      int rows, columns;
+      constexpr __host__ __device__ Shape(int r, int c) : rows(r), columns(c) {}
+      __host__ int on_host() const { return rows; }
+      void check() const {
+        cudaDeviceSynchronize();
+      }
+      __device__ int size() const { return rows * columns; }
+    };
+    template <typename T> __global__ void k(int *x, Shape shape) { x[0] = T::width + shape.size(); }
+    int main() { std::vector<int> x; Shape(1, 2).check(); k<Traits><<<1, 1>>>(x.data(), Shape(1, 2)); }
+    """
+    x = np.zeros(1, np.int32)
+    gpusim.capture(gpusim.cuda_cpp(source, "k<Traits>"), 1, 1, (x, (np.int32(3), np.int32(5))))
+    assert x[0] == 8 + 15
+
+
+def test_what_nvrtc_finds_is_told_where_nvcc_lacks_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "program", lambda: "nvcc")
+
+    def refuses(*_args: Any, **_how: Any) -> None:
+        log = "a.cu:1:10: fatal error: cublas_v2.h: No such file or directory"
+        raise refusal(f"k does not compile for sm_90: {log}", log)
+
+    monkeypatch.setattr(nvcc, "compile_cpp", refuses)
+    unit = CppUnit("#include <cublas_v2.h>\n__global__ void k() { unknown(); }\nint main() { k<<<1, 1>>>(); }", "a.cu")
+    with pytest.raises(CppError, match=r'"unknown" is undefined; nvcc does not come so far: .*cublas_v2.h.*--include'):
+        cpp.compile_cpp(unit, "k", "sm_90")
+
+
+def test_of_two_missing_headers_the_one_that_device_code_needs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "program", lambda: "nvcc")
+
+    def refuses(*_args: Any, **_how: Any) -> None:
+        raise refusal("k: a.cu:1:10: fatal error: cublas_v2.h: No such file or directory", "cublas_v2.h: No such file")
+
+    monkeypatch.setattr(nvcc, "compile_cpp", refuses)
+    source = '#include <cublas_v2.h>\n#include "own.h"\n__global__ void k() {}\nint main() { k<<<1, 1>>>(); }'
+    with pytest.raises(CppError, match=r'source file "own.h"; name its folder'):
+        cpp.compile_cpp(CppUnit(source, "a.cu"), "k", "sm_90")
 
 
 def test_what_pytorch_alone_has_is_told_with_where_it_comes_from() -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzzing import native_readers as native
+from fuzzing import production_seeds as production
 from fuzzing import seeds
 from fuzzing.byte_mutations import Mutation, mutate_bytes, mutate_text
 from fuzzing.elf_mutations import mutate_elf
@@ -51,6 +52,8 @@ from gpusim.isa.binary.elf import image_size, parse_elf
 from gpusim.isa.survey import survey_cubin
 from gpusim.measure.builds import Pack
 from gpusim.measure.session import METHODS, ReplayDriver
+from gpusim.production.file import read, write
+from gpusim.production.imports.importing import imported
 from gpusim.production.node_durations import projected_durations
 from gpusim.regress.result_file import read_result
 from gpusim.report.comparison import change_records
@@ -248,6 +251,16 @@ def _groups(path: Path) -> None:
     read_groups(path)
 
 
+def _production(path: Path) -> None:
+    """As ``production import`` and its reports do: what is read is written, read again and printed."""
+    kept = path.with_name("out.production")
+    write(kept, imported([path]))
+    found = read(kept)
+    _encoded([{"source": each.name, "notes": "; ".join(each.notes)} for each in found.sources])
+    _encoded([{"kernel": total.what.kernel, "launches": total.launches} for total in found.totals])
+    _encoded([{"topic": fact.topic, "what": fact.summary} for fact in found.facts])
+
+
 def _suite(path: Path) -> None:
     _encoded([choice.__dict__ for choice in load_suite(path)])
     with contextlib.suppress(GpusimError):
@@ -413,6 +426,13 @@ _ALL = (
         mutate_json,
         _groups,
         "groups.json",
+    ),
+    Target("kineto", "traces of PyTorch's profiler", production.kineto_traces, mutate_json, _production, "in.json"),
+    Target("xla", "traces of XLA's profiler", production.xla_traces, mutate_json, _production, "in.trace.json"),
+    Target("nsys", "exports of Nsight Systems", production.nsys_exports, mutate_store, _production, "in.sqlite"),
+    Target("param", "PyTorch's execution traces", production.param_traces, mutate_json, _production, "et_rank0.json"),
+    Target(
+        "chakra-rows", "execution traces as production", seeds.execution_traces, mutate_bytes, _production, "in.0.et"
     ),
     Target("search", "runs of a search", seeds.searches, mutate_json_lines, _search, "runs-0123abcd-000-1-ab.jsonl"),
     Target("result", "results of simulate --save", seeds.results, mutate_json, _result, "in.json"),

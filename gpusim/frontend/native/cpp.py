@@ -131,8 +131,12 @@ def _compile(unit: CppUnit, entry: str | None, target: str, *, relocatable: bool
             return _by_nvcc(unit, entry, target, relocatable=relocatable, lines=lines)
         except CppError as error:
             # What both find is the user's; it stands as the one that was asked first has it.
-            missing = any(_MISSING in each for each in errors_of(error.log)[:1]) or "No such file" in error.log
-            refused = error
+            missed = any(_MISSING in each for each in errors_of(error.log)[:1]) or "No such file" in error.log
+            if missed and not missing:  # nvcc has not come to where NVRTC was
+                more = f"nvcc does not come so far: {str(error).partition(': ')[2]}; {_where_from(error.log)}"
+                raise refusal(f"{refused}; {more}", refused.log) from None
+            # Of a missing header NVRTC knows best, which needs none of those that host code alone uses.
+            missing, refused = missed, refused if missed else error
     remedies = [_where_from(refused.log)] * missing
     if not nvcc.program():
         remedies.append(f"a file with host code is nvcc's: {nvcc.lacking()}")

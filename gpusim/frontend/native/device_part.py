@@ -47,6 +47,13 @@ _ONLY_HOST = re.compile(
     r"|\b(?:torch|at)\s*::\s*(?:stable\s*::\s*)?Tensor\b|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*|\bTORCH_CHECK\w*"
 )
 _TYPE = re.compile(r"(?:template\s*<[^{;]*>\s*)?(?:struct|class|union|enum|typedef|using|namespace)\b")
+#: Functions that device code may call though they carry no mark, as nvcc takes them with --expt-relaxed-constexpr.
+_CONSTANT = re.compile(
+    r"(?:template\s*<[^{;]*?>\s*)?(?:(?:static|inline|__forceinline__|__host__|\[\[\w+\]\])\s+)*constexpr\b"
+)
+_CLASS = re.compile(r"(?:template\s*<[^{;]*>\s*)?(?:struct|class)\b")
+#: A member that has a body.
+_FUNCTION = re.compile(r"\([^;{}]*\)[^;{}]*(?:\{|:[^;]*\{)")
 _MARKED_LAMBDA = re.compile(r"\][ \t]*(?:__(?:host|device)__[ \t]*)+(?=\()")
 _MISSING = re.compile(r"(?:cannot|could not) open (?:source )?file \"([^\"]+)\"")
 
@@ -59,10 +66,42 @@ class _Source:
         self.left_out: set[Piece] = set()
 
     def leave_out(self, line: int) -> bool:
-        """The host's piece on ``line``; whether there was one to leave out."""
+        """The host's piece on ``line``, of a type the function alone; whether there was one to leave out."""
         found = {each for each in self.pieces if each.first <= line <= each.last and not each.marked} - self.left_out
-        self.left_out |= found
-        return bool(found)
+        functions = {each: self._member(each, line) for each in found}
+        members = {each if inner is None or inner in self.left_out else inner for each, inner in functions.items()}
+        for each in members & found:  # as a whole, with what of it is left out already
+            self.left_out = {one for one in self.left_out if not each.start <= one.start < each.end}
+        self.left_out |= members
+        return bool(members)
+
+    def _member(self, piece: Piece, line: int) -> Piece | None:
+        """The function without a mark that stands on ``line`` of the type ``piece``; None where there is none."""
+        text = self.text[piece.start : piece.end]
+        opened = text.find("{") + 1
+        if not (_CLASS.match(text) and opened):
+            return None
+        above = piece.first - 1 + text.count("\n", 0, opened)
+        start = piece.start + opened
+        for each in pieces(text[opened : text.rfind("}")]):
+            if each.first <= line - above <= each.last and not each.marked:
+                member = text[opened + each.start : opened + each.end]
+                if _FUNCTION.search(member):
+                    return replace(
+                        each,
+                        start=start + each.start,
+                        end=start + each.end,
+                        first=above + each.first,
+                        last=above + each.last,
+                    )
+        return None
+
+    def may_be_device(self, line: int) -> bool:
+        """Whether the piece on ``line`` is one that kernels may use, though nothing in it is marked: a type with
+        functions of its own, or a constexpr function."""
+        found = (each for each in self.pieces if each.first <= line <= each.last and not each.marked)
+        texts = (self.text[each.start : each.end] for each in found)
+        return any(_TYPE.match(text) or _CONSTANT.match(text) for text in texts)
 
     def leave_out_host(self) -> None:
         """The functions that name what device code has not."""
@@ -169,16 +208,21 @@ class _Part:
         options = [define for name, define in _CALLS.items() if f'"{name}" is undefined' in log]
         options = [define for define in options if define not in self.unit.options]
         self.unit, brought = replace(self.unit, options=(*self.unit.options, *options)), brought or bool(options)
-        if _DEFAULT_DEVICE not in self.unit.options and self._unmarked_elsewhere(log):
+        if _DEFAULT_DEVICE not in self.unit.options and self._unmarked_but_needed(log):
             self.unit, brought = replace(self.unit, options=(*self.unit.options, _DEFAULT_DEVICE)), True
         return brought
 
-    def _unmarked_elsewhere(self, log: str) -> bool:
-        """Whether a compiler's ``log`` says of a function that it carries no mark, in a library's header."""
-        return any(
-            _UNMARKED in said and file != self.unit.file and not self.given.beside(file)
-            for file, _, said in _ERROR.findall(log)
-        )
+    def _unmarked_but_needed(self, log: str) -> bool:
+        """Whether a compiler's ``log`` says that it carries no mark of a function in a library's header, or of one that
+        kernels may use."""
+        for file, line, said in _ERROR.findall(log):
+            if _UNMARKED in said:
+                source = self.own if file == self.unit.file else self.given.source(file)
+                if file != self.unit.file and not self.given.beside(file):
+                    return True
+                if source is not None and source.may_be_device(int(line)):
+                    return True
+        return False
 
     def leave_out(self, log: str) -> bool:
         """The pieces of the host's with an error in ``log``; whether there was one that may mend it."""

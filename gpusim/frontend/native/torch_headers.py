@@ -54,6 +54,50 @@ struct NAME {
   __device__ operator float() const { return __half2float(__half(__nv_cvt_fp8_to_halfraw(x, KIND))); }
 };
 """
+#: A complex number, real part first, as PyTorch lays it out; functions of it are in ``std`` there too. BOTH: the marks
+#: of a function of host and device.
+_COMPLEX = """
+template <typename T> struct alignas(2 * sizeof(T)) complex {
+  using value_type = T;
+  T real_ = T(0), imag_ = T(0);
+  constexpr complex() = default;
+  BOTH constexpr complex(const T &re, const T &im = T()) : real_(re), imag_(im) {}
+  template <typename U> BOTH explicit constexpr complex(const complex<U> &o) : real_(o.real_), imag_(o.imag_) {}
+  BOTH constexpr T real() const { return real_; }
+  BOTH constexpr T imag() const { return imag_; }
+  BOTH constexpr void real(T value) { real_ = value; }
+  BOTH constexpr void imag(T value) { imag_ = value; }
+  BOTH constexpr complex &operator+=(const T &b) { real_ += b; return *this; }
+  BOTH constexpr complex &operator-=(const T &b) { real_ -= b; return *this; }
+  BOTH constexpr complex &operator*=(const T &b) { real_ *= b; imag_ *= b; return *this; }
+  BOTH constexpr complex &operator/=(const T &b) { real_ /= b; imag_ /= b; return *this; }
+  BOTH constexpr complex &operator+=(const complex &b) { real_ += b.real_, imag_ += b.imag_; return *this; }
+  BOTH constexpr complex &operator-=(const complex &b) { real_ -= b.real_; imag_ -= b.imag_; return *this; }
+  BOTH constexpr complex &operator*=(const complex &b) {
+    T re = real_ * b.real_ - imag_ * b.imag_;
+    imag_ = real_ * b.imag_ + imag_ * b.real_; real_ = re;
+    return *this;
+  }
+  BOTH complex &operator/=(const complex &b) {
+    T larger = fabs(b.real_) > fabs(b.imag_) ? fabs(b.real_) : fabs(b.imag_);
+    T c = b.real_ / larger, d = b.imag_ / larger, size = c * c + d * d;
+    T re = (real_ / larger * c + imag_ / larger * d) / size;
+    imag_ = (imag_ / larger * c - real_ / larger * d) / size; real_ = re;
+    return *this;
+  }
+};
+template <typename T> BOTH constexpr complex<T> operator+(const complex<T> &a) { return a; }
+template <typename T> BOTH constexpr complex<T> operator-(const complex<T> &a) { return {-a.real_, -a.imag_}; }
+template <typename T> BOTH constexpr bool operator==(const complex<T> &a, const complex<T> &b) {
+  return a.real_ == b.real_ && a.imag_ == b.imag_;
+}
+template <typename T> BOTH constexpr bool operator!=(const complex<T> &a, const complex<T> &b) { return !(a == b); }
+"""
+_OF_COMPLEX = """
+template <typename T> BOTH constexpr complex<T> operator@(complex<T> a, const complex<T> &b) { return a @= b; }
+template <typename T> BOTH constexpr complex<T> operator@(complex<T> a, const T &b) { return a @= b; }
+template <typename T> BOTH constexpr complex<T> operator@(T a, const complex<T> &b) { return complex<T>(a) @= b; }
+"""
 #: Written out, since those of the CUDA type are as near as those of float.
 _COMPARED = "".join(
     f"__device__ inline bool operator{each}(const NAME &a, const NAME &b) {{ return float(a) {each} float(b); }}\n"
@@ -82,9 +126,19 @@ _TEXT = """#ifndef GPUSIM_TORCH
 namespace c10 {
 FLOATS
 FLOAT8S
+COMPLEX
+}
+namespace std {
+template <typename T> BOTH constexpr T real(const c10::complex<T> &a) { return a.real_; }
+template <typename T> BOTH constexpr T imag(const c10::complex<T> &a) { return a.imag_; }
+template <typename T> BOTH constexpr T norm(const c10::complex<T> &a) { return a.real_ * a.real_ + a.imag_ * a.imag_; }
+template <typename T> BOTH T abs(const c10::complex<T> &a) { return hypot(a.real_, a.imag_); }
+template <typename T> BOTH T arg(const c10::complex<T> &a) { return atan2(a.imag_, a.real_); }
+template <typename T> BOTH constexpr c10::complex<T> conj(const c10::complex<T> &a) { return {a.real_, -a.imag_}; }
 }
 namespace at {
 using c10::Half; using c10::BFloat16; using c10::Float8_e4m3fn; using c10::Float8_e5m2;
+using c10::complex;
 template <typename T> struct OpMathType { using type = T; };
 template <> struct OpMathType<Half> { using type = float; };
 template <> struct OpMathType<BFloat16> { using type = float; };
@@ -144,6 +198,10 @@ namespace torch {
 using namespace at;
 namespace headeronly { using namespace at; }
 }
+__device__ inline c10::Half __ldg(const c10::Half *at_) { return __ldg(reinterpret_cast<const __half *>(at_)); }
+__device__ inline c10::BFloat16 __ldg(const c10::BFloat16 *at_) {
+  return __ldg(reinterpret_cast<const __nv_bfloat16 *>(at_));
+}
 template <typename T> __device__ inline T gpuAtomicAdd(T *at_, T value) { return atomicAdd(at_, value); }
 __device__ inline int64_t gpuAtomicAdd(int64_t *at_, int64_t value) {
   return atomicAdd(reinterpret_cast<unsigned long long *>(at_), static_cast<unsigned long long>(value));
@@ -199,4 +257,6 @@ _FLOAT8S = "".join(
     _FLOAT8.replace("NAME", name).replace("KIND", kind)
     for name, kind in (("Float8_e4m3fn", "__NV_E4M3"), ("Float8_e5m2", "__NV_E5M2"))
 )
-_WHOLE = _TEXT.replace("FLOATS", _FLOATS).replace("FLOAT8S", _FLOAT8S).replace("ELEMENTS", _ELEMENTS)
+_COMPLEXES = _COMPLEX + "".join(_OF_COMPLEX.replace("@", each) for each in _OPERATORS)
+_WHOLE = _TEXT.replace("FLOATS", _FLOATS).replace("FLOAT8S", _FLOAT8S).replace("COMPLEX\n", _COMPLEXES).replace("ELEMENTS", _ELEMENTS)
+_WHOLE = re.sub(r"\bBOTH\b", "__host__ __device__", _WHOLE)
