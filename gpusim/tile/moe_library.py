@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _SOFTWARE = (
     "expanded",
     "waves",
     "waiting_steps",
+    "earlier_rule",
 )
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
@@ -88,7 +90,8 @@ class MoeLibrary:
     GPU's. ``element_cycles``: of an SM for each element of a tile's operands where rows that are no multiple of 16
     elements make lanes load them one by one (Triton's specialisation of arguments; 0: they never do). ``rule``: of
     which the first that holds is taken, whatever the shape; without any the tile is chosen as for dense products.
-    ``searched``: 1 where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at
+    ``earlier_rule``: of versions of the framework before its rule changed (none: it is the same). ``searched``: 1
+    where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at
     which cycles of a block's start, its epilogue and blocks without work are counted: they keep their time on others
     (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and
     shares of the peak are of theirs. ``tuned_evenly``: 1 where the tile is the one that is fastest if all experts have
@@ -115,6 +118,7 @@ class MoeLibrary:
     zero_block_cycles: float = 0.0
     element_cycles: float = 0.0
     rule: tuple[TileRule, ...] = ()
+    earlier_rule: tuple[TileRule, ...] = ()
     searched: int = 0
     clock_mhz: float = 0.0
     of_warps: int = 0
@@ -155,11 +159,15 @@ class MoeLibrary:
         fits = tokens <= _BLOCK_TOKENS and top_k in _BLOCK_CHOICES and experts <= _BLOCK_EXPERTS
         return 0.0 if fits else self.steps_ns
 
-    def product_for(self, spec: GpuSpec, tokens: int, experts: int, inside: int, top_k: int = 1) -> Library:
-        """The products' kernels, with the one tile that a search or the rule names."""
+    def product_for(
+        self, spec: GpuSpec, tokens: int, experts: int, inside: int, top_k: int = 1, earlier: bool = False
+    ) -> Library:
+        """The products' kernels, with the one tile that a search or the rule names; ``earlier``: by
+        ``earlier_rule``, where there is one."""
         tile = searched_tile(spec, experts, inside, tokens) if self.searched else None
         if tile is None:
-            tile = next((each.tile for each in self.rule if each.holds(tokens, experts, top_k)), None)
+            rule = (earlier and self.earlier_rule) or self.rule
+            tile = next((each.tile for each in rule if each.holds(tokens, experts, top_k)), None)
         if tile is None:
             return self.product
         split_k_cycles = self.product.split_k_cycles if self.splits else math.inf
@@ -232,16 +240,20 @@ def _library(generation: str, dtype: str, framework: str, without: str, of_its_o
     elif family:
         row = table[_FAMILIES][family] | row
     own = {key: row.pop(key) for key in _OWN if key in row}
-    rule = tuple(
+    rule, earlier_rule = _rule(row.pop("rule", ())), _rule(row.pop("earlier_rule", ()))
+    product = replace(
+        library_of(generation, dtype), rule=(), counts_waves=False, fills_waves=False, **({"outside_loads": 0.0} | row)
+    )
+    return MoeLibrary(kind_of(dtype, framework), product, rule=rule, earlier_rule=earlier_rule, **own)
+
+
+def _rule(rows: Sequence[dict[str, Any]]) -> tuple[TileRule, ...]:
+    return tuple(
         TileRule(
             most_tokens=each.get("most_tokens", math.inf),
             most_tokens_per_expert=each.get("most_tokens_per_expert", math.inf),
             most_rows_per_expert=each.get("most_rows_per_expert", math.inf),
             tile=Tile(**{key: value for key, value in each.items() if not key.startswith("most_")}),
         )
-        for each in row.pop("rule", ())
+        for each in rows
     )
-    product = replace(
-        library_of(generation, dtype), rule=(), counts_waves=False, fills_waves=False, **({"outside_loads": 0.0} | row)
-    )
-    return MoeLibrary(kind_of(dtype, framework), product, rule=rule, **own)

@@ -6,11 +6,11 @@ where there are fewer choices than experts) and rounded, and the GPU is the one 
 for it. Experts that GPUs cannot share out evenly are one more on the first of them (vLLM, determine_expert_map). What
 is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
 "power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are
-all on one GPU; "power_law_a_heaped" to the most loaded, so that few tokens reach fewer experts. All these are as aiconfigurator's
-collector draws them (collector/helper.py, as of 2026, and twice before). "uniform": a router of random numbers, as
-vLLM's and SGLang's tuners have (benchmark_moe.py): each token chooses its experts with equal chances, so that each
-expert's rows are binomial, and few tokens reach fewer experts than "balanced" ones. Draws are the law's own quantiles,
-in a fixed order.
+all on one GPU; "power_law_a_heaped" to the most loaded, so that few tokens reach fewer experts. All these are as
+aiconfigurator's collector draws them (collector/helper.py, as of 2026, and twice before). "uniform": a router of random
+numbers, as vLLM's and SGLang's tuners have (benchmark_moe.py): each token chooses its experts with equal chances, so
+that each expert's rows are binomial, and few tokens reach fewer experts than "balanced" ones. Draws are the law's own
+quantiles, in a fixed order.
 """
 
 from __future__ import annotations

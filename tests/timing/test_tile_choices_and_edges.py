@@ -1,0 +1,53 @@
+"""Experts chosen by random numbers, tiles of versions of a framework, and what a launch finds in L2 at its edge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpusim.gpus.load import load_gpu
+from gpusim.tile.machine import tile_machine
+from gpusim.tile.moe import MoeOp, project_moe
+from gpusim.tile.routing import all_expert_rows, expert_rows
+
+LAYER = MoeOp(4096, 2048, 1408, 64, 6, distribution="uniform", framework="vllm")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "experts", "top_k"), [(1, 256, 8), (16, 256, 8), (2, 8, 4), (4096, 128, 8), (8, 8, 8)]
+)
+def test_random_choices_reach_as_many_experts_as_chance_says_and_none_is_lost(tokens, experts, top_k):
+    rows = expert_rows(tokens, experts, top_k, 1, "uniform")
+    assert sum(rows) == tokens * top_k
+    assert max(rows) <= tokens
+    reached = experts * (1.0 - (1.0 - top_k / experts) ** tokens)
+    assert len(rows) == pytest.approx(reached, abs=1.0)
+    own, others = all_expert_rows(tokens, experts, top_k, 4, "uniform")
+    assert sum(own) >= sum(others) / 3
+
+
+def test_versions_of_a_framework_have_their_own_default_tiles():
+    spec = load_gpu("a100_80gb")
+    today, before = (project_moe(spec, replace(LAYER, earlier=earlier)).seconds for earlier in (False, True))
+    # Pull request 34846 of vllm-project/vllm: up to twice as fast where there are many tokens.
+    assert 1.3 < before / today < 2.2
+    assert project_moe(spec, replace(LAYER, framework="sglang", earlier=True)) == project_moe(
+        spec, replace(LAYER, framework="sglang")
+    )
+
+
+def test_an_l2_in_one_piece_loses_over_a_way_of_each_set_and_one_of_two_halves_at_once():
+    whole, halves = (tile_machine(load_gpu(name), "bf16") for name in ("rtx5090", "h100"))
+    lost = [whole.lost_share(times * whole.l2_bytes, 0.7) for times in (0.5, 0.93, 1.0, 1.03, 1.1)]
+    assert lost[:2] == [0.0, 0.0]
+    assert lost[2] == pytest.approx(0.5)
+    assert lost[2] < lost[3] < lost[4] == 1.0
+    assert [halves.lost_share(times * halves.l2_bytes, 0.7) for times in (0.69, 0.71)] == [0.0, 1.0]
+
+
+def test_a_layer_that_runs_again_on_weights_of_three_quarters_of_an_l2_in_one_piece_comes_from_it():
+    spec = load_gpu("rtx_pro_6000_server")
+    op = MoeOp(4, 2048, 512, 256, 8, "fp8", distribution="uniform", block_scaled=True, framework="vllm", warm=True)
+    # 31 experts of 3.1 MB of an L2 of 128 MiB (vllm-project/vllm, pull request 39183): 41 us, faster than DRAM.
+    assert project_moe(spec, op).seconds < 0.6 * project_moe(spec, replace(op, warm=False)).seconds
