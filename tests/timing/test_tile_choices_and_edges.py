@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpusim.gpus.load import load_gpu
+from gpusim.tile.attention_context import ContextShape, project_context
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.moe import MoeOp, project_moe
 from gpusim.tile.routing import all_expert_rows, expert_rows
@@ -51,3 +52,13 @@ def test_a_layer_that_runs_again_on_weights_of_three_quarters_of_an_l2_in_one_pi
     op = MoeOp(4, 2048, 512, 256, 8, "fp8", distribution="uniform", block_scaled=True, framework="vllm", warm=True)
     # 31 experts of 3.1 MB of an L2 of 128 MiB (vllm-project/vllm, pull request 39183): 41 us, faster than DRAM.
     assert project_moe(spec, op).seconds < 0.6 * project_moe(spec, replace(op, warm=False)).seconds
+
+
+def test_a_context_without_a_cache_leaves_out_what_writes_it():
+    spec = load_gpu("a100_80gb")
+    for queries, least, most in ((512, 1.3, 3.0), (8192, 1.0, 1.1)):
+        shape = ContextShape(16384 // queries, queries, 32, 32, 64, causal=False)
+        cached, plain = (project_context(spec, replace(shape, cached=cached)) for cached in (True, False))
+        assert least < cached.seconds / plain.seconds < most
+        # Keys and values are written and read no more often than the bytes of their cache say.
+        assert cached.dram_bytes - plain.dram_bytes == pytest.approx(2.0 * shape.kv_bytes)
