@@ -67,6 +67,8 @@ METHODS = {
     "azure-gb200": Method(launches=11_000), "azure-h200": Method(launches=11_000), "azure-h100": Method(launches=11_000), "azure-a100": Method(launches=11_000),
     "tlx-740": Method(warm=False), "tlx-854": Method(warm=False, watts=750.0),
 }  # fmt: skip
+#: Sources of 2025, whose vLLM is of before 0.17.
+EARLIER = ("vllm-19049", "vllm-24700", "vllm-31448")
 #: Launches of a layer in one graph with the same choices.
 _GRAPH_LAUNCHES = 10
 _KINDS = {"fp8_block": ("fp8", True), "fp4": ("fp4", True)}
@@ -97,7 +99,10 @@ def _gemm(spec: GpuSpec, row: Any) -> tuple[float, float]:
 def _experts(spec: GpuSpec, row: Any) -> float:
     """Seconds of a layer, nine of ten of them after one with the same choices."""
     dtype, scaled = _KINDS.get(row.dtype, (row.dtype, False))
-    op = MoeOp(*map(int, row.shape.split()), dtype, distribution="uniform", block_scaled=scaled, framework="vllm")
+    op = MoeOp(
+        *map(int, row.shape.split()), dtype, distribution="uniform", block_scaled=scaled, framework="vllm",
+        earlier=row.source in EARLIER,
+    )  # fmt: skip
     cold, warm = project_moe(spec, op).seconds, project_moe(spec, replace(op, warm=True)).seconds
     return warm + (cold - warm) / _GRAPH_LAUNCHES
 

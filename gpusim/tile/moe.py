@@ -156,8 +156,9 @@ def project_moe(
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     band = _band(spec, op, asked, used)
+    sorts = used.sorts(op.ep, op.tokens * op.top_k, op.experts, op.earlier)
     return joined(
-        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens + used.rows_ns(held, op.own_experts, known.tensor_scaled) + used.shared_out_ns * (op.ep > 1) + used.sorting_ns(op.tokens, op.own_experts, op.top_k)) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (sorts * used.routing_ns + used.token_ns * tokens + used.rows_ns(held, op.own_experts, known.tensor_scaled) + used.shared_out_ns * (op.ep > 1) + used.sorting_ns(op.tokens, op.own_experts, op.top_k)) + sorts * used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
     "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share", "scaled_choice_ns", "scale_row_ns", "steps_ns",
-    "waiting_steps",
+    "waiting_steps", "aligned_share",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
 _SOFTWARE = (
@@ -44,6 +44,7 @@ _SOFTWARE = (
     "waves",
     "waiting_steps",
     "earlier_rule",
+    "aligned_share",
 )
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
@@ -51,6 +52,8 @@ _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")
 #: Of L2: a step that takes less of each row of the weights leaves part of the line for the next step.
 _LINE_BYTES, _WIDE_BYTES = 128, 2
 _MOST_SHARE = 0.995
+#: Experts for each choice from which on vLLM does not align choices (fused_moe.py, SPARSITY_FACTOR).
+_CHOICES_APART = 4
 #: Of a tile of scales that tensor cores take (PTX ISA, tcgen05.mma, block scaling: 128 x 4).
 SCALE_ROWS = 128
 #: What one block of TensorRT-LLM's sorts: a thread a token, choices and bits of an expert's number that are compiled
@@ -107,7 +110,9 @@ class MoeLibrary:
     to clear what no choice fills.
     ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of
     the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot.
-    ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on."""
+    ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on. ``aligned_share``:
+    of the kernels that sort choices, what those take that align them to tiles, which are left out where choices are so
+    few that a tile would hardly have two (:meth:`sorts`)."""
 
     kind: str
     product: Library
@@ -136,6 +141,7 @@ class MoeLibrary:
     scale_row_ns: float = 0.0
     steps_ns: float = 0.0
     waiting_steps: int = 0
+    aligned_share: float = 0.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -153,6 +159,13 @@ class MoeLibrary:
         if not tensor_scaled:
             return self.choice_ns * choices
         return max(self.choice_ns, self.scaled_choice_ns) * choices + self.scale_row_ns * SCALE_ROWS * experts
+
+    def sorts(self, ep: int, choices: int, experts: int, earlier: bool) -> float:
+        """Share (0 to 1) of the kernels that sort ``choices`` which run: vLLM gives each choice a tile of its own where
+        they are no more than a quarter of the experts, all of which are on one GPU (fused_moe.py,
+        naive_block_assignment)."""
+        few = ep == 1 and _CHOICES_APART * choices <= experts and not earlier
+        return 1.0 - self.aligned_share * few
 
     def sorting_ns(self, tokens: int, experts: int, top_k: int) -> float:
         """More than one block takes that sorts all choices for this GPU's ``experts``."""

@@ -10,6 +10,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.tile.attention_context import ContextShape, project_context
 from gpusim.tile.machine import tile_machine
 from gpusim.tile.moe import MoeOp, project_moe
+from gpusim.tile.moe_library import moe_library_of
 from gpusim.tile.routing import all_expert_rows, expert_rows
 
 LAYER = MoeOp(4096, 2048, 1408, 64, 6, distribution="uniform", framework="vllm")
@@ -62,3 +63,18 @@ def test_a_context_without_a_cache_leaves_out_what_writes_it():
         assert least < cached.seconds / plain.seconds < most
         # Keys and values are written and read no more often than the bytes of their cache say.
         assert cached.dram_bytes - plain.dram_bytes == pytest.approx(2.0 * shape.kv_bytes)
+
+
+def test_few_choices_are_not_aligned_where_all_experts_are_on_one_gpu_and_the_version_is_new():
+    spec = load_gpu("h100")
+    few = MoeOp(8, 2048, 512, 256, 8, distribution="uniform", framework="vllm")
+    library = moe_library_of("hopper", "bf16", "vllm")
+    without = replace(library, aligned_share=0.0)
+
+    def gained(op: MoeOp) -> float:
+        return project_moe(spec, op, without).seconds - project_moe(spec, op, library).seconds
+
+    routed = 1e-9 * library.routing_ns + library.routing_cycles / spec.clock_hz
+    assert gained(few) == pytest.approx(library.aligned_share * routed)
+    for other in (replace(few, tokens=9), replace(few, ep=2), replace(few, earlier=True)):
+        assert gained(other) == 0.0
