@@ -136,6 +136,7 @@ def project_moe(
         extra_cycles = _idle_cycles(op, used, product.tiles[0], groups, held, others, (widths * inside, op.hidden))
     if used.element_cycles and inside % _VECTOR_ELEMENTS:
         extra_cycles += used.element_cycles * _loaded_elements(down, product.tiles[0])
+    extra_cycles += used.sum_cycles(op.top_k) * held * op.hidden
     extra_seconds = extra_cycles / machine.sm_count / machine.clock_hz
     if used.convert_cycles:
         for depth in (op.hidden, inside):

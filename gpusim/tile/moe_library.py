@@ -29,7 +29,7 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
     "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share", "scaled_choice_ns", "scale_row_ns", "steps_ns",
-    "waiting_steps", "aligned_share",
+    "waiting_steps", "aligned_share", "sum_one_cycles", "sum_more_cycles",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
 _SOFTWARE = (
@@ -52,6 +52,8 @@ _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")
 #: Of L2: a step that takes less of each row of the weights leaves part of the line for the next step.
 _LINE_BYTES, _WIDE_BYTES = 128, 2
 _MOST_SHARE = 0.995
+#: Choices of a token that vLLM has kernels to sum for.
+_SUMMED_CHOICES = (2, 3, 4)
 #: Experts for each choice from which on vLLM does not align choices (fused_moe.py, SPARSITY_FACTOR).
 _CHOICES_APART = 4
 #: Of a tile of scales that tensor cores take (PTX ISA, tcgen05.mma, block scaling: 128 x 4).
@@ -112,7 +114,9 @@ class MoeLibrary:
     the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot.
     ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on. ``aligned_share``:
     of the kernels that sort choices, what those take that align them to tiles, which are left out where choices are so
-    few that a tile would hardly have two (:meth:`sorts`)."""
+    few that a tile would hardly have two (:meth:`sorts`). ``sum_one_cycles``, ``sum_more_cycles``: of an SM for each
+    element of the choices' results beside its bytes, where PyTorch's own kernel sums a token's one choice, or more than
+    there are kernels for."""
 
     kind: str
     product: Library
@@ -142,6 +146,8 @@ class MoeLibrary:
     steps_ns: float = 0.0
     waiting_steps: int = 0
     aligned_share: float = 0.0
+    sum_one_cycles: float = 0.0
+    sum_more_cycles: float = 0.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -159,6 +165,13 @@ class MoeLibrary:
         if not tensor_scaled:
             return self.choice_ns * choices
         return max(self.choice_ns, self.scaled_choice_ns) * choices + self.scale_row_ns * SCALE_ROWS * experts
+
+    def sum_cycles(self, top_k: int) -> float:
+        """Of an SM for each element of the results of ``top_k`` choices, beside its bytes. vLLM has kernels of its own
+        that sum two to four (csrc/moe/moe_align_sum_kernels.cu, moe_sum)."""
+        if top_k in _SUMMED_CHOICES:
+            return 0.0
+        return self.sum_one_cycles if top_k == 1 else self.sum_more_cycles
 
     def sorts(self, ep: int, choices: int, experts: int, earlier: bool) -> float:
         """Share (0 to 1) of the kernels that sort ``choices`` which run: vLLM gives each choice a tile of its own where

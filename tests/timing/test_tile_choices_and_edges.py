@@ -78,3 +78,13 @@ def test_few_choices_are_not_aligned_where_all_experts_are_on_one_gpu_and_the_ve
     assert gained(few) == pytest.approx(library.aligned_share * routed)
     for other in (replace(few, tokens=9), replace(few, ep=2), replace(few, earlier=True)):
         assert gained(other) == 0.0
+
+
+def test_the_sum_of_one_choice_and_of_more_than_four_takes_longer_than_its_bytes_and_that_of_two_does_not():
+    spec = load_gpu("h100")
+    library = moe_library_of("hopper", "fp8_block", "vllm")
+    without = replace(library, sum_one_cycles=0.0, sum_more_cycles=0.0)
+    for top_k, cycles in ((1, library.sum_one_cycles), (2, 0.0), (4, 0.0), (8, library.sum_more_cycles)):
+        op = MoeOp(4096, 5120, 1024, 64, top_k, "fp8", distribution="balanced", block_scaled=True, framework="vllm")
+        more = project_moe(spec, op, library).seconds - project_moe(spec, op, without).seconds
+        assert more == pytest.approx(cycles * 4096 * top_k * 5120 / spec.sm_count / spec.clock_hz)
