@@ -101,7 +101,7 @@ def attention(
     "--distribution",
     default="power_law_1.2",
     show_default=True,
-    help="Tokens an expert: balanced, or power_law_A of exponent A.",
+    help="Tokens an expert: balanced, uniform (by random numbers), or power_law_A of exponent A.",
 )
 @click.option(
     "--dtype",

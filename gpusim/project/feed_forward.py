@@ -15,7 +15,7 @@ from gpusim.project.operator import (
     reduced,
     written_converted,
 )
-from gpusim.project.plan import Plan
+from gpusim.project.plan import ENGINES, Plan
 from gpusim.tile.formats import FORMATS
 from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
 
@@ -80,6 +80,7 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         ep,
         plan.experts_tensor_parallel,
         framework=plan.framework,
+        earlier=ENGINES[plan.engine] == "vllm",  # all that are told apart are older than its tiles of today
     )
     found.append(Operator(part, "experts", op))
     if combine:

@@ -70,7 +70,8 @@ class ContextShape:
     chunk of a prompt); ``window``: only so many of the last keys count (0: all); ``chunked``: the window is not each
     query's own, queries meet those of their own chunk of ``window`` tokens (Llama 4); ``causal``: False where each
     query meets all keys; ``kv_dtype``: of the cache, where it is not the queries' ("");
-    ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`)."""
+    ``framework``: whose kernels (:data:`gpusim.tile.attention.FRAMEWORKS`). ``cached``: whether new keys and values go
+    into a cache, as while serving; training and encoders have none."""
 
     batch: int
     queries: int
@@ -84,6 +85,7 @@ class ContextShape:
     kv_dtype: str = ""
     framework: str = FRAMEWORKS[0]
     chunked: bool = False
+    cached: bool = True
 
     def __post_init__(self) -> None:
         if self.chunked and not (self.window and self.causal and not self.prefix):
@@ -146,8 +148,8 @@ class ContextShape:
 def project_context(
     spec: GpuSpec, shape: ContextShape, library: ContextLibrary | None = None, limit_watts: float | None = None
 ) -> Projection:
-    """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included, the
-    clock held to the board's power.
+    """Time of ``shape`` by a library's kernels on ``spec``, the new keys' and values' way into the cache included
+    where there is one, the clock held to the board's power.
     ``library``: other figures than the generation's own; ``limit_watts``: another power limit than the board's
     (``inf``: none). Raises SpecError where the GPU has no such products or its generation's kernels are not known."""
     if (
@@ -187,11 +189,13 @@ def project_context(
     # the kernel is not.
     prefix_cycles = shape.prefix_bytes / machine.dram_bytes_per_cycle
     cycles = max(cycles, prefix_cycles)
-    dram_bytes = used.kv_passes * shape.kv_bytes + used.head_passes * shape.query_bytes + shape.prefix_bytes
+    dram_bytes = (
+        used.kv_passes * shape.kv_bytes * shape.cached + used.head_passes * shape.query_bytes + shape.prefix_bytes
+    )
     dram_cycles = dram_bytes / machine.dram_bytes_per_cycle - prefix_cycles
     l2_bytes = shape.query_bytes + shape.kv_bytes * max(1, tiles // 2)
     cache_ns = cache_blocks_ns(spec, used.cache_block_ns, shape.batch * shape.queries, shape.kv_heads, shape.head_dim)
-    cycles += 1e-9 * cache_ns * machine.clock_hz
+    cycles += 1e-9 * cache_ns * machine.clock_hz * shape.cached
     if parts > 1:
         # Parts of FP32 are written and read, by a second kernel.
         parts_bytes = _SUM_BYTES * parts * shape.batch * shape.heads * shape.queries * shape.head_dim

@@ -348,11 +348,11 @@ def grid_arguments(
     so."""
     a_bytes, b_bytes = shape.operand_bytes
     found_bytes = machine.l2_bytes * library.l2_share
-    # Of operands and results that do not fit, none is found where a launch before left it.
+    # Of operands and results that do not fit, little or nothing is found where a launch before left it.
     warm_bytes = a_bytes * shape.rows * shape.depth + shape.result_bytes * shape.rows * shape.columns
     weight_bytes = b_bytes * shape.columns * shape.depth * max(1, len(shape.group_rows))
-    cold_a = 1.0 if warm_bytes > found_bytes else float(shape.cold_a)
-    cold_b = 1.0 if warm_bytes + weight_bytes > found_bytes else float(shape.cold_b)
+    cold_a = max(float(shape.cold_a), machine.lost_share(warm_bytes, library.l2_share))
+    cold_b = max(float(shape.cold_b), machine.lost_share(warm_bytes + weight_bytes, library.l2_share))
     return (
         np.array(shape.group_rows or (rows,)), columns, shape.depth, tile.rows, tile.columns,
         tile.depth * _deeper(shape), tile.stages, tile.blocks, splits, a_bytes, b_bytes, float(shape.result_bytes), machine.sm_count,

@@ -40,6 +40,7 @@ class MoeOp:
     ``distribution``: see :mod:`gpusim.tile.routing`. ``dtype``: a number format of :data:`gpusim.tile.formats.FORMATS`;
     ``block_scaled``: with the scales for blocks that are usual for it. ``framework``: whose kernels
     (:data:`gpusim.tile.attention.FRAMEWORKS`; "": the one that is followed for the format, as ``moe.toml`` has it).
+    ``earlier``: a framework of before its default tiles changed (vLLM before 0.17), where it has no searched ones.
     ``warm``: weights that fit into L2 are found there, as where nothing but this layer runs again and again; between
     two uses of a model's layer all its other layers' weights pass through L2."""
 
@@ -56,6 +57,7 @@ class MoeOp:
     block_scaled: bool = False
     framework: str = ""
     warm: bool = False
+    earlier: bool = False
 
     def __post_init__(self) -> None:
         for name in ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "tp"):
@@ -107,10 +109,10 @@ def project_moe(
     widths = 2 if op.gated else 1
     b_bytes = known.a_bytes if used.widened else known.b_bytes
     weight_bytes = b_bytes * len(groups) * inside * op.hidden
-    product = used.product_for(spec, tokens, op.own_experts, inside, op.top_k)
-    cold = not op.warm or weight_bytes * (widths + 1) > product.l2_share * machine.l2_bytes
+    product = used.product_for(spec, tokens, op.own_experts, inside, op.top_k, op.earlier)
+    cold = machine.lost_share(weight_bytes * (widths + 1), product.l2_share) if op.warm else 1.0
     up, down = (
-        GemmShape(rows, columns, depth, known.operands, cold_b=float(cold), group_rows=groups, a_bytes=known.a_bytes, b_bytes=b_bytes)
+        GemmShape(rows, columns, depth, known.operands, cold_b=cold, group_rows=groups, a_bytes=known.a_bytes, b_bytes=b_bytes)
         for columns, depth in ((widths * inside, op.hidden), (op.hidden, inside))
     )  # fmt: skip
     # What is converted by a kernel of its own before a product comes to it in 16 bits.
@@ -134,6 +136,7 @@ def project_moe(
         extra_cycles = _idle_cycles(op, used, product.tiles[0], groups, held, others, (widths * inside, op.hidden))
     if used.element_cycles and inside % _VECTOR_ELEMENTS:
         extra_cycles += used.element_cycles * _loaded_elements(down, product.tiles[0])
+    extra_cycles += used.sum_cycles(op.top_k) * held * op.hidden
     extra_seconds = extra_cycles / machine.sm_count / machine.clock_hz
     if used.convert_cycles:
         for depth in (op.hidden, inside):
@@ -154,8 +157,9 @@ def project_moe(
     shared = f", 1 of {op.ep} x {op.tp} GPUs" if op.ep * op.tp > 1 else ""
     title = f"{op.experts} experts of {op.hidden} x {op.intermediate}, {op.top_k} each for {op.tokens} tokens{shared}"
     band = _band(spec, op, asked, used)
+    sorts = used.sorts(op.ep, op.tokens * op.top_k, op.experts, op.earlier)
     return joined(
-        title, parts, band.factor, band.validated, band.reason, 1e-9 * (used.routing_ns + used.token_ns * tokens + used.rows_ns(held, op.own_experts, known.tensor_scaled) + used.shared_out_ns * (op.ep > 1) + used.sorting_ns(op.tokens, op.own_experts, op.top_k)) + used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
+        title, parts, band.factor, band.validated, band.reason, 1e-9 * (sorts * used.routing_ns + used.token_ns * tokens + used.rows_ns(held, op.own_experts, known.tensor_scaled) + used.shared_out_ns * (op.ep > 1) + used.sorting_ns(op.tokens, op.own_experts, op.top_k)) + sorts * used.routing_cycles / machine.clock_hz + zeros_seconds + extra_seconds,
     )  # fmt: skip
 
 

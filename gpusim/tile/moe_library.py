@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ _FOLLOWED, _ALIKE, _FAMILIES = "followed", "alike", "kernels"
 _OWN = (
     "routing_ns", "routing_cycles", "token_ns", "choices", "empty_block_cycles", "zero_block_cycles", "element_cycles", "searched", "clock_mhz", "of_warps", "tuned_evenly",
     "splits", "widened", "shared_out_ns", "expanded", "waves", "convert_cycles", "choice_ns", "half_line_share", "scaled_choice_ns", "scale_row_ns", "steps_ns",
-    "waiting_steps",
+    "waiting_steps", "aligned_share", "sum_one_cycles", "sum_more_cycles",
 )  # fmt: skip
 #: What a row says of its framework's software, which its measured times did not set.
 _SOFTWARE = (
@@ -42,6 +43,8 @@ _SOFTWARE = (
     "expanded",
     "waves",
     "waiting_steps",
+    "earlier_rule",
+    "aligned_share",
 )
 #: Figures in cycles that are times at ``clock_mhz``.
 _TIMES = ("block_start_cycles", "epilogue_cycles")
@@ -49,6 +52,10 @@ _OWN_TIMES = ("empty_block_cycles", "zero_block_cycles", "convert_cycles")
 #: Of L2: a step that takes less of each row of the weights leaves part of the line for the next step.
 _LINE_BYTES, _WIDE_BYTES = 128, 2
 _MOST_SHARE = 0.995
+#: Choices of a token that vLLM has kernels to sum for.
+_SUMMED_CHOICES = (2, 3, 4)
+#: Experts for each choice from which on vLLM does not align choices (fused_moe.py, SPARSITY_FACTOR).
+_CHOICES_APART = 4
 #: Of a tile of scales that tensor cores take (PTX ISA, tcgen05.mma, block scaling: 128 x 4).
 SCALE_ROWS = 128
 #: What one block of TensorRT-LLM's sorts: a thread a token, choices and bits of an expert's number that are compiled
@@ -88,7 +95,8 @@ class MoeLibrary:
     GPU's. ``element_cycles``: of an SM for each element of a tile's operands where rows that are no multiple of 16
     elements make lanes load them one by one (Triton's specialisation of arguments; 0: they never do). ``rule``: of
     which the first that holds is taken, whatever the shape; without any the tile is chosen as for dense products.
-    ``searched``: 1 where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at
+    ``earlier_rule``: of versions of the framework before its rule changed (none: it is the same). ``searched``: 1
+    where tiles of a search come first (:mod:`gpusim.tile.moe_tiles`). ``clock_mhz``: of the GPU at
     which cycles of a block's start, its epilogue and blocks without work are counted: they keep their time on others
     (0: their cycles). ``of_warps``: 1 where products are of warps (mma.sync), whatever newer units the GPU has, and
     shares of the peak are of theirs. ``tuned_evenly``: 1 where the tile is the one that is fastest if all experts have
@@ -104,7 +112,11 @@ class MoeLibrary:
     to clear what no choice fills.
     ``half_line_share``: of ``dram_share``, that products reach whose step takes less than a line of L2 of each row of
     the weights. ``steps_ns``: of the kernels that sort choices in three steps, where one block cannot.
-    ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on."""
+    ``waiting_steps``: of a tile's stages, whose loads are not asked for while a step is worked on. ``aligned_share``:
+    of the kernels that sort choices, what those take that align them to tiles, which are left out where choices are so
+    few that a tile would hardly have two (:meth:`sorts`). ``sum_one_cycles``, ``sum_more_cycles``: of an SM for each
+    element of the choices' results beside its bytes, where PyTorch's own kernel sums a token's one choice, or more than
+    there are kernels for."""
 
     kind: str
     product: Library
@@ -115,6 +127,7 @@ class MoeLibrary:
     zero_block_cycles: float = 0.0
     element_cycles: float = 0.0
     rule: tuple[TileRule, ...] = ()
+    earlier_rule: tuple[TileRule, ...] = ()
     searched: int = 0
     clock_mhz: float = 0.0
     of_warps: int = 0
@@ -132,6 +145,9 @@ class MoeLibrary:
     scale_row_ns: float = 0.0
     steps_ns: float = 0.0
     waiting_steps: int = 0
+    aligned_share: float = 0.0
+    sum_one_cycles: float = 0.0
+    sum_more_cycles: float = 0.0
 
     def on(self, spec: GpuSpec) -> MoeLibrary:
         """The same at the clock of ``spec`` and, of kernels of warps, with shares of its newest units' peak."""
@@ -150,16 +166,34 @@ class MoeLibrary:
             return self.choice_ns * choices
         return max(self.choice_ns, self.scaled_choice_ns) * choices + self.scale_row_ns * SCALE_ROWS * experts
 
+    def sum_cycles(self, top_k: int) -> float:
+        """Of an SM for each element of the results of ``top_k`` choices, beside its bytes. vLLM has kernels of its own
+        that sum two to four (csrc/moe/moe_align_sum_kernels.cu, moe_sum)."""
+        if top_k in _SUMMED_CHOICES:
+            return 0.0
+        return self.sum_one_cycles if top_k == 1 else self.sum_more_cycles
+
+    def sorts(self, ep: int, choices: int, experts: int, earlier: bool) -> float:
+        """Share (0 to 1) of the kernels that sort ``choices`` which run: vLLM gives each choice a tile of its own where
+        they are no more than a quarter of the experts, all of which are on one GPU (fused_moe.py,
+        naive_block_assignment)."""
+        few = ep == 1 and _CHOICES_APART * choices <= experts and not earlier
+        return 1.0 - self.aligned_share * few
+
     def sorting_ns(self, tokens: int, experts: int, top_k: int) -> float:
         """More than one block takes that sorts all choices for this GPU's ``experts``."""
         fits = tokens <= _BLOCK_TOKENS and top_k in _BLOCK_CHOICES and experts <= _BLOCK_EXPERTS
         return 0.0 if fits else self.steps_ns
 
-    def product_for(self, spec: GpuSpec, tokens: int, experts: int, inside: int, top_k: int = 1) -> Library:
-        """The products' kernels, with the one tile that a search or the rule names."""
+    def product_for(
+        self, spec: GpuSpec, tokens: int, experts: int, inside: int, top_k: int = 1, earlier: bool = False
+    ) -> Library:
+        """The products' kernels, with the one tile that a search or the rule names; ``earlier``: by
+        ``earlier_rule``, where there is one."""
         tile = searched_tile(spec, experts, inside, tokens) if self.searched else None
         if tile is None:
-            tile = next((each.tile for each in self.rule if each.holds(tokens, experts, top_k)), None)
+            rule = (earlier and self.earlier_rule) or self.rule
+            tile = next((each.tile for each in rule if each.holds(tokens, experts, top_k)), None)
         if tile is None:
             return self.product
         split_k_cycles = self.product.split_k_cycles if self.splits else math.inf
@@ -232,16 +266,20 @@ def _library(generation: str, dtype: str, framework: str, without: str, of_its_o
     elif family:
         row = table[_FAMILIES][family] | row
     own = {key: row.pop(key) for key in _OWN if key in row}
-    rule = tuple(
+    rule, earlier_rule = _rule(row.pop("rule", ())), _rule(row.pop("earlier_rule", ()))
+    product = replace(
+        library_of(generation, dtype), rule=(), counts_waves=False, fills_waves=False, **({"outside_loads": 0.0} | row)
+    )
+    return MoeLibrary(kind_of(dtype, framework), product, rule=rule, earlier_rule=earlier_rule, **own)
+
+
+def _rule(rows: Sequence[dict[str, Any]]) -> tuple[TileRule, ...]:
+    return tuple(
         TileRule(
             most_tokens=each.get("most_tokens", math.inf),
             most_tokens_per_expert=each.get("most_tokens_per_expert", math.inf),
             most_rows_per_expert=each.get("most_rows_per_expert", math.inf),
             tile=Tile(**{key: value for key, value in each.items() if not key.startswith("most_")}),
         )
-        for each in row.pop("rule", ())
+        for each in rows
     )
-    product = replace(
-        library_of(generation, dtype), rule=(), counts_waves=False, fills_waves=False, **({"outside_loads": 0.0} | row)
-    )
-    return MoeLibrary(kind_of(dtype, framework), product, rule=rule, **own)

@@ -39,7 +39,8 @@ class AttentionOp:
     kernels (:data:`gpusim.tile.attention.FRAMEWORKS`; not of latent attention). ``cold``: keys and values of earlier
     tokens lie in DRAM even where they would fit into L2, when text is generated (not of latent attention). ``splits``:
     whether keys of a sequence may be split into parts then, ``splits_single_heads``: those of heads that share none too
-    (:class:`gpusim.tile.attention.AttentionShape`)."""
+    (:class:`gpusim.tile.attention.AttentionShape`). ``cached``: whether a context's new keys and values go into a
+    cache; those of training do not."""
 
     phase: str
     batch: int
@@ -58,6 +59,7 @@ class AttentionOp:
     cold: bool = False
     splits: bool = True
     splits_single_heads: bool = False
+    cached: bool = True
 
     def __post_init__(self) -> None:
         if self.phase not in ("generation", "context"):
@@ -104,7 +106,7 @@ def project_attention_op(spec: GpuSpec, op: AttentionOp, limit_watts: float | No
         return project_attention(spec, one, limit_watts=limit_watts)
     many = ContextShape(
         op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.dtype, op.keys - op.queries, op.window, op.causal, kv_dtype,
-        op.framework,
+        op.framework, cached=op.cached,
     )  # fmt: skip
     return project_context(spec, many, limit_watts=limit_watts)
 

@@ -6,9 +6,11 @@ where there are fewer choices than experts) and rounded, and the GPU is the one 
 for it. Experts that GPUs cannot share out evenly are one more on the first of them (vLLM, determine_expert_map). What
 is missing or too much after rounding goes by GPUs in turn, to the least or from the most loaded expert of each.
 "power_law_a_together" gives it to the least loaded experts of all, the last ones among equals, so that few choices are
-all on one GPU; "power_law_a_heaped" to the most loaded, so that few tokens reach fewer experts. All are as
-aiconfigurator's collector draws them (collector/helper.py, as of 2026, and twice before); here the draws are the law's
-own quantiles, in a fixed order.
+all on one GPU; "power_law_a_heaped" to the most loaded, so that few tokens reach fewer experts. All these are as
+aiconfigurator's collector draws them (collector/helper.py, as of 2026, and twice before). "uniform": a router of random
+numbers, as vLLM's and SGLang's tuners have (benchmark_moe.py): each token chooses its experts with equal chances, so
+that each expert's rows are binomial, and few tokens reach fewer experts than "balanced" ones. Draws are the law's own
+quantiles, in a fixed order.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ def all_expert_rows(
     """:func:`expert_rows`, and the rows of each expert of all other GPUs that has any."""
     if distribution == "balanced":
         return _balanced(tokens, experts, top_k, ep)
+    if distribution == "uniform":
+        return _most_loaded(_uniform_rows(tokens, experts, top_k), tokens, top_k, ep, False, False)
     if not distribution.startswith(_PREFIX):
         raise SpecError(
-            f"a routing's distribution is {distribution!r}: known are balanced, power_law_A (power_law_1.2), power_law_A_together, power_law_A_heaped"
+            f"a routing's distribution is {distribution!r}: known are balanced, uniform, power_law_A (power_law_1.2), power_law_A_together, power_law_A_heaped"
         )
     together, heaped = distribution.endswith(_TOGETHER), distribution.endswith(_HEAPED)
     try:
@@ -56,7 +60,30 @@ def all_expert_rows(
         shares = least * (most / least) ** place
     else:
         shares = (least**power + place * (most**power - least**power)) ** (1.0 / power)
-    wanted = shares / shares.sum() * tokens * top_k
+    return _most_loaded(shares / shares.sum() * tokens * top_k, tokens, top_k, ep, together, heaped)
+
+
+def _uniform_rows(tokens: int, experts: int, top_k: int) -> np.ndarray:
+    """Quantiles of the number of ``tokens`` that choose an expert, each with a chance of ``top_k`` in ``experts``; what
+    these miss of all choices is of the experts with the most."""
+    if top_k >= experts:
+        return np.full(experts, float(tokens))
+    chance, count = top_k / experts, np.arange(tokens)
+    # Each number's chance from that of the number before.
+    steps = np.log(tokens - count) - np.log(count + 1) + math.log(chance) - math.log1p(-chance)
+    chances = np.exp(tokens * math.log1p(-chance) + np.concatenate(([0.0], np.cumsum(steps))))
+    rows = np.searchsorted(np.cumsum(chances), (np.arange(experts) + 0.5) / experts)
+    missing = tokens * top_k - int(rows.sum())
+    for at in range(abs(missing)):
+        rows[-1 - at % experts] += np.sign(missing)
+    return np.minimum(rows, tokens).astype(float)
+
+
+def _most_loaded(
+    wanted: np.ndarray, tokens: int, top_k: int, ep: int, together: bool, heaped: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Rows of the experts of the most loaded of ``ep`` GPUs, which have ``wanted`` in an order by chance, and of those
+    of all others: the middle one of :data:`_DRAWS` orders."""
     random = np.random.default_rng(0)
     found = []
     for _ in range(_DRAWS if ep > 1 else 1):

@@ -143,6 +143,8 @@ _CLAMPED = ("0.5.6.post2", "0.5.9", "0.5.10")
 #: block scales: 32.0 to 10.7 %, 23.0 to 15.8 and 13.5 to 9.5, 27.4 to 10.7 and 23.8 to 13.5; all other networks' rows
 #: are farther off so).
 _CLAMPED_STILL = ("0.5.14", ((2816, 704, 8, 128), (4096, 14336, 2, 8), (6144, 16384, 2, 8)))
+#: Versions of vLLM whose default tiles are those of before 0.17.
+_EARLIER_TILES = ("0.14.0",)
 #: Versions of TensorRT-LLM whose kernels of MXFP4 go over other GPUs' experts' rows too: 16,384 tokens on one of 128
 #: GPUs take 1.17 ms; 32,768 by version 1.2.0rc5 0.84.
 _ALL_CHOICES = ("1.3.0rc20",)
@@ -165,7 +167,7 @@ def _moe(dtype: str, framework: str = "") -> Callable[[GpuSpec, Any, Any], float
     def seconds(spec: GpuSpec, row: Any, library: Any) -> float:
         op = MoeOp(
             int(row.num_tokens), int(row.hidden_size), int(row.inter_size), int(row.num_experts), int(row.topk), dtype,
-            int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), gated=_gated(row), framework=framework,
+            int(row.moe_ep_size), int(row.moe_tp_size), _distribution(row), gated=_gated(row), framework=framework, earlier=row.version in _EARLIER_TILES,
         )  # fmt: skip
         op = replace(op, warm=experts_stay(spec, op))
         if library is None and getattr(row, "first_tile", False):

@@ -258,5 +258,10 @@ _FLOAT8S = "".join(
     for name, kind in (("Float8_e4m3fn", "__NV_E4M3"), ("Float8_e5m2", "__NV_E5M2"))
 )
 _COMPLEXES = _COMPLEX + "".join(_OF_COMPLEX.replace("@", each) for each in _OPERATORS)
-_WHOLE = _TEXT.replace("FLOATS", _FLOATS).replace("FLOAT8S", _FLOAT8S).replace("COMPLEX\n", _COMPLEXES).replace("ELEMENTS", _ELEMENTS)
+_WHOLE = (
+    _TEXT.replace("FLOATS", _FLOATS)
+    .replace("FLOAT8S", _FLOAT8S)
+    .replace("COMPLEX\n", _COMPLEXES)
+    .replace("ELEMENTS", _ELEMENTS)
+)
 _WHOLE = re.sub(r"\bBOTH\b", "__host__ __device__", _WHOLE)
