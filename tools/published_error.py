@@ -61,6 +61,8 @@ LAUNCHES = {"nim": "eager", "nim-later": "eager", "fastertransformer": "eager"}
 #: Tokens of a prompt that a step reads, where a source says its version and that has a limit (SGLang 0.4.6,
 #: server_args.py: 8,192 on GPUs of 25 GB and more).
 CHUNKS = {"qwen3-docs": 8192}
+#: Sources whose loss is one kernel with its gradient (IST-DASLab/llmq, src/kernels/fused_classifier.cu).
+WITH_GRADIENT = ("llmq",)
 #: Sources whose rows of prompts say in ``batch`` how many tokens of one prompt a step reads.
 PIECES = ("llama.cpp-pulls",)
 #: Sources that sum by NCCL (FasterTransformer's guide: tensor parallelism by NCCL).
@@ -90,7 +92,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
         engine=ENGINES.get(f"{row.source} {row.gpu}", ENGINES.get(row.source, "")), launch=LAUNCHES.get(row.source, "default"),
         all_reduce="nccl" if row.source in BY_NCCL or (row.source in ENGINES and row.gpu in OVER_PCIE) else "custom",
-        chunk=row.batch if pieces else CHUNKS.get(row.source, 0), scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
+        chunk=row.batch if pieces else CHUNKS.get(row.source, 0), scores=SCORES.get(row.source, "fused"), loss="fused" if row.source in WITH_GRADIENT else "apart", overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
     if row.phase == "serve":
         whole = project_serving(prices, config, plan, ROUNDS * row.batch, max(STEP_TOKENS, row.sequence)).per_token

@@ -14,6 +14,7 @@ from gpusim.project.plan import (
     ENGINES,
     KV_BYTES,
     LAUNCHES,
+    LOSSES,
     OVERLAPS,
     PHASES,
     READS,
@@ -193,6 +194,13 @@ class TokensOption(click.Option):
     default="fused",
     show_default=True,
     help="Of attention in training: on the chip in one kernel (the one measured on the GPU, FlashAttention-2, or FlashAttention in Triton before it), or in memory between kernels of their own (eager: before FlashAttention).",
+)
+@click.option(
+    "--loss",
+    type=Name(LOSSES),
+    default="apart",
+    show_default=True,
+    help="Of training: apart from its gradient, over logits in FP32 (Megatron-LM), or in one kernel with it, over 16 bits (Liger, llm.c).",
 )
 @click.option(
     "--all-reduce",

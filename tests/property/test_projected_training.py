@@ -15,7 +15,7 @@ from gpusim.project.earlier_attention import EarlierAttention
 from gpusim.project.execution import step_traces
 from gpusim.project.footprint import footprint_of
 from gpusim.project.network import decoder_of
-from gpusim.project.operator import Operator
+from gpusim.project.operator import FUSED_LOSS, Operator
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.settings import schedule_of
@@ -103,6 +103,20 @@ def test_scores_in_memory_are_moved_and_computed_again(prices: Prices) -> None:
     assert kept[1] - kept[0] == 5 * scores * network.layers
     with pytest.raises(UsageError, match="leave out --scores"):
         Plan("prefill", scores="eager")
+
+
+def test_a_loss_with_its_gradient_goes_over_16_bits_once(prices: Prices) -> None:
+    network = decoder_of("llama3_8b")
+    apart, fused = (project_model(prices, network, replace(SHARED, loss=loss)) for loss in ("apart", "fused"))
+    names = {item.operator.name for item in fused.items}
+    assert FUSED_LOSS in names and not {"loss", "loss, backward", f"{FUSED_LOSS}, backward"} & names
+    kept = {item.operator.name: item.operator.op for item in (*apart.items, *fused.items)}
+    one, passes, behind = (kept[name] for name in (FUSED_LOSS, "loss", "loss, backward"))
+    assert isinstance(one, MemoryOp) and isinstance(passes, MemoryOp) and isinstance(behind, MemoryOp)
+    assert 2 * one.written_bytes == 2 * one.read_bytes == passes.written_bytes
+    assert fused.step.seconds == pytest.approx(apart.step.seconds - _seconds(apart, "loss", "loss, backward") + _seconds(fused, FUSED_LOSS))  # fmt: skip
+    with pytest.raises(UsageError, match="leave out --loss"):
+        Plan("prefill", loss="fused")
 
 
 def test_gradients_of_weights_are_added_up_in_fp32() -> None:
