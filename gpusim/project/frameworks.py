@@ -182,8 +182,9 @@ _EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: 3.3 70B on 2, 4 and 8 RTX PRO 6000 Server Edition (traces/library/served_models.csv), 5.6 % off with it: one network
 #: on one host, so a guess on others. llama.cpp: llama-server's slots, pieces of 512 tokens (--ubatch-size) and pages
 #: are its defaults (tools/server/README.md), its share of memory and what its host, which is no Python, takes for a
-#: launch are guesses; what it does between two tokens is in no figure: generation of one sequence on ten GPUs is as
-#: long as its kernels (tools/framework_error.py).
+#: launch are guesses; its attention of one token splits keys by as many blocks as fill the GPU, whether heads share
+#: them or not (ggml/src/ggml-cuda/fattn-common.cuh, parallel_blocks); what it does between two tokens is in no figure:
+#: generation of one sequence on ten GPUs is as long as its kernels (tools/framework_error.py).
 _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
@@ -203,7 +204,7 @@ _TABLE = {
         large=(4096, 16384), large_bytes=160 << 30, overlapped=True,
     ),
     (LLAMA_CPP, ""): Framework(
-        memory_share=0.95, of_free=True, page_tokens=256, chunked=True, mixed=True, keeps_ends=True, most_sequences=4, step_tokens=512, launch_seconds=4e-6,
+        memory_share=0.95, of_free=True, page_tokens=256, chunked=True, mixed=True, keeps_ends=True, most_sequences=4, step_tokens=512, launch_seconds=4e-6, splits_single_heads=True,
     ),
 }  # fmt: skip
 
