@@ -53,7 +53,7 @@ BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
 #: (gpusim/project/frameworks.py). That H100s of LLM-Inference-Bench had vLLM before 0.5.1 is what its learning rows say.
 ENGINES = {
     "trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9", "llm-inference-bench-trtllm": "0.9", "llm-inference-bench-vllm": "0.5", "vllm-nightly": "v0",
-    "llm-inference-bench-vllm h100": "0.4", "qwen2-docs": "0.4", "fastertransformer": "0.9", "iog": "0.13",
+    "llm-inference-bench-vllm h100": "0.4", "qwen2-docs": "0.4", "fastertransformer": "0.9", "iog": "0.10",
 }  # fmt: skip
 #: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
 #: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
