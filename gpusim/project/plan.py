@@ -56,7 +56,7 @@ LOSSES = ("apart", "fused")
 #: SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
 #: Versions of frameworks' engines that differ in their scheduler, its host, its graphs or its sampler, and whose they
-#: are: the newest ("") of any, vLLM's before 0.8, before 0.6 and before 0.5.1, before 0.11, before 0.14, and before 0.16
+#: are: the newest ("") of any, vLLM's before 0.8, before 0.6, before 0.5.1, before 0.11, before 0.14, and before 0.16
 #: with asynchronous scheduling, SGLang's before 0.4, TensorRT-LLM's before 1.2 and TensorRT's engines of 0.9.
 ENGINES = {
     "": "",
