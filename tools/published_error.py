@@ -61,6 +61,9 @@ LAUNCHES = {"nim": "eager", "nim-later": "eager", "fastertransformer": "eager"}
 #: Tokens of a prompt that a step reads, where a source says its version and that has a limit (SGLang 0.4.6,
 #: server_args.py: 8,192 on GPUs of 25 GB and more).
 CHUNKS = {"qwen3-docs": 8192}
+#: GPUs that a source shares experts out over, by its GPUs and networks.
+EXPERTS_OVER = {"megatron-bridge-experts": {"gb300 gpt_oss_120b": 64, "gb200 gpt_oss_120b": 64}}
+EXPERTS_OVER_ELSE = {"megatron-bridge-experts": 8}
 #: Sources whose loss is one kernel with its gradient (IST-DASLab/llmq, src/kernels/fused_classifier.cu).
 WITH_GRADIENT = ("llmq",)
 #: Sources whose rows of prompts say in ``batch`` how many tokens of one prompt a step reads.
@@ -86,9 +89,10 @@ def learns(row: Any) -> bool:
 def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     """Seconds of what was measured, low, high."""
     config = network(row.model)
+    over = EXPERTS_OVER.get(row.source, {}).get(f"{row.gpu} {row.model}", EXPERTS_OVER_ELSE.get(row.source, 1))
     pieces = row.source in PIECES and row.phase == "prefill"
     plan = Plan(
-        row.phase, batch=1 if pieces else row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
+        row.phase, batch=1 if pieces else row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), expert_parallel=over, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
         engine=ENGINES.get(f"{row.source} {row.gpu}", ENGINES.get(row.source, "")), launch=LAUNCHES.get(row.source, "default"),
         all_reduce="nccl" if row.source in BY_NCCL or (row.source in ENGINES and row.gpu in OVER_PCIE) else "custom",
