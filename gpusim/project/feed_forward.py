@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpusim.collective.shape import Collective
 from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.load import Load
@@ -81,13 +83,29 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         plan.experts_tensor_parallel,
         framework=plan.framework,
     )
-    found.append(Operator(part, "experts", op))
+    found.append(Operator(part, "experts", _trained(op) if plan.phase == "train" else op))
     if combine:
         found.append(Operator(part, "combine", combine))
     if experts.shared:
         width = -(-experts.shared * experts.hidden // tp)
         found += _block("shared expert", load.tokens, config, width, plan)
     return found + reduced(part, load.tokens, config.hidden, plan)
+
+
+def _trained(op: MoeOp) -> MoeOp:
+    """As a GPU that trains has it: a router that learns is held to even loads (Fedus et al., Switch Transformers
+    (2022), section 2.2; benchmarks force them), and what is multiplied are the tokens that were sent to it, where
+    kernels that serve go over all tokens that meet."""
+    own = max(1, op.experts // op.ep)
+    choices = min(op.top_k, own)
+    return replace(
+        op,
+        tokens=-(-op.tokens * op.top_k // (op.ep * choices)),
+        experts=own,
+        top_k=choices,
+        ep=1,
+        distribution="balanced",
+    )
 
 
 def _exchanges(config: Decoder, experts: Experts, plan: Plan, own: int) -> tuple[Collective, Collective]:

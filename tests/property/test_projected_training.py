@@ -20,7 +20,7 @@ from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.settings import schedule_of
 from gpusim.project.whole import ModelProjection, project_model
-from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp
+from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp
 
 PIPELINE = Plan("train", batch=8, sequence=512, pipeline_parallel=4, micro_batches=8)
 SHARED = Plan("train", batch=2, sequence=1024, tensor_parallel=4)
@@ -214,3 +214,20 @@ def test_gradients_of_experts_are_summed_over_the_groups_that_have_them(prices: 
     whole, kept = (footprint_of(network, replace(shared, zero=zero), 1e12) for zero in (0, 1))
     state = whole.training_bytes - kept.training_bytes
     assert state == pytest.approx(12 * rest / 2 * 1e9 * 7 / 8, rel=0.01), "states of experts have no copies to share"
+
+
+def test_experts_that_train_have_even_loads_of_the_tokens_sent_to_them() -> None:
+    config, plan = decoder_of("qwen3_30b_a3b"), Plan("train", batch=8, sequence=1024, data_parallel=8)
+    assert config.experts is not None
+    prices = Prices(load_gpu("gb200"))
+    for shared_over in (1, 8):
+        found = project_model(prices, config, replace(plan, expert_parallel=shared_over))
+        (experts,) = [item.operator.op for item in found.items if item.operator.name == "experts"]
+        assert isinstance(experts, MoeOp) and experts.distribution == "balanced"
+        # As many rows whether experts are shared out or not, of as many fewer experts.
+        assert experts.tokens * experts.top_k == 1024 * config.experts.per_token
+        assert (experts.ep, experts.experts) == (1, config.experts.routed // shared_over)
+    # Fewer experts on a GPU than a token chooses.
+    few = project_model(prices, config, replace(plan, batch=64, data_parallel=64, expert_parallel=64))
+    (experts,) = [item.operator.op for item in few.items if item.operator.name == "experts"]
+    assert isinstance(experts, MoeOp) and (experts.experts, experts.top_k, experts.tokens) == (2, 2, 4096)
