@@ -53,14 +53,23 @@ BESIDE_PRODUCTS = ("dgxc-nemo", "together-b200")
 #: (gpusim/project/frameworks.py). That H100s of LLM-Inference-Bench had vLLM before 0.5.1 is what its learning rows say.
 ENGINES = {
     "trtllm-0.9.0-sweep": "0.9", "nim": "0.9", "nim-later": "0.9", "llm-inference-bench-trtllm": "0.9", "llm-inference-bench-vllm": "0.5", "vllm-nightly": "v0",
-    "llm-inference-bench-vllm h100": "0.4", "qwen2-docs": "0.4",
+    "llm-inference-bench-vllm h100": "0.4", "qwen2-docs": "0.4", "fastertransformer": "0.9", "iog": "0.10",
 }  # fmt: skip
 #: How sources' hosts launch steps that generate, where it is not as the framework's of today: in-flight batching had no
 #: CUDA graphs with TensorRT's engines (NVIDIA/TensorRT-LLM, issue 402).
-LAUNCHES = {"nim": "eager", "nim-later": "eager"}
+LAUNCHES = {"nim": "eager", "nim-later": "eager", "fastertransformer": "eager"}
 #: Tokens of a prompt that a step reads, where a source says its version and that has a limit (SGLang 0.4.6,
 #: server_args.py: 8,192 on GPUs of 25 GB and more).
 CHUNKS = {"qwen3-docs": 8192}
+#: GPUs that a source shares experts out over, by its GPUs and networks.
+EXPERTS_OVER = {"megatron-bridge-experts": {"gb300 gpt_oss_120b": 64, "gb200 gpt_oss_120b": 64}}
+EXPERTS_OVER_ELSE = {"megatron-bridge-experts": 8}
+#: Sources whose loss is one kernel with its gradient (IST-DASLab/llmq, src/kernels/fused_classifier.cu).
+WITH_GRADIENT = ("llmq",)
+#: Sources whose rows of prompts say in ``batch`` how many tokens of one prompt a step reads.
+PIECES = ("llama.cpp-pulls",)
+#: Sources that sum by NCCL (FasterTransformer's guide: tensor parallelism by NCCL).
+BY_NCCL = ("fastertransformer",)
 #: Networks of sources between nodes, bytes a nanosecond of a GPU, where they say another than the GPU's: BigScience's
 #: nodes have four Omni-Path links of 100 Gbit/s for eight GPUs (train/tr11-176B-ml/README.md).
 NETWORKS = {"bigscience": 6.25}
@@ -80,12 +89,14 @@ def learns(row: Any) -> bool:
 def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     """Seconds of what was measured, low, high."""
     config = network(row.model)
+    over = EXPERTS_OVER.get(row.source, {}).get(f"{row.gpu} {row.model}", EXPERTS_OVER_ELSE.get(row.source, 1))
+    pieces = row.source in PIECES and row.phase == "prefill"
     plan = Plan(
-        row.phase, batch=row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), dtype=row.dtype,
+        row.phase, batch=1 if pieces else row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), expert_parallel=over, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
         engine=ENGINES.get(f"{row.source} {row.gpu}", ENGINES.get(row.source, "")), launch=LAUNCHES.get(row.source, "default"),
-        all_reduce="nccl" if row.source in ENGINES and row.gpu in OVER_PCIE else "custom",
-        chunk=CHUNKS.get(row.source, 0), scores=SCORES.get(row.source, "fused"), overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
+        all_reduce="nccl" if row.source in BY_NCCL or (row.source in ENGINES and row.gpu in OVER_PCIE) else "custom",
+        chunk=row.batch if pieces else CHUNKS.get(row.source, 0), scores=SCORES.get(row.source, "fused"), loss="fused" if row.source in WITH_GRADIENT else "apart", overlap="products" if row.source in BESIDE_PRODUCTS and row.tp > 1 else "none",
     )  # fmt: skip
     if row.phase == "serve":
         whole = project_serving(prices, config, plan, ROUNDS * row.batch, max(STEP_TOKENS, row.sequence)).per_token

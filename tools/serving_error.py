@@ -20,7 +20,7 @@ kind was seen on the rows of column "sets_interval"). One figure was set by a ha
 1.0's host (sequence_seconds), by those rows of experts that set intervals (column "sets_interval"); nothing else was
 fitted to any of them. Left out: networks whose layers are not projected (Llama 4), and networks of experts in 1.0 on
 several GPUs, where it is not said how experts are shared out. Rows of earlier versions
-(traces/library/served_before.csv) are those of 0.17 (commit 258c7540: engines of TensorRT under the C++ runtime; one to
+(traces/library/served_before.csv) are those of 0.14 (see the README beside them), of 0.17 (commit 258c7540: engines of TensorRT under the C++ runtime; one to
 eight GPUs a layer on H200, H100, GH200, L40S and A100) and 0.20 (its documentation of that name: PyTorch, whose host is
 projected as 1.0's). Clocks, versions of drivers and the host are not published; RTX PRO 6000 is the Server Edition.
 """

@@ -93,7 +93,7 @@ class Exchange:
             yield from self._in_switch(members)
         else:
             name = timing.protocol.lower()
-            self._open(getattr(figures, f"share_{name}"))
+            self._open(self._topology.node.ring_share * getattr(figures, f"share_{name}"))
             yield self._wait(getattr(figures, f"base_{name}_us"))
             steps = self._chain if timing.algorithm == "tree" or collective.kind == "broadcast" else self._ring
             yield from steps(members, getattr(figures, f"step_{name}_us"), _WIRE.get(timing.protocol, 1.0))

@@ -17,6 +17,16 @@ from gpusim.gpus.spec import GpuSpec, NodeSpec
 MEASURED_ON = ("a100_80gb", "h100")
 
 
+#: Links up to 16 lanes of PCIe 5.
+_PCIE_BYTES_PER_SECOND = 64e9
+#: Rings over PCIe pass the CPUs' bridges, which carry both ways of all GPUs at once. Published all-reduces of large
+#: messages among eight GPUs with PCIe 5 reach 22, 28, 38, 39, 40 and 41 GB/s (voipmonitor/rtx6kpro,
+#: hardware/pcie-bandwidth.md, commit 070506ff: five machines of RTX PRO 6000; NVIDIA/nccl, issue 1639: RTX 5090, where
+#: four reach 35), in the middle 0.8 of the 48 that NVLink's share would make. What machines differ by is not described.
+#: With PCIe 4, eight L40S would reach 18.6; TensorRT-LLM's servers of them, which did not set it, ask for 17 to 18.
+_PCIE_RING_SHARE = 0.8
+
+
 @dataclass(frozen=True)
 class Node:
     """``link_bytes_per_second``: one way, of a GPU; ``channels``: rings that NCCL lays; ``ring_gb_per_second``: what
@@ -33,6 +43,16 @@ class Node:
     link_latency_us: float
     packet_overhead_bytes: float
     measured: bool
+
+    @property
+    def over_pcie(self) -> bool:
+        """Whether its GPUs have no faster links than PCIe's."""
+        return self.link_bytes_per_second <= _PCIE_BYTES_PER_SECOND
+
+    @property
+    def ring_share(self) -> float:
+        """Of what NCCL's rings and trees reach over NVLink, as a share of the links' rate, what they reach here."""
+        return _PCIE_RING_SHARE if self.over_pcie else 1.0
 
 
 def node_of(spec: GpuSpec) -> Node:

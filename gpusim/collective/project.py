@@ -23,12 +23,12 @@ from gpusim.tile.projection import Projection
 #: 256 KiB.
 _ONE_SHOT_BYTES = {2: 1 << 62, 4: 512 << 10}
 _ONE_SHOT_ELSE_BYTES = 256 << 10
-#: Links up to 16 lanes of PCIe 5, over which vLLM has no custom all-reduce of more than two GPUs
+#: GPUs that vLLM's custom all-reduce sums over PCIe at most
 #: (vllm/distributed/device_communicators/custom_all_reduce.py: "not supported on more than two PCIe-only GPUs");
 #: TensorRT-LLM's choice by itself is NCCL wherever there is no NVLink
 #: (cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation), and of two GPUs vLLM's is taken for
 #: both.
-_PCIE_BYTES_PER_SECOND, _PCIE_GPUS = 64e9, 2
+_PCIE_GPUS = 2
 #: TensorRT-LLM's kernels before 2025 have at most 24 blocks of 1,024 threads (customAllReduceKernels.h), whose loads of
 #: 16 bytes in flight bound what is read of other GPUs, whichever the links. SGLang's copy of them with 36 blocks of 512
 #: takes on H100s, without CUDA graphs, of 32 KiB to 1 MiB, in ms (sgl-project/sglang, pull request 2904, "custom
@@ -91,7 +91,7 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
 def _reaches_peers(node: Node, collective: Collective) -> bool:
     """Whether frameworks take kernels of their own, which read other GPUs' memory, or call NCCL: over PCIe they do it
     between two GPUs at most."""
-    return node.link_bytes_per_second > _PCIE_BYTES_PER_SECOND or collective.gpus <= _PCIE_GPUS
+    return not node.over_pcie or collective.gpus <= _PCIE_GPUS
 
 
 def _ring_or_tree(node: Node, generation: str, figures: Figures, collective: Collective) -> Timing:
@@ -105,7 +105,7 @@ def _ring_or_tree(node: Node, generation: str, figures: Figures, collective: Col
     else:
         sent = collective.wire_bytes
     copied = getattr(figures, f"copy_{collective.kind}", figures.copy_all_gather) * message / gpus
-    rate = node.link_bytes_per_second * getattr(figures, f"share_{name}")
+    rate = node.link_bytes_per_second * node.ring_share * getattr(figures, f"share_{name}")
     microseconds = getattr(figures, f"base_{name}_us") + steps * getattr(figures, f"step_{name}_us")
     return Timing(1e-6 * microseconds + (sent + copied) / rate, algorithm, protocol, sent)
 

@@ -51,7 +51,7 @@ def plan_of(options: Mapping[str, Any], count: int | None) -> Plan:
         phase=options["phase"], batch=batch, sequence=options["sequence"], output=options["output"] if options["phase"] in ("request", "serve") else 0,
         tensor_parallel=max(1, tensor_parallel), pipeline_parallel=options["pp"], data_parallel=options["dp"], expert_parallel=options["ep"],
         dtype=options["dtype"], kv_dtype=options["kv_dtype"], chunk=options["chunk"], micro_batches=options["micro_batches"], virtual_stages=options["virtual_stages"],
-        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], scores=options["scores"], all_reduce=options["all_reduce"],
+        recompute=options["recompute"], zero=options["zero"], overlap=options["overlap"], reads=options["reads"], scores=options["scores"], loss=options["loss"], all_reduce=options["all_reduce"],
         experts_dtype=options["experts_dtype"] or "", attention_dtype=options["attention_dtype"] or "", page_tokens=options["page_tokens"],
         framework=options["framework"] or "", engine=options["engine"] or "", launch=options["launch"], sampling=options["sampling"],
     )  # fmt: skip

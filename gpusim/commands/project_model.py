@@ -14,6 +14,7 @@ from gpusim.project.plan import (
     ENGINES,
     KV_BYTES,
     LAUNCHES,
+    LOSSES,
     OVERLAPS,
     PHASES,
     READS,
@@ -195,6 +196,13 @@ class TokensOption(click.Option):
     help="Of attention in training: on the chip in one kernel (the one measured on the GPU, FlashAttention-2, or FlashAttention in Triton before it), or in memory between kernels of their own (eager: before FlashAttention).",
 )
 @click.option(
+    "--loss",
+    type=Name(LOSSES),
+    default="apart",
+    show_default=True,
+    help="Of training: apart from its gradient, over logits in FP32 (Megatron-LM), or in one kernel with it, over 16 bits (Liger, llm.c).",
+)
+@click.option(
     "--all-reduce",
     type=Name(ALL_REDUCES),
     default="custom",
@@ -209,7 +217,7 @@ class TokensOption(click.Option):
 @click.option(
     "--engine",
     type=Name([name for name in ENGINES if name]),
-    help="Of --framework vllm: v0, the engine before 0.8 (0.5 before 0.6, 0.4 before 0.5.1); 0.13, those before 0.14, whose host works between steps; or 0.15, those before 0.16 with asynchronous scheduling; of sglang: 0.3, those before 0.4, whose host works between steps; of trtllm: 1.0, whose host takes longer, or 0.9, an engine of TensorRT, whose host launches kernels faster; default: the newest.",
+    help="Of --framework vllm: v0, the engine before 0.8 (0.5 before 0.6, 0.4 before 0.5.1); 0.10, those before 0.11, whose graphs are in pieces; 0.13, those before 0.14, whose host works between steps; or 0.15, those before 0.16 with asynchronous scheduling; of sglang: 0.3, those before 0.4, whose host works between steps; of trtllm: 1.0, whose host takes longer, or 0.9, an engine of TensorRT, whose host launches kernels faster; default: the newest.",
 )
 @click.option(
     "--launch",

@@ -238,7 +238,7 @@ def _write_page(
 
 
 #: What a page says of all plans where they have it alike.
-_ALIKE = ("model", "phase", "gpus", "batch", "sequence", "output", "tp", "pp", "dp", "ep", "dtype", "experts_dtype", "attention_dtype", "kv_dtype", "chunk", "micro_batches", "virtual_stages", "overlap", "recompute", "zero", "scores", "framework", "launch", "power_limit_watts", "one_clock")  # fmt: skip
+_ALIKE = ("model", "phase", "gpus", "batch", "sequence", "output", "tp", "pp", "dp", "ep", "dtype", "experts_dtype", "attention_dtype", "kv_dtype", "chunk", "micro_batches", "virtual_stages", "overlap", "recompute", "zero", "scores", "loss", "framework", "launch", "power_limit_watts", "one_clock")  # fmt: skip
 
 
 def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

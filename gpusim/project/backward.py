@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from gpusim.collective.shape import Collective
 from gpusim.project.earlier_attention import EarlierAttention
-from gpusim.project.operator import Operator
+from gpusim.project.operator import FUSED_LOSS, Operator
 from gpusim.tile.operators import AttentionOp, GemmOp, MemoryOp, MoeOp, RecurrentOp
 
 #: A backward attention as so many forward ones: two and a half times the operations, at 196 TFLOP/s of an A100 where
@@ -39,6 +39,8 @@ def backward_of(operators: Iterable[Operator], *, added_up: bool = True) -> list
 
 def _behind(operator: Operator, added_up: bool) -> list[Operator]:
     op, part, name, count = operator.op, operator.part, f"{operator.name}, backward", operator.count
+    if name == f"{FUSED_LOSS}, backward":
+        return []
     if isinstance(op, GemmOp):
         of_input = GemmOp(op.rows, op.depth, op.columns, op.dtype, batch=op.batch)
         of_weights = GemmOp(op.columns, op.depth, op.rows, op.dtype, batch=op.batch)

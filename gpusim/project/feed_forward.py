@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpusim.collective.shape import Collective
 from gpusim.project.decoder import Decoder, Experts
 from gpusim.project.load import Load
@@ -22,6 +24,13 @@ from gpusim.tile.operators import GemmOp, MemoryOp, MoeOp
 #: llama.cpp's kernel of one row multiplies with gate and up and activates (ggml/src/ggml-cuda/ggml-cuda.cu,
 #: ggml_cuda_should_fuse_mul_mat_vec_q).
 _FUSED_ROWS = 1
+#: GPUs over which routers share experts out unevenly, as measured kernels of experts have it, and the busiest counts.
+#: Training holds routers to even loads (Fedus et al., Switch Transformers (2022), section 2.2; benchmarks force them).
+#: Servers of more GPUs than a node has copy busy experts to even loads out (deepseek-ai/EPLB; SGLang's DeepSeek on 96
+#: H100s: 1.5 and 2.5 times as fast with it), and their kernels have only tokens that were sent to them
+#: (deepseek-ai/DeepEP). With the busiest of 32 and 72 GPUs that server came out 5 and 3.7 times too slow
+#: (lmsys.org/blog/2025-05-05-large-scale-ep: 52,300 tokens a second and node read, 22,300 generated).
+_UNEVEN_GPUS = 8
 
 
 def dense(config: Decoder, plan: Plan, load: Load) -> list[Operator]:
@@ -82,13 +91,29 @@ def of_experts(config: Decoder, experts: Experts, plan: Plan, load: Load) -> lis
         framework=plan.framework,
         earlier=ENGINES[plan.engine] == "vllm",  # all that are told apart are older than its tiles of today
     )
-    found.append(Operator(part, "experts", op))
+    even = plan.phase == "train" or ep > _UNEVEN_GPUS
+    found.append(Operator(part, "experts", _even(op) if even else op))
     if combine:
         found.append(Operator(part, "combine", combine))
     if experts.shared:
         width = -(-experts.shared * experts.hidden // tp)
         found += _block("shared expert", load.tokens, config, width, plan)
     return found + reduced(part, load.tokens, config.hidden, plan)
+
+
+def _even(op: MoeOp) -> MoeOp:
+    """As a GPU has it where loads are even: what is multiplied are the tokens that were sent to it, where kernels of
+    few GPUs go over all tokens that meet. Where GPUs cannot share experts out evenly, copies of some fill the rest."""
+    own = -(-op.experts // op.ep)
+    choices = min(op.top_k, own)
+    return replace(
+        op,
+        tokens=-(-op.tokens * op.top_k // (op.ep * choices)),
+        experts=own,
+        top_k=choices,
+        ep=1,
+        distribution="balanced",
+    )
 
 
 def _exchanges(config: Decoder, experts: Experts, plan: Plan, own: int) -> tuple[Collective, Collective]:

@@ -32,23 +32,24 @@ class Framework:
     are read beside the next tokens of others, or those wait; ``keeps_ends``: whether a sequence is admitted only where
     its end has room; ``graphs``: batches that are captured, to which smaller ones are padded, () for no padding;
     ``captured_tokens``: most of a step of prompts that is replayed; ``graph_keys``: of a sequence in a step of
-    generation that is replayed at most (0: any); ``most_sequences``, ``step_tokens``: of a step;
-    ``large``: the same two of GPUs with ``large_bytes`` or more but those of ``small_names``; ``launch_seconds``: of
-    one kernel that the host launches by itself, and ``token_launch_seconds`` where the step generates alone (None: the
-    same); ``gap_seconds``: that a GPU idles before such a kernel, more than between nodes of a graph, however far ahead
-    the host is; ``draws_by_few_blocks``: whether few blocks go over a sequence's logits to draw a token;
-    ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``splits_single_heads``: whether it
-    does where each query head has keys of its own, even if the framework's kernels of today do not; ``copies_sums``:
-    whether what a layer's GPUs sum by the framework's kernels is copied first, to where all reach it; ``step_seconds``,
-    ``sequence_seconds``, ``page_seconds``: of the host's work between steps, of all of it, of a sequence and of a page
-    of its keys; ``worker_seconds``: of it, where a layer is shared, until the processes of its other GPUs have what the
-    step works on; ``overlapped``: whether that runs beside the GPU's, and ``ending_step_seconds`` and, of a sequence,
-    ``ending_seconds``, what then still comes after it; ``pipeline_sequence_seconds``: of pipelines, beside nothing;
-    ``streaming_seconds``: of the processes that turn a token into text and send it, beside everything; ``sorts``:
-    whether drawing among the most probable tokens sorts all of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of
-    memory that the driver's context, libraries' workspaces and captured graphs take on one GPU; ``collective_bytes``:
-    what communicators and their buffers add on each of several; ``beside_h100s``: whether the host's work was set on
-    hosts of H100s alone."""
+    generation that is replayed at most (0: any); ``most_sequences``, ``step_tokens``: of a step; ``large``: the same
+    two of GPUs with ``large_bytes`` or more but those of ``small_names``; ``launch_seconds``: of one kernel that the
+    host launches by itself, and ``token_launch_seconds`` where the step generates alone (None: the same);
+    ``gap_seconds``: that a GPU idles before such a kernel, more than between nodes of a graph, however far ahead the
+    host is; ``layer_gap_seconds``: that it idles in each layer of a step that is replayed in pieces, as attention is
+    launched by itself between two graphs; ``draws_by_few_blocks``: whether few blocks go over a sequence's logits to
+    draw a token; ``splits_keys``: whether attention of new tokens may split a sequence's keys; ``splits_single_heads``:
+    whether it does where each query head has keys of its own, even if the framework's kernels of today do not;
+    ``copies_sums``: whether what a layer's GPUs sum by the framework's kernels is copied first, to where all reach it;
+    ``step_seconds``, ``sequence_seconds``, ``page_seconds``: of the host's work between steps, of all of it, of a
+    sequence and of a page of its keys; ``worker_seconds``: of it, where a layer is shared, until the processes of its
+    other GPUs have what the step works on; ``overlapped``: whether that runs beside the GPU's, and
+    ``ending_step_seconds`` and, of a sequence, ``ending_seconds``, what then still comes after it;
+    ``pipeline_sequence_seconds``: of pipelines, beside nothing; ``streaming_seconds``: of the processes that turn a
+    token into text and send it, beside everything; ``sorts``: whether drawing among the most probable tokens sorts all
+    of them (:mod:`gpusim.tile.sorting`); ``own_bytes``: of memory that the driver's context, libraries' workspaces and
+    captured graphs take on one GPU; ``collective_bytes``: what communicators and their buffers add on each of several;
+    ``beside_h100s``: whether the host's work was set on hosts of H100s alone."""
 
     memory_share: float
     of_free: bool
@@ -60,6 +61,7 @@ class Framework:
     step_tokens: int
     launch_seconds: float
     gap_seconds: float = 0.0
+    layer_gap_seconds: float = 0.0
     draws_by_few_blocks: bool = False
     token_launch_seconds: float | None = None
     large: tuple[int, int] | None = None
@@ -182,8 +184,9 @@ _EAGER, _ENGINES = 23.6e-6, 20.7e-6
 #: 3.3 70B on 2, 4 and 8 RTX PRO 6000 Server Edition (traces/library/served_models.csv), 5.6 % off with it: one network
 #: on one host, so a guess on others. llama.cpp: llama-server's slots, pieces of 512 tokens (--ubatch-size) and pages
 #: are its defaults (tools/server/README.md), its share of memory and what its host, which is no Python, takes for a
-#: launch are guesses; what it does between two tokens is in no figure: generation of one sequence on ten GPUs is as
-#: long as its kernels (tools/framework_error.py).
+#: launch are guesses; its attention of one token splits keys by as many blocks as fill the GPU, whether heads share
+#: them or not (ggml/src/ggml-cuda/fattn-common.cuh, parallel_blocks); what it does between two tokens is in no figure:
+#: generation of one sequence on ten GPUs is as long as its kernels (tools/framework_error.py).
 _TABLE = {
     ("trtllm", ""): Framework(
         memory_share=0.90, of_free=True, page_tokens=32, chunked=False, mixed=True, keeps_ends=True, most_sequences=4096, step_tokens=2048, launch_seconds=_ENGINES,
@@ -203,7 +206,7 @@ _TABLE = {
         large=(4096, 16384), large_bytes=160 << 30, overlapped=True,
     ),
     (LLAMA_CPP, ""): Framework(
-        memory_share=0.95, of_free=True, page_tokens=256, chunked=True, mixed=True, keeps_ends=True, most_sequences=4, step_tokens=512, launch_seconds=4e-6,
+        memory_share=0.95, of_free=True, page_tokens=256, chunked=True, mixed=True, keeps_ends=True, most_sequences=4, step_tokens=512, launch_seconds=4e-6, splits_single_heads=True,
     ),
 }  # fmt: skip
 
@@ -245,6 +248,13 @@ _TABLE["vllm", "0.15"] = replace(_TABLE["vllm", ""], sorts=True)
 _TABLE["vllm", "0.13"] = replace(
     _TABLE["vllm", "0.15"], sequence_seconds=38e-6, overlapped=False, ending_step_seconds=0.0, ending_seconds=0.0
 )
+#: Before 0.11 the engine of 0.8 (V1) replays a step in pieces, with attention launched between them
+#: (vllm-project/vllm, pull request 10058; whole steps by default since pull request 20059, in 0.11). What that idles in
+#: each layer is the middle of four: Qwen2.5 and Llama 3 of 1.5 to 14 B with 2 to 16 sequences on an H100 PCIe 16 to
+#: 27 us, whatever their size (traces/library/published_runs.csv, iog, learning rows), Qwen3 1.7B on an A100 9 to 15 and
+#: Qwen2.5 32B on eight H200s 13 (traces/library/served_elsewhere.csv, tt-inference-server and vllm-18725, learning
+#: rows), and 7 % of a token of Qwen2.5 1.5B by its first pull request (16072), some 11.
+_TABLE["vllm", "0.10"] = replace(_TABLE["vllm", "0.13"], layer_gap_seconds=12.4e-6)
 
 
 def pages_held(groups: Iterable[tuple[int, int, int]], page_tokens: int) -> int:

@@ -41,3 +41,8 @@ def host_seconds(items: Iterable[Priced], plan: Plan, generates: bool = False) -
 def gap_seconds(items: Iterable[Priced], plan: Plan) -> float:
     """In which a GPU idles between ``items``, launched one by one, more than between nodes of a graph."""
     return framework_of(plan).gap_seconds * launched_kernels(items)
+
+
+def pieces_seconds(plan: Plan, layers: int) -> float:
+    """In which a GPU idles between the pieces of a step that graphs replay, of so many ``layers``."""
+    return framework_of(plan).layer_gap_seconds * layers

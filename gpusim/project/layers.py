@@ -15,7 +15,7 @@ from gpusim.project.feed_forward import dense, of_experts
 from gpusim.project.frameworks import framework_of
 from gpusim.project.linear_attention import linear_attention_of
 from gpusim.project.load import Load
-from gpusim.project.operator import Operator, normalisation
+from gpusim.project.operator import FUSED_LOSS, Operator, normalisation
 from gpusim.project.plan import Plan
 from gpusim.tile.operators import DrawOp, GemmOp, MemoryOp, SortOp
 
@@ -101,10 +101,15 @@ def head_operators(config: Decoder, plan: Plan, load: Load, rows: int | None = N
 
 def _loss(plan: Plan, rows: int, share: int) -> list[Operator]:
     """The cross entropy of ``rows`` tokens, each GPU of a tensor-parallel group over its own ``share`` of the
-    vocabulary: three passes over logits in FP32, as a softmax takes, and of each row the largest logit, the sum and the
-    right token's logit over the group (Shoeybi et al., Megatron-LM (2019), section 3)."""
-    logits = 4.0 * rows * share
-    found = [Operator("head", "loss", MemoryOp("softmax", 3 * logits, logits))]
+    vocabulary: three passes over logits in FP32, as a softmax takes, or one over 16 bits, whose row stays on the chip
+    until its gradient is written; and of each row the largest logit, the sum and the right token's logit over the group
+    (Shoeybi et al., Megatron-LM (2019), section 3)."""
+    if plan.loss == "fused":
+        logits = 2.0 * rows * share
+        found = [Operator("head", FUSED_LOSS, MemoryOp("softmax", logits, logits))]
+    else:
+        logits = 4.0 * rows * share
+        found = [Operator("head", "loss", MemoryOp("softmax", 3 * logits, logits))]
     if plan.tensor_parallel > 1:
         found.append(
             Operator(

@@ -15,6 +15,9 @@ from gpusim.project.plan import Plan
 from gpusim.tile.operators import AttentionOp, DrawOp, GemmOp, MemoryOp, MoeOp, RecurrentOp, SortOp
 from gpusim.tile.software import CONVERTED
 
+#: The name of a loss whose kernel writes the gradient too, so that none is behind it.
+FUSED_LOSS = "loss with its gradient"
+
 Shape = GemmOp | AttentionOp | EarlierAttention | MoeOp | MemoryOp | RecurrentOp | SortOp | DrawOp | Collective
 
 

@@ -48,17 +48,22 @@ READS = ("shared", "each")
 #: "flash-triton": :mod:`gpusim.project.earlier_attention`), or "eager": products, softmax and dropout each with scores
 #: in memory, as before FlashAttention.
 SCORES = ("fused", "flash-2", "flash-triton", "eager")
+#: The loss of a training step: "apart", its passes and their backward ones over logits in FP32 (Megatron-LM, PyTorch
+#: without a compiler), or "fused": one kernel goes over logits in 16 bits and leaves their gradient in their place
+#: (karpathy/llm.c, llmc/fused_classifier.cuh; linkedin/Liger-Kernel, ops/cross_entropy.py).
+LOSSES = ("apart", "fused")
 #: Kernels that sum results over the GPUs of a layer while serving: a framework's own (one-shot and two-shot, vLLM,
 #: SGLang, TensorRT-LLM since 0.7), or NCCL's.
 ALL_REDUCES = ("custom", "nccl")
-#: Versions of frameworks' engines that differ in their scheduler, its host or its sampler, and whose they are: the
-#: newest ("") of any, vLLM's before 0.8, before 0.6 and before 0.5.1, before 0.14, and before 0.16 with asynchronous
-#: scheduling, SGLang's before 0.4, TensorRT-LLM's before 1.2 and TensorRT's engines of 0.9.
+#: Versions of frameworks' engines that differ in their scheduler, its host, its graphs or its sampler, and whose they
+#: are: the newest ("") of any, vLLM's before 0.8, before 0.6, before 0.5.1, before 0.11, before 0.14, and before 0.16
+#: with asynchronous scheduling, SGLang's before 0.4, TensorRT-LLM's before 1.2 and TensorRT's engines of 0.9.
 ENGINES = {
     "": "",
     "v0": "vllm",
     "0.5": "vllm",
     "0.4": "vllm",
+    "0.10": "vllm",
     "0.13": "vllm",
     "0.15": "vllm",
     "0.3": "sglang",
@@ -87,14 +92,13 @@ _MOST_ROWS = (1 << 31) - 1
 @dataclass(frozen=True)
 class Plan:
     """``batch``: sequences of all replicas together; ``sequence``: tokens of a prompt (prefill, request, train) or in
-    the cache of each (decode, mixed);
-    ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for whole prompts (in a mixed step: those
-    beside the batch's one token each);
-    ``micro_batches``: into which a replica's batch is split for its pipeline; ``virtual_stages``: pieces of its layers
-    that a stage of a training pipeline works on in turn (Megatron's interleaved schedule); ``recompute``: of a training
-    step's activations; ``zero``: stage of ZeRO (:data:`ZERO_STAGES`); ``overlap``: of :data:`OVERLAPS`; ``reads``: of
-    keys and values that heads share, when text is generated: "shared", once for all of them, or "each" (kernels before
-    about 2024); ``scores``: of :data:`SCORES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's
+    the cache of each (decode, mixed); ``output``: tokens generated a request; ``chunk``: prompt tokens a step, 0 for
+    whole prompts (in a mixed step: those beside the batch's one token each); ``micro_batches``: into which a replica's
+    batch is split for its pipeline; ``virtual_stages``: pieces of its layers that a stage of a training pipeline works
+    on in turn (Megatron's interleaved schedule); ``recompute``: of a training step's activations; ``zero``: stage of
+    ZeRO (:data:`ZERO_STAGES`); ``overlap``: of :data:`OVERLAPS`; ``reads``: of keys and values that heads share, when
+    text is generated: "shared", once for all of them, or "each" (kernels before about 2024); ``scores``: of
+    :data:`SCORES`; ``loss``: of :data:`LOSSES`; ``all_reduce``: of :data:`ALL_REDUCES`, whose kernels sum a layer's
     results while serving (training takes NCCL's). ``experts_dtype``: of experts' weights and their products, where that
     is not ``dtype`` (""); ``attention_dtype``: of the weights that make queries, keys and values, likewise;
     ``page_tokens``: of a page of the cache, which a sequence fills whole or in part (vLLM's block size is 16 if not
@@ -123,6 +127,7 @@ class Plan:
     overlap: str = "none"
     reads: str = "shared"
     scores: str = "fused"
+    loss: str = "apart"
     all_reduce: str = "custom"
     experts_dtype: str = ""
     attention_dtype: str = ""
@@ -148,6 +153,7 @@ class Plan:
             ("overlap", OVERLAPS),
             ("reads", READS),
             ("scores", SCORES),
+            ("loss", LOSSES),
             ("framework", ("", *SERVING_FRAMEWORKS)),
             ("engine", ENGINES),
             ("all_reduce", ALL_REDUCES),
@@ -182,6 +188,8 @@ class Plan:
             raise UsageError("a mixed step needs the prompt tokens beside the batch's: give --chunk")
         if self.scores != "fused" and self.phase != "train":
             raise UsageError("attention has other kernels in training alone: give --phase train, or leave out --scores")
+        if self.loss != "apart" and self.phase != "train":
+            raise UsageError("there is a loss in training alone: give --phase train, or leave out --loss")
         if self.virtual_stages > 1 and (self.phase != "train" or self.pipeline_parallel == 1):
             raise UsageError(
                 "stages are worked on in pieces where a pipeline trains: give --phase train and --pp, or leave out --virtual-stages"

@@ -39,7 +39,7 @@ def _plan(found: ModelProjection) -> dict[str, Any]:
         "tp": plan.tensor_parallel, "pp": plan.pipeline_parallel, "dp": plan.data_parallel, "ep": plan.expert_parallel, "dtype": plan.dtype,
         "experts_dtype": plan.of_experts, "attention_dtype": plan.of_attention, "kv_dtype": plan.kv_dtype, "chunk": plan.chunk, "micro_batches": plan.micro_batches, "virtual_stages": plan.virtual_stages, "overlap": plan.overlap,
         "framework": plan.served_by + f" {plan.engine}" * bool(plan.engine), "launch": plan.launch, "sampling": plan.sampling,
-        **({"recompute": plan.recompute, "zero": plan.zero, "scores": plan.scores} if plan.phase == "train" else {}),
+        **({"recompute": plan.recompute, "zero": plan.zero, "scores": plan.scores, "loss": plan.loss} if plan.phase == "train" else {}),
     }  # fmt: skip
 
 

@@ -54,6 +54,8 @@ def _training(plan: Plan) -> list[str]:
         found.append(_TURNS)
     found.append(_RECOMPUTED[plan.recompute])
     found.append(_ATTENTION[plan.scores])
+    if plan.loss == "fused":
+        found.append("loss and its gradient in one kernel over logits in 16 bits")
     return found
 
 

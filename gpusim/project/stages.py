@@ -15,7 +15,7 @@ from gpusim.project.attention import CORE
 from gpusim.project.backward import backward_of
 from gpusim.project.decoder import Decoder
 from gpusim.project.footprint import parameters_of_stages
-from gpusim.project.host import gap_seconds, host_seconds, launched_one_by_one
+from gpusim.project.host import gap_seconds, host_seconds, launched_one_by_one, pieces_seconds
 from gpusim.project.layers import blocks_of, embedding_operators, head_operators, layer_operators, stages_of
 from gpusim.project.load import Load, halves_of, steps_of
 from gpusim.project.operator import Operator
@@ -31,7 +31,7 @@ class Stage:
     """What one GPU of a pipeline stage launches for one micro-batch. ``taking_turns``: of halves that take turns, how
     long both take and how much of it is waited for other GPUs;
     ``beside_seconds``: of sums over GPUs beside products; ``host_seconds``: in which the host launches what no CUDA
-    graph replays, ``gap_seconds``: that the GPU idles between that."""
+    graph replays, ``gap_seconds``: that the GPU idles between that, or between pieces of graphs."""
 
     items: tuple[Priced, ...]
     taking_turns: Turns | None = None
@@ -86,6 +86,8 @@ def stages_priced(config: Decoder, plan: Plan, prices: Prices) -> tuple[Stage, .
                 alone = priced(step, prices)
                 launched += host_seconds(alone, plan, all(group.queries == 1 for group in load.groups))
                 waited += gap_seconds(alone, plan)
+            elif plan.phase != "train":
+                waited += pieces_seconds(plan, len(kinds))
         items = priced(operators, prices)
         beside = _beside_products(items, plan) if plan.overlap == "products" else 0.0
         if plan.shares_weights:

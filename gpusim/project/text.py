@@ -116,7 +116,7 @@ def lines_of(found: Projected, conditions: Sequence[tuple[str, str]] = ()) -> li
         ("time goes to", _shares(part_shares(shown)) + where),
         ("limited by", _shares(limiters(shown))),
         ("waiting", f"{shown.communication_seconds / shown.step.seconds:.1%} for other GPUs' data, {max(0.0, shown.bubble_seconds) / shown.step.seconds:.1%} in the pipeline"),
-        *([("host", f"{shown.host_seconds / shown.step.seconds:.0%} of the time the GPUs wait for kernels to be launched one by one (--launch graphs: as a CUDA graph)")] if shown.host_seconds else []),
+        *([("host", f"{shown.host_seconds / shown.step.seconds:.0%} of the time the GPUs wait {'for kernels to be launched one by one (--launch graphs: as a CUDA graph)' if shown.launch_seconds else 'between the pieces of CUDA graphs (--engine)'}")] if shown.host_seconds else []),
         *([("hidden", f"{shown.hidden_seconds / (shown.hidden_seconds + shown.communication_seconds):.0%} of the communication, behind computation")] if shown.hidden_seconds else []),
         ("memory", f"{held.total_bytes / 1e9:.4g} of {held.capacity_bytes / 1e9:.4g} GB on the fullest GPU: weights {held.weight_bytes / 1e9:.4g}, "
                    f"keys and values {held.kv_bytes / 1e9:.4g}, activations {held.activation_bytes / 1e9:.3g}"

@@ -216,6 +216,7 @@ def project_attention(
     # What is read again comes from L2 while it is being read by neighbours, at the rate that products' loads reach.
     borrowed = each_head and used.rule != "mmha"
     l2_share = library_of(kernels_of(spec)).l2_rate_share if borrowed else used.l2_rate_share
+    l2_share = machine.l2_share(l2_share, library_of(kernels_of(spec)).l2_fed_bytes_per_cycle)
     l2_rate = machine.l2_bytes_per_cycle * l2_share
     bounds = {
         "DRAM": start_cycles

@@ -38,7 +38,7 @@ def shares_beside(spec: GpuSpec, op: GemmOp, channels: int, dram_bytes_per_secon
         raise SpecError(
             f"a collective of {channels} channels on {spec.sm_count} SMs of {spec.name} leaves the product none, or is none"
         )
-    library, shape, machine = library_for(spec, op), shape_of(op), tile_machine(spec, op.dtype)
+    library, shape, machine = library_for(spec, op), shape_of(op), tile_machine(spec, op.format.operands)
     found = project_gemm(spec, shape, library)
     arguments = grid_arguments(machine, library, shape, found.tile, found.splits, shape.rows, shape.columns)
     alone_cycles = run_beside(*arguments, ALONE)[0]

@@ -83,7 +83,7 @@ SCALED_DEPTH = 32
 
 #: Figures that are 0 where a table says nothing.
 _OPTIONAL = (
-    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "convert_bytes_per_cycle", "dram_fed_bytes_per_ns", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "part_cycles", "most_splits",
+    "overlap", "ragged_ns", "ragged_doubling_ns", "outside_loads", "outside_fill", "convert_start_cycles", "convert_blocks", "convert_bytes_per_cycle", "dram_fed_bytes_per_ns", "l2_fed_bytes_per_cycle", "dram_share_per_doubling", "issued_flops_per_cycle", "scaling_lanes", "joined_elements_per_cycle", "part_cycles", "most_splits",
 )  # fmt: skip
 #: By which rule a library counts waves, where it does, whether its blocks multiply in pairs, and whether it splits the
 #: depth into parts of whole steps alone.
@@ -206,6 +206,7 @@ class Library:
     convert_blocks: float = 0.0
     convert_bytes_per_cycle: float = 0.0
     dram_fed_bytes_per_ns: float = 0.0
+    l2_fed_bytes_per_cycle: float = 0.0
     dram_share_per_doubling: float = 0.0
     issued_flops_per_cycle: float = 0.0
     scaling_lanes: float = 0.0

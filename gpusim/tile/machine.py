@@ -86,6 +86,14 @@ class TileMachine:
             return float(touched_bytes > found_share * self.l2_bytes)
         return min(1.0, max(0.0, (touched_bytes / self.l2_bytes - 1.0) * _L2_WAYS / 2 + 0.5))
 
+    def l2_share(self, share: float, fed_bytes_per_cycle: float) -> float:
+        """The same of L2's rate, by ``fed_bytes_per_cycle`` of it for each SM: 0.29 of an A100's L2 are 10 bytes a
+        cycle of an SM, which a GPU whose L2 has half as many for each reaches too."""
+        of_an_sm = self.l2_bytes_per_cycle / self.sm_count
+        if of_an_sm >= fed_bytes_per_cycle:
+            return share
+        return max(share, min(1.0, share * fed_bytes_per_cycle / of_an_sm))
+
     def cycles_of(self, cycles: float, clock_mhz: float) -> float:
         """What ``cycles`` of a clock of ``clock_mhz`` are here, where they keep their time."""
         return cycles * self.clock_hz / (1e6 * clock_mhz)

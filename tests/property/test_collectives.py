@@ -156,3 +156,12 @@ def test_replicas_whose_layers_fill_a_node_sum_over_the_network() -> None:
     assert away.seconds > message / (node.network_bytes_per_ns * 1e9) > near.seconds
     with pytest.raises(SpecError, match="are 0 apart"):
         Collective("all_reduce", 8, message, apart=0)
+
+
+def test_rings_over_pcie_reach_what_machines_of_it_reach_and_others_what_they_did() -> None:
+    summed = Collective("all_reduce", 8, 1 << 30)
+    rates = {name: summed.wire_bytes / project_collective(load_gpu(name), summed).seconds / 1e9 for name in ("rtx5090", "l40s", "a100_80gb")}  # fmt: skip
+    # Published of PCIe 5: 22 to 41 GB/s, in the middle 38; half of it over PCIe 4.
+    assert 36 < rates["rtx5090"] < 42 and 17 < rates["l40s"] < 21
+    assert rates["a100_80gb"] > 200
+    assert node_of(load_gpu("l40s")).over_pcie and not node_of(load_gpu("h100_nvl")).over_pcie

@@ -14,6 +14,7 @@ from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
 from gpusim.project.requests import project_request
 from gpusim.project.whole import ModelProjection, project_model
+from gpusim.tile.machine import tile_machine
 from gpusim.tile.operators import GemmOp
 from gpusim.tile.product import project_product
 from gpusim.tile.scaled import scaled_library
@@ -102,3 +103,19 @@ def test_gpus_without_products_of_eight_bits_and_experts_say_so() -> None:
 def test_a_network_of_experts_is_refused_with_what_to_give_instead() -> None:
     with pytest.raises(UsageError, match="mixtral_8x7b has experts.* give --framework vllm, sglang or trtllm"):
         project_model(Prices(load_gpu("h100")), decoder_of("mixtral_8x7b"), DECODE)
+
+
+def test_an_rtx_3090_reads_long_keys_near_what_its_dram_has() -> None:
+    # Not at the share of L2's rate that an A100's SMs reach, and by more blocks than there are heads.
+    spec = load_gpu("rtx3090")
+    plan = Plan("decode", batch=1, sequence=131072, dtype="q4_0", framework="llama.cpp")
+    for kv_heads in (8, 32):
+        config = replace(decoder_of("llama3_8b"), kv_heads=kv_heads)
+        found = project_model(Prices(spec), config, plan)
+        (attention,) = [item for item in found.items if item.operator.name == "attention"]
+        read = 2 * 2.0 * plan.sequence * kv_heads * 128 / attention.projection.seconds / 1e9
+        assert 0.72 * spec.dram.peak_bytes_per_ns < read < spec.dram.peak_bytes_per_ns
+    ampere, later = tile_machine(load_gpu("a100_80gb"), "fp16"), tile_machine(spec, "fp16")
+    assert ampere.l2_share(0.3, 35.7) == pytest.approx(0.3, rel=0.01)
+    assert later.l2_share(0.3, 35.7) * later.l2_bytes_per_cycle / later.sm_count == pytest.approx(0.3 * 35.7)
+    assert later.l2_share(0.3, 0.0) == 0.3 and later.l2_share(0.9, 35.7) == 1.0

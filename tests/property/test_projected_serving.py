@@ -339,3 +339,17 @@ def test_tensorrt_llms_benchmark_reckons_with_all_gpus_that_share_experts_out() 
         for tp in (8, 16)
     )
     assert one > 1.5 * more
+
+
+def test_graphs_in_pieces_idle_in_each_layer_and_whole_ones_do_not() -> None:
+    config, prices = decoder_of("llama3_8b"), Prices(load_gpu("h100"))
+    plan = Plan("decode", batch=4, sequence=256, framework="vllm")
+    pieces, whole = (project_model(prices, config, replace(plan, engine=engine)) for engine in ("0.10", "0.13"))
+    assert pieces.step.seconds - whole.step.seconds == pytest.approx(config.layers * 12.4e-6)
+    assert pieces.host_seconds == pytest.approx(config.layers * 12.4e-6) and not pieces.launch_seconds
+    # Launched one by one there are no pieces, and training has none.
+    alone = [project_model(prices, config, replace(plan, engine=each, launch="eager")).step.seconds for each in ("0.10", "0.13")]  # fmt: skip
+    assert alone[0] == alone[1]
+    trained = Plan("train", batch=1, sequence=256, framework="vllm")
+    steps = [project_model(prices, config, replace(trained, engine=each)).step.seconds for each in ("0.10", "0.13")]
+    assert steps[0] == steps[1]
