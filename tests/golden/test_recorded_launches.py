@@ -27,10 +27,10 @@ CYCLES = {
     "softmax-a100_80gb.trace": 8186,
     "histogram-a100_80gb.trace": 7277,
     "matmul_tiled-a100_80gb.trace": 5977,
-    "saxpy-h200.trace": 3296,
-    "softmax-h200.trace": 10068,
-    "histogram-h200.trace": 8574,
-    "matmul_tiled-h200.trace": 7294,
+    "saxpy-h200.trace": 3295,
+    "softmax-h200.trace": 10062,
+    "histogram-h200.trace": 8572,
+    "matmul_tiled-h200.trace": 7289,
 }
 
 
