@@ -16,7 +16,7 @@ from typing import Any
 import simpy
 
 from gpusim.collective.figures import Figures
-from gpusim.collective.project import peers_base_us, time_of
+from gpusim.collective.project import card_bytes, network_hops, peers_base_us, time_of
 from gpusim.collective.shape import Collective
 from gpusim.collective.topology import Path, Topology
 from gpusim.errors import SpecError
@@ -177,8 +177,7 @@ class Exchange:
             yield simpy.AllOf(self._environment, flows)
 
     def _between(self, nodes: set[int]) -> Steps:
-        """Within nodes first, then between them, each GPU with those of its place in other nodes; what goes to all at
-        once goes both ways at once."""
+        """Within nodes and between them at once, each GPU with those of its place in other nodes."""
         by_node = [[gpu for gpu in self.members if self._topology.node_of(gpu) == node] for node in sorted(nodes)]
         each = len(by_node[0])
         if any(len(own) != each for own in by_node):
@@ -199,16 +198,13 @@ class Exchange:
                     waits.append(self._fabric.send(path.links, part, path.latency_seconds, path.loads))
             yield simpy.AllOf(self._environment, waits)
             return
-        if waits:
-            yield simpy.AllOf(self._environment, waits)
-        for _ in range((2 if self.collective.kind == "all_reduce" else 1) * (len(by_node) - 1)):
-            part = message / each / len(by_node)
-            sends = []
-            for place, own in enumerate(by_node):
-                for rank, gpu in enumerate(own):
-                    path = self._topology.path(gpu, by_node[(place + 1) % len(by_node)][rank])
-                    sends.append(self._fabric.send(path.links, part, path.latency_seconds, path.loads))
-            yield simpy.AllOf(self._environment, sends)
+        sent = card_bytes(self.collective, each, len(by_node))
+        for place, own in enumerate(by_node):
+            for rank, gpu in enumerate(own):
+                path = self._topology.path(gpu, by_node[(place + 1) % len(by_node)][rank])
+                waits.append(self._fabric.send(path.links, sent, 0.0, path.loads))
+        yield simpy.AllOf(self._environment, waits)
+        yield self._wait(node.network_latency_us * network_hops(self.collective, len(by_node)))
 
 
 def _telling(event: simpy.Event) -> Callable[[simpy.Event], object]:

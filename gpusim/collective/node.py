@@ -25,13 +25,18 @@ _PCIE_BYTES_PER_SECOND = 64e9
 #: four reach 35), in the middle 0.8 of the 48 that NVLink's share would make. What machines differ by is not described.
 #: With PCIe 4, eight L40S would reach 18.6; TensorRT-LLM's servers of them, which did not set it, ask for 17 to 18.
 _PCIE_RING_SHARE = 0.8
+#: Of a network card's rate that is left for data. NCCL's maintainers measure all-reduces of 192 GB/s over a node's
+#: eight cards of 25 (NVIDIA/nccl, issue 812: DGX A100) and expect 46 to 48 of a card of 50 (NVIDIA/nccl-tests, issue
+#: 290); two clusters with four cards of 25 a node reach 95 to 97 (issues 119, of 24 A100s, and 252).
+_CARD_SHARE = 0.96
 
 
 @dataclass(frozen=True)
 class Node:
     """``link_bytes_per_second``: one way, of a GPU; ``channels``: rings that NCCL lays; ``ring_gb_per_second``: what
     its choice reckons with; ``switch_sums``: NVLS;
-    ``link_latency_us``: of a store, one way; ``packet_overhead_bytes``: on the link beside a packet's data."""
+    ``network_bytes_per_second``: of data, one way, of its card; ``link_latency_us``: of a store, one way;
+    ``packet_overhead_bytes``: on the link beside a packet's data."""
 
     gpus: int
     link_bytes_per_second: float
@@ -65,7 +70,7 @@ def node_of(spec: GpuSpec) -> Node:
         channels=own.channels,
         ring_gb_per_second=own.ring_bytes_per_ns,
         switch_sums=own.switch_sums,
-        network_bytes_per_second=own.network_bytes_per_ns * 1e9,
+        network_bytes_per_second=own.network_bytes_per_ns * 1e9 * _CARD_SHARE,
         network_latency_us=own.network_latency_ns / 1e3,
         link_latency_us=own.link_latency_ns / 1e3,
         packet_overhead_bytes=own.packet_overhead_bytes,

@@ -3,12 +3,13 @@ links.
 
 Mental model: a ring passes parts of the message from GPU to GPU, a step each; time is what happens once, the steps, and
 the bytes over the links at the share of their rate that a protocol leaves, with what each GPU copies within itself.
-Sums in the switch send each byte once. Between nodes the slower of links and network cards counts, and each node adds a
-latency.
+Sums in the switch send each byte once. Between nodes the slower of links and network cards counts, and nodes that a
+piece passes one after another add a latency each.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from gpusim.collective.bands import collective_band
@@ -163,8 +164,8 @@ def _copied(collective: Collective) -> Timing:
 
 
 def _between_nodes(node: Node, generation: str, figures: Figures, collective: Collective, nodes: int) -> Timing:
-    """Within nodes first, then between them, each GPU with those of its place in other nodes, through its own network
-    card; for sums and gathers."""
+    """Within nodes and between them at once, in pieces, each GPU's through its own network card: the slower counts, and
+    what the first piece takes to the other nodes."""
     members = collective.in_a_node(node.gpus)
     inside = Collective(collective.kind, members, collective.message_bytes, collective.dtype) if members > 1 else None
     within = time_of(node, generation, figures, inside).seconds if inside else 0.0
@@ -176,7 +177,19 @@ def _between_nodes(node: Node, generation: str, figures: Figures, collective: Co
         )
         across = away / node.network_bytes_per_second + 1e-6 * node.network_latency_us
         return Timing(max(within, across), "peers", "Simple", collective.wire_bytes)
-    rounds = {"all_reduce": 2.0}.get(collective.kind, 1.0)
-    own = collective.message_bytes / members
-    across = rounds * (nodes - 1) * (own / nodes / node.network_bytes_per_second + 1e-6 * node.network_latency_us)
-    return Timing(within + across, "ring", "Simple", collective.wire_bytes)
+    across = card_bytes(collective, members, nodes) / node.network_bytes_per_second
+    hops = 1e-6 * node.network_latency_us * network_hops(collective, nodes)
+    return Timing(max(within, across) + hops, "ring", "Simple", collective.wire_bytes)
+
+
+def card_bytes(collective: Collective, members: int, nodes: int) -> float:
+    """That each of the ``members`` cards of a node sends: their share of what passes from node to node of a ring. Two
+    nodes sum in a tree, which passes the message once each way."""
+    if collective.kind == "all_reduce" and nodes == 2:
+        return collective.message_bytes / members
+    return collective.wire_bytes / members
+
+
+def network_hops(collective: Collective, nodes: int) -> int:
+    """From node to node, one after another: up and down a tree for sums, else around a ring."""
+    return 2 * math.ceil(math.log2(nodes)) if collective.kind == "all_reduce" else nodes - 1
