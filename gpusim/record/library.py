@@ -64,6 +64,13 @@ def recorder_library() -> Path:
     return path
 
 
+def _reason(said: str) -> str:
+    """The line of what a compiler ``said`` that tells why: the first error, but not that the linker has failed, where a
+    line of the linker's says what in (a full disk)."""
+    lines = [line for line in said.splitlines() if "error" in line or "failed" in line]
+    return next((line for line in lines if not line.startswith("collect2:")), (lines or [said[:200]])[0])
+
+
 def build(path: Path, flags: tuple[str, ...] = (), link_flags: tuple[str, ...] = LINK_FLAGS) -> None:
     """Compile the sources to ``path`` at once or not at all. Raises ToolchainError."""
     compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
@@ -78,8 +85,7 @@ def build(path: Path, flags: tuple[str, ...] = (), link_flags: tuple[str, ...] =
         command = [compiler, *FLAGS, *flags, *link_flags, "-o", draft, *map(str, sources()), *LIBRARIES]
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS, check=False)
         if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-            raise ToolchainError(f"{compiler} does not compile the recorder: {first}")
+            raise ToolchainError(f"{compiler} does not compile the recorder: {_reason(done.stderr)}")
         os.chmod(draft, 0o755)
         os.replace(draft, path)
     finally:

@@ -14,12 +14,14 @@ import pytest
 from store_examples import example_launch, example_row
 
 from gpusim.cli import run
+from gpusim.errors import ToolchainError
 from gpusim.explore import session
 from gpusim.explore.coverage import Coverage
 from gpusim.explore.examples import Examples, Tried
 from gpusim.explore.property import Outcome
 from gpusim.measure import session as driver_session
 from gpusim.project.export.write import write_tables
+from gpusim.record import library
 from gpusim.silicon.rows import append_rows, read_rows_file
 from gpusim.store import open_store
 
@@ -141,6 +143,17 @@ def test_a_recorded_session_that_does_not_fit_is_no_session(tmp_path: Path) -> N
         finally:
             recording.close()
     assert caught.value.filename == str(path) and driver.closed and not os.listdir(tmp_path)
+
+
+def test_a_recorder_that_does_not_fit_says_so_and_not_that_the_linker_failed(monkeypatch, tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    said = "/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status"
+    compiler.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setattr(library, "COMPILERS", (str(compiler),))
+    with pytest.raises(ToolchainError, match="does not compile the recorder: .*: No space left on device$"):
+        library.build(tmp_path / "out.so")
+    assert not (tmp_path / "out.so").exists()
 
 
 @pytest.mark.parametrize("there", [False, True])
