@@ -24,7 +24,7 @@ from gpusim.emulator.without_data import no_product_address
 from gpusim.isa import system_ops as ops
 from gpusim.isa import warp as at
 from gpusim.isa.architectures import nearest
-from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS
+from gpusim.isa.binary.cubin import CONSTANTS_ADDRESS, GRID_WORKSPACE_ADDRESS, KernelImage
 from gpusim.isa.bodies.tensor_rules import tensor_rules
 from gpusim.launch.kernel_launch import KernelLaunch
 from gpusim.launch.memory import LOCAL_WINDOW, SHARED_WINDOW, DeviceMemory
@@ -123,7 +123,8 @@ def _blank(prepared: Prepared, launch: KernelLaunch, lockstep: bool) -> np.ndarr
     state["own_stride"] = encoded.own_rows * at.ROW
     state["shared_base"] = state["shared_low"] = image.shared_base
     state["pair_allocation"] = image.pair_allocation
-    state["shared_bytes"] = _own_shared_bytes(launch) + (_RESERVED_BYTES if image.uses_reserved else 0)
+    state["shared_bytes"] = _own_shared_bytes(image, launch.dynamic_shared_bytes)
+    state["shared_bytes"] += _RESERVED_BYTES if image.uses_reserved else 0
     state["local_bytes"] = stack_bytes(launch)
     state["thread_registers"] = -(-image.registers_per_thread // _REGISTER_UNIT) * _REGISTER_UNIT
     state["shared_window"] = SHARED_WINDOW
@@ -229,12 +230,11 @@ _RESERVED_BYTES = 288
 
 def _reserved_start(launch: KernelLaunch) -> int:
     """Its shared address."""
-    return launch.image.shared_base + _own_shared_bytes(launch)
+    return launch.image.shared_base + _own_shared_bytes(launch.image, launch.dynamic_shared_bytes)
 
 
-def _own_shared_bytes(launch: KernelLaunch) -> int:
+def _own_shared_bytes(image: KernelImage, dynamic_bytes: int) -> int:
     """A block's shared memory, without what CUDA reserves."""
-    image, dynamic_bytes = launch.image, launch.dynamic_shared_bytes
     if dynamic_bytes or image.uses_reserved:
         # The compiler does not know the end of dynamic shared memory, and may read up to the next 16-byte
         # boundary when it merges loads: on a GPU that is always there, memory comes in larger units.

@@ -67,6 +67,8 @@ def _values(text: str, values: str, kind: Callable[[str], Any]) -> Iterator[Any]
             if not dots or kind is not parse_integer:
                 yield kind(part.strip())
                 continue
+            if ".." in last:
+                raise ValueError(f"{part} is no number")
             value, end = parse_integer(first), parse_integer(last)
         except ValueError as error:
             raise UsageError(f"--sweep {text!r}: {error}") from None

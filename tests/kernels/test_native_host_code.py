@@ -92,8 +92,9 @@ def test_a_file_with_host_code_runs_its_kernels(program: Path, entry: str, expec
 
 @with_nvcc
 def test_both_compilers_make_the_same_machine_code(program: Path) -> None:
-    hashes = {run(program, "axpy<float>", compiler=each)[1].launch.cubin_sha256 for each in ("auto", "nvcc")}
-    assert len(hashes) == 1
+    # Of the kernel; NVRTC, to which functions without a mark are the device's where it needs one, may keep more of them.
+    made = {tuple(run(program, "axpy<float>", compiler=each)[1].program.texts) for each in ("auto", "nvcc")}
+    assert len(made) == 1
 
 
 def test_errors_and_source_lines_are_those_of_the_file(program: Path) -> None:

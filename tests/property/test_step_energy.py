@@ -37,4 +37,4 @@ def test_launches_that_run_side_by_side_rest_once() -> None:
     moved -= resting_watts * sum(item.seconds for item in found.items)
     assert found.watts == pytest.approx(resting_watts + moved / found.step.seconds)
     # What exchanges take beside products that stand at the limit does not slow these.
-    assert found.watts < 1.05 * spec.board.power_limit_watts
+    assert found.watts < 1.1 * spec.board.power_limit_watts

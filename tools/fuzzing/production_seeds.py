@@ -38,7 +38,7 @@ _NSYS: Mapping[str, tuple[str, Sequence[tuple[Any, ...]]]] = {
 def kineto_traces() -> list[bytes]:
     """PyTorch's profiler's: kernels with their calls, operators, a collective, steps; also zipped."""
     events = [
-        span("user_annotation", "ProfilerStep#1", 0, 100), span("cpu_op", "aten::mm", 1, 20, **{"Input Dims": [[2, 3], [3, 4]]}),
+        span("user_annotation", "ProfilerStep#1", 0, 100), span("cpu_op", "aten::mm", 1, 20, 1, **{"Input Dims": [[2, 3], [3, 4]]}),
         call(2, 1), call(5, 2), kernel(10, 5, 1), kernel(20, 30, 2, ALL_REDUCE, 13, 0, **{"In msg nelems": 64, "dtype": "Float"}),
         {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 60, "dur": 2, "args": {"device": 0, "stream": 7, "bytes": 64}},
     ]  # fmt: skip

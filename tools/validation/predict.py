@@ -213,7 +213,8 @@ class _Runner:
     def run_behind(self, trace: Trace, cache: str) -> tuple[Result, LaunchResult]:
         """A launch, its waves sampled, behind a flush, behind itself where it is measured warm, with L2 overwritten, or
         by itself."""
-        before, options = [], {}
+        before: list[Trace] = []
+        options: dict[str, Any] = {}
         if self.warm:
             before = [trace]
         elif cache == OVERWRITTEN:
