@@ -92,7 +92,7 @@ def test_a_file_with_host_code_runs_its_kernels(program: Path, entry: str, expec
 
 @with_nvcc
 def test_both_compilers_make_the_same_machine_code(program: Path) -> None:
-    # Of the kernel; NVRTC, to which functions without a mark are the device's where it needs one, may keep more of them.
+    # Of the kernel: NVRTC, which may be told that functions without a mark are the device's, may keep more of those.
     made = {tuple(run(program, "axpy<float>", compiler=each)[1].program.texts) for each in ("auto", "nvcc")}
     assert len(made) == 1
 
