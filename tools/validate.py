@@ -54,6 +54,7 @@ from validation.sets import (
     settings_of,
 )
 
+from gpusim.cli import INTERRUPTED
 from gpusim.errors import GpusimError, UsageError
 from gpusim.io.progress import say, shown, task
 from gpusim.io.signalled import listen
@@ -64,8 +65,6 @@ from gpusim.workers import worker_pool
 from workloads.external.families import FAMILIES, file_of
 
 RESULTS = FOLDER / "results.json"
-#: Exit code of a run that Ctrl-C has ended, as a shell has it.
-INTERRUPTED = 130
 #: What is said of a set whose halves are both open.
 BOTH = "both"
 

@@ -162,8 +162,7 @@ class CaseSimulator:
         cycles = self._simulated_cycles(launch, cache_state(row)[0], clock_hz, costs)
         if EMPTY_LAUNCH not in row.counters:
             method = method_of(row)
-            return float(cycles) + (
-                1e-6 * method.besides_us(clock_hz, 1, self.spec.generation) * clock_hz if method else 0.0
-            )
+            besides_us = method.besides_us(clock_hz, generation=self.spec.generation) if method else 0.0
+            return float(cycles) + 1e-6 * besides_us * clock_hz
         overhead = self.machine(clock_hz, costs).launch
         return max(1.0, float(cycles - overhead.start_cycles - overhead.end_cycles))

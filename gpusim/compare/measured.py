@@ -340,7 +340,7 @@ def _entry(
     finding = wrong_reason(list(differences)) if judgement.verdict == Verdict.SAME else ""
     unnamed = "" if row.gpu else "the row names no GPU"
     method = method_of(row)
-    besides_us = method.besides_us(clock_mhz * 1e6, 1, simulator.spec.generation) if method else 0.0
+    besides_us = method.besides_us(clock_mhz * 1e6, generation=simulator.spec.generation) if method else 0.0
     added = f"as {method.name} measures: {besides_us:.2g} us added for {method.added}" if method and besides_us else ""
     return Entry(
         simulator.spec.name,

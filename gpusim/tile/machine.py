@@ -27,8 +27,6 @@ _FIRST_CAPABILITY = {"bf16": (8, 0), "tf32": (8, 0), "int8": (7, 2), "int4": (7,
 #: Bytes of a result, where libraries do not write 16 bits.
 RESULT_BYTES = {"fp32": 4, "tf32": 4}
 _WARP_LANES = 32
-#: Of a set of L2 (gpusim/gpus/*.toml, l2.ways).
-_L2_WAYS = 16
 #: Of DRAM's described rate that loads of an A100's long products reach: what an H100's products do (library.toml).
 MOST_DRAM_SHARE = 0.92
 #: The same where no SM's part of it bounds them: cuBLAS's large products of one row read at 95 % of what streams do on
@@ -51,7 +49,7 @@ _FLOATS_ALONE = ((10, 3),)
 class TileMachine:
     """Rates in bytes or operations a cycle of the SMs' clock, latencies in its cycles. ``flops_per_cycle``: of one SM's
     tensor cores, or its FMA pipes for fp32, a multiply-add counting two; ``l2_halves``: whether L2 is two, each of
-    which keeps what the SMs near it read; ``l2_bytes_per_cycle`` and
+    which keeps what the SMs near it read; ``l2_ways``: of each of its sets; ``l2_bytes_per_cycle`` and
     ``dram_bytes_per_cycle``: of the GPU."""
 
     name: str
@@ -61,6 +59,7 @@ class TileMachine:
     flops_per_cycle: float
     l2_bytes: float
     l2_halves: bool
+    l2_ways: int
     l2_bytes_per_cycle: float
     l2_latency_cycles: float
     dram_bytes_per_cycle: float
@@ -71,9 +70,7 @@ class TileMachine:
         of it for each SM (0: any GPU). There it is rather what an SM's loads reach, so that a GPU with less for each
         has a larger share, up to what is reached where DRAM alone bounds."""
         of_an_sm = self.dram_bytes_per_cycle / self.sm_count * self.clock_hz / 1e9
-        if of_an_sm >= fed_bytes_per_ns:
-            return share
-        return max(share, min(_UNBOUND_SHARE, share * fed_bytes_per_ns / of_an_sm))
+        return _share_of_less(share, fed_bytes_per_ns, of_an_sm, _UNBOUND_SHARE)
 
     def lost_share(self, touched_bytes: float, found_share: float) -> float:
         """Of what a launch touches, the share (0 to 1) that one which touches the same does not find in L2 again.
@@ -84,15 +81,12 @@ class TileMachine:
         6000's, and lose about a third at 0.98 of an L40S's."""
         if self.l2_halves:
             return float(touched_bytes > found_share * self.l2_bytes)
-        return min(1.0, max(0.0, (touched_bytes / self.l2_bytes - 1.0) * _L2_WAYS / 2 + 0.5))
+        return min(1.0, max(0.0, (touched_bytes / self.l2_bytes - 1.0) * self.l2_ways / 2 + 0.5))
 
     def l2_share(self, share: float, fed_bytes_per_cycle: float) -> float:
         """The same of L2's rate, by ``fed_bytes_per_cycle`` of it for each SM: 0.29 of an A100's L2 are 10 bytes a
         cycle of an SM, which a GPU whose L2 has half as many for each reaches too."""
-        of_an_sm = self.l2_bytes_per_cycle / self.sm_count
-        if of_an_sm >= fed_bytes_per_cycle:
-            return share
-        return max(share, min(1.0, share * fed_bytes_per_cycle / of_an_sm))
+        return _share_of_less(share, fed_bytes_per_cycle, self.l2_bytes_per_cycle / self.sm_count, 1.0)
 
     def cycles_of(self, cycles: float, clock_mhz: float) -> float:
         """What ``cycles`` of a clock of ``clock_mhz`` are here, where they keep their time."""
@@ -127,11 +121,20 @@ def tile_machine(spec: GpuSpec, dtype: str) -> TileMachine:
         flops_per_cycle=2.0 * rate,
         l2_bytes=float(spec.l2.total_bytes),
         l2_halves=spec.l2.far_hit_extra_ns > 0,
+        l2_ways=spec.l2.ways,
         l2_bytes_per_cycle=min(spec.l2.slices * spec.l2.slice_bytes_per_ns / cycles_a_ns, spec.sm_count * loaded_bytes_per_cycle(spec)),
         l2_latency_cycles=hit_ns * cycles_a_ns,
         dram_bytes_per_cycle=spec.dram.read_bytes_per_ns / cycles_a_ns,
         dram_latency_cycles=miss_ns * cycles_a_ns,
     )  # fmt: skip
+
+
+def _share_of_less(share: float, fed: float, of_an_sm: float, most: float) -> float:
+    """Of a rate of which an SM here has ``of_an_sm``, the share, up to ``most``, that reaches as much for each SM as
+    ``share`` does where it has ``fed``; ``share`` itself where an SM here has no less."""
+    if of_an_sm >= fed:
+        return share
+    return max(share, min(most, share * fed / of_an_sm))
 
 
 def loaded_bytes_per_cycle(spec: GpuSpec) -> float:
