@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from .autotuned_families import AUTOTUNED_FAMILIES
 from .gems_families import GEMS_FAMILIES
 from .grid_families import GRID_FAMILIES
 from .instruction_families import INSTRUCTION_FAMILIES
@@ -33,6 +34,7 @@ from .wgmma_families import WGMMA_FAMILIES
 Maker = Callable[[Row, Path | None], Timed | SuiteLaunch]
 #: Family -> what makes a launch of one of its rows, given a checkout of the original or None.
 FAMILIES: Mapping[str, Maker] = {
+    **AUTOTUNED_FAMILIES,
     **GEMS_FAMILIES,
     **GRID_FAMILIES,
     **INSTRUCTION_FAMILIES,
