@@ -284,9 +284,9 @@ class TensorMemorySpec:
 class CrossbarSpec:
     """One-way times between an SM and an L2 slice of its own partition, unloaded. ``sms_per_gpc``: of the largest group
     of SMs (GPC), in which a cluster lies and which has a way of its own to L2; 0: nothing goes by groups.
-    ``merges_reads``: of bulk copies' reads of one line that are under way for SMs of a group, L2 is asked once.
-    ``sm_spread_ns``, ``slice_spread_ns``: by which the round trip of the farthest SM, or slice, takes longer than that
-    of the nearest; SM 0 has the mean."""
+    ``merges_reads``: of reads of one line that are under way for SMs of a group, L2 is asked once. ``sm_spread_ns``,
+    ``slice_spread_ns``: by which the round trip of the farthest SM, or slice, takes longer than that of the nearest; SM
+    0 has the mean."""
 
     request_latency_ns: float
     response_latency_ns: float

@@ -324,17 +324,15 @@ def _read(state, row, sm, warp, kind, space, n, bypass, signal, done, leave, now
             payload = 0
             to = message.READ
             moved = 0
-            operations = 0
             if kind == ATOMIC:
                 payload = wanted
                 to = message.ATOMIC
                 moved = lines[sm, i, LANE_BYTES]
-                operations = lines[sm, i, OPERATIONS]
                 row[count.SECTORS_TO_L2] += wanted
             if entry:
                 entries[sm, entry, table.STATE] = (entries[sm, entry, table.STATE] | ask) + table.ONE_OPEN
             sms[sm, READS_OUT] += 1
-            fields = (to, line, ask, payload, min(moved, LINE_BYTES), operations)
+            fields = (to, line, ask, payload, min(moved, LINE_BYTES), lines[sm, i, OPERATIONS])
             content = table.content(to, ask, entry, instruction if entry == 0 else 0)
             sender = table.sender(warp, age)
             send(state.out, state.report, state.mshr.requests, sms, timing, sm, fields, content, sender, signal, leave)

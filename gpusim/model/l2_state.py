@@ -45,7 +45,7 @@ SIGNAL = NODE_TABLE.column("index", "1 + first row of ``tables.signals`` of its 
 LINE = NODE_TABLE.column("packed", "its line, byte address over 128: the lower LINE_BITS bits, and those above", span=2)
 SET = NODE_TABLE.column("index", "of the line")
 HOME = NODE_TABLE.column("index", "slice of the line in its home partition")
-AMOUNT = NODE_TABLE.column("count", "bytes written; of others ``operations`` of the request")
+AMOUNT = NODE_TABLE.column("count", "bytes written; of others passes of an atomic, see gpusim.model.coalescer")
 SLOT = NODE_TABLE.column("index", "the near slot that a far read fills")
 MERGED = NODE_TABLE.column("index", "row of ``merged`` in which its line is followed")
 #: Of the lower part of LINE.
@@ -147,7 +147,7 @@ class L2Rates(NamedTuple):
     fetch_sectors: int  # asked of DRAM at a time
     near_sectors: int  # asked of the far partition at a time
     gpcs: int  # groups of SMs; 0: none
-    merges: bool  # bulk copies' reads of a line that are under way for SMs of a group
+    merges: bool  # reads of a line that are under way for SMs of a group
     tag: int  # a slice's port, a lookup
     hit: int  # lookup to data
     response: int  # slice to SM

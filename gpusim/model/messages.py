@@ -54,8 +54,7 @@ _REQUEST = Record(
         "operations",
         "<u2",
         "count",
-        "passes of an atomic, which does a lane of each word of a sector, see gpusim.model.coalescer; of a READ 1: of a "
-        "bulk copy, 0: of a warp",
+        "passes of an atomic, which does a lane of each word of a sector, see gpusim.model.coalescer",
     ),
     Field("signal", "<i8", "index", "1 + first row of ``tables.signals`` of its access; 0: none"),
 )

@@ -216,8 +216,7 @@ def _ask(state, sm, place, kind, address, moved, cycle):
     writes = kind == STORE or kind == REDUCTION
     to = message.WRITE if kind == STORE else message.REDUCTION if kind == REDUCTION else message.READ
     payload = bits(sectors) if writes else 0
-    operations = 0 if to == message.WRITE else 1
-    fields = (to, address & -LINE_BYTES, sectors, payload, moved if writes else 0, operations)
+    fields = (to, address & -LINE_BYTES, sectors, payload, moved if writes else 0, 1 if kind == REDUCTION else 0)
     content = table.content(message.BULK_WRITE if writes or kind == PREFETCH else message.BULK_READ, sectors, place, 0)
     sender = table.sender(entry[X_WARP], entry[X_AGE])
     send(state.out, state.report, state.mshr.requests, sms, state.timing, sm, fields, content, sender, 0, cycle * TICKS)

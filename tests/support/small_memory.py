@@ -63,8 +63,7 @@ def small_gpu(**changes) -> GpuSpec:
 
 
 def request(time_ns, line, *, kind=0, sm=0, sectors=0b1111, payload=None, operations=1, tag=0):
-    """One REQUEST row; ``line`` is a line number, ``payload`` defaults to whole sectors, and a read is one of a bulk
-    copy."""
+    """One REQUEST row; ``line`` is a line number, ``payload`` defaults to whole sectors."""
     row = np.zeros(1, REQUEST)
     row["time"] = round(time_ns * NS)
     row["line"] = line * 128

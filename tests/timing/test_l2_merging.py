@@ -1,4 +1,4 @@
-"""Does L2 give a line once to bulk copies of SMs of a group that want it at the same time?"""
+"""Does L2 give a line once to SMs of a group that want it at the same time?"""
 
 from __future__ import annotations
 
@@ -44,16 +44,6 @@ def test_other_groups_and_other_sectors_are_not_merged():
     run(parts, [request(5000, NEAR, sm=sm, tag=sm) for sm in (0, 2)])
     run(parts, [request(9000, NEAR, sm=0, sectors=0b0011), request(9000, NEAR, sm=1, sectors=0b0111, tag=1)])
     assert parts[0].counters()["l2__merged_sectors.sum"] == before == 0
-
-
-def test_reads_of_warps_are_not_merged():
-    parts = fresh(**GROUPS)
-    answer_ns(parts, request(0, NEAR, sm=0))
-    for time, asked in ((5000, (0, 0)), (6000, (0, 1)), (7000, (1, 0))):
-        rows = [request(time, NEAR, sm=sm, tag=sm, operations=bulk) for sm, bulk in enumerate(asked)]
-        first, second = answer_ns(parts, *rows)
-        assert first == pytest.approx(time + HIT) and second == first + 4  # the port's time for four sectors
-    assert parts[0].counters()["l2__merged_sectors.sum"] == 0
 
 
 @given(
