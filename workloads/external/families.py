@@ -26,6 +26,7 @@ from .product_families import PRODUCT_FAMILIES
 from .relaxation_families import RELAXATION_FAMILIES
 from .study_families import STUDY_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
+from .template_families import TEMPLATE_FAMILIES
 from .transform_families import TRANSFORM_FAMILIES
 from .vector_families import VECTOR_FAMILIES
 from .wgmma_families import WGMMA_FAMILIES
@@ -47,6 +48,7 @@ FAMILIES: Mapping[str, Maker] = {
     **RELAXATION_FAMILIES,
     **STUDY_FAMILIES,
     **TEACHING_FAMILIES,
+    **TEMPLATE_FAMILIES,
     **TRANSFORM_FAMILIES,
     **VECTOR_FAMILIES,
     **WGMMA_FAMILIES,
