@@ -41,7 +41,7 @@ def template_product(row: Row, checkout: Path | None = None) -> Timed:
         return a, b, c, m, n, k, steps, *apart, high, wide, deep, _GROUP, False
 
     return Timed(
-        partial(kernel, num_warps=warps, num_stages=stages), (-(-m // high) * -(-n // wide),), None, arguments, _SOURCES,
+        partial(kernel, num_warps=warps, num_stages=stages), (-(-m // high) * -(-n // wide), 1), None, arguments, _SOURCES,
         (f"num_warps={warps}", f"num_stages={stages}"), cut_axis=0, depth=k, depth_step=deep, product=True,
     )  # fmt: skip
 
