@@ -1,7 +1,7 @@
 """A compiler's template of a matrix product in Triton, after the options that its tuning logs print.
 
 Mental model: a program makes one tile of C, tiles in groups of rows as L2 likes them. All sizes are constants of the
-compiled program. Where k is a multiple of the tile's depth loads have no mask over it; rows and columns beyond C's are
+compiled program, but for the number of steps, so that a product cut short runs the same code. Where k is a multiple of the tile's depth loads have no mask over it; rows and columns beyond C's are
 those from its beginning again, and only stores are masked.
 """
 
@@ -22,10 +22,10 @@ def tile_place(m: tl.constexpr, n: tl.constexpr, M: tl.constexpr, N: tl.constexp
     return group * GROUP + within % rows, within // rows
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["steps"])
 def product(
     a_ptr, b_ptr, c_ptr,
-    m: tl.constexpr, n: tl.constexpr, pitch: tl.constexpr, steps: tl.constexpr, B_ROW: tl.constexpr, B_COLUMN: tl.constexpr,
+    m: tl.constexpr, n: tl.constexpr, pitch: tl.constexpr, steps, B_ROW: tl.constexpr, B_COLUMN: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, GROUP: tl.constexpr, TF32: tl.constexpr,
 ):  # fmt: skip
     """C (m x n) = A (row by row, ``pitch`` apart) times B, ``steps`` tiles deep, B's elements ``B_ROW`` and
