@@ -1,8 +1,9 @@
 """A compiler's template of a matrix product in Triton, after the options that its tuning logs print.
 
 Mental model: a program makes one tile of C, tiles in groups of rows as L2 likes them. All sizes are constants of the
-compiled program, but for the number of steps, so that a product cut short runs the same code. Where k is a multiple of the tile's depth loads have no mask over it; rows and columns beyond C's are
-those from its beginning again, and only stores are masked.
+compiled program, but for the number of steps, so that a product cut short runs the same code. k is a multiple of the
+tile's depth, so loads have no mask over it; rows and columns beyond C's are those from its beginning again, and only
+stores are masked.
 """
 
 from __future__ import annotations
