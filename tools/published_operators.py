@@ -33,6 +33,7 @@ from gpusim.gpus.override import override_gpu
 from gpusim.gpus.spec import GpuSpec
 from gpusim.io.progress import shown, task
 from gpusim.report.tables import FORMATS, format_records
+from gpusim.silicon.methods import method_named
 from gpusim.tile.attention_context import ContextShape, project_context
 from gpusim.tile.gemm import GemmShape, project_gemm
 from gpusim.tile.library import kernels_of
@@ -54,18 +55,22 @@ LIKE: dict[str, tuple[str, tuple[str, ...]]] = {
 @dataclass(frozen=True)
 class Method:
     """How a source measured products: ``warm``: the second operand lies in L2 where it fits; ``launches`` of a run (0:
-    as the generation's rows); ``watts`` of a board whose limit is not its own."""
+    as the generation's rows); ``watts`` of a board whose limit is not its own; ``measured_by``: a name of
+    :mod:`gpusim.silicon.methods` where what measured it is in the times, "" where it is not."""
 
     warm: bool = True
     launches: int = 0
     watts: float | None = None
+    measured_by: str = ""
 
 
 #: Azure: 10,000 launches before 1,000 that count; bench_nvfp4_gemm.py and torch loops repeat one product; tritonbench
-#: and TLX flush L2 (triton.testing.do_bench).
+#: and TLX flush L2 (triton.testing.do_bench), and so does PyTorch's compiler when it tunes.
 METHODS = {
     "azure-gb200": Method(launches=11_000), "azure-h200": Method(launches=11_000), "azure-h100": Method(launches=11_000), "azure-a100": Method(launches=11_000),
     "tlx-740": Method(warm=False), "tlx-854": Method(warm=False, watts=750.0),
+    "inductor-h100": Method(warm=False, measured_by="events-behind-memset"),
+    "inductor-l40s": Method(warm=False, measured_by="events-behind-memset"),
 }  # fmt: skip
 #: Sources of 2025, whose vLLM is of before 0.17.
 EARLIER = ("vllm-19049", "vllm-24700", "vllm-31448")
@@ -93,7 +98,10 @@ def _gemm(spec: GpuSpec, row: Any) -> tuple[float, float]:
     method, (dtype, scaled) = METHODS.get(row.source, Method()), _KINDS.get(row.dtype, (row.dtype, False))
     m, n, k = map(int, row.shape.split())
     op = GemmOp(m, n, k, dtype, block_scaled=scaled, input_dtype=dtype, warm=method.warm, run_launches=method.launches)
-    return project_product(spec, op, limit_watts=method.watts).seconds, 2.0 * m * n * k
+    seconds = project_product(spec, op, limit_watts=method.watts).seconds
+    if method.measured_by:
+        seconds += 1e-6 * method_named(method.measured_by).besides_us(spec.clock_hz, 1, spec.generation)
+    return seconds, 2.0 * m * n * k
 
 
 def _experts(spec: GpuSpec, row: Any) -> float:

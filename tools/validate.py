@@ -4,6 +4,7 @@
     python tools/validate.py convolution_a100 --rows 60        a sample of 60 rows, the same whoever takes it
     python tools/validate.py convolution_a100 --rows 60 --worst 10 --format json
     python tools/validate.py --list                            the sets, where they come from, and what is left out
+    python tools/validate.py filters_blocks --tables           order and regret of each table of configurations
     python tools/validate.py sgemm_ladder_a6000 --gpu a40      the same kernels on another description
     python tools/validate.py --checkout convolution_a100=~/benchmark_hub/kernels   compile the published file itself
     python tools/validate.py --compiler installed              not with the compilers of their time (most sets name one)
@@ -53,6 +54,7 @@ from validation.sets import (
     sample,
     settings_of,
 )
+from validation.tables import tables
 
 from gpusim.cli import INTERRUPTED
 from gpusim.errors import GpusimError, UsageError
@@ -246,6 +248,7 @@ def listing(sets: Sequence[MeasuredSet]) -> list[dict[str, Any]]:
     "--worst", default=0, show_default=True, help="Print so many rows of the largest errors, and what bounds them."
 )
 @click.option("--each", is_flag=True, help="Print every row.")
+@click.option("--tables", "by_table", is_flag=True, help="Print rank and regret of each table of configurations.")
 @click.option("--gpu", default="", help="Predict on this description instead of the set's own.")
 @click.option(
     "--set",
@@ -276,8 +279,9 @@ def listing(sets: Sequence[MeasuredSet]) -> list[dict[str, Any]]:
 @click.option("--list", "list_it", is_flag=True, help="List the sets.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 def main(
-    names: tuple[str, ...], rows: int | None, final: bool, worst: int, each: bool, gpu: str, settings: tuple[str, ...],
-    checkouts: tuple[str, ...], compiler: str, budget: float, jobs: int, record_it: bool, list_it: bool, form: str,
+    names: tuple[str, ...], rows: int | None, final: bool, worst: int, each: bool, by_table: bool, gpu: str,
+    settings: tuple[str, ...], checkouts: tuple[str, ...], compiler: str, budget: float, jobs: int, record_it: bool,
+    list_it: bool, form: str,
 ) -> None:  # fmt: skip
     try:
         asked = [name for name in names if name != PUBLISHED]
@@ -329,9 +333,12 @@ def main(
             summaries += published_summaries(jobs)
     good = sorted((r for r in records if "failed" not in r), key=lambda r: -abs(r["error_percent"]))
     printed = good if each else good[:worst]
+    ordered = [table for one in chosen for table in tables(one, records, found)] if by_table else []
     if form == "json":
-        click.echo(json.dumps({"summaries": summaries, "rows": printed}, indent=2))
+        click.echo(json.dumps({"summaries": summaries, "rows": printed, "tables": ordered}, indent=2))
     else:
+        if ordered:
+            click.echo(format_records(ordered, form) + "\n")
         flat = [{key: value for key, value in r.items() if key != "detail"} for r in printed]
         if flat:
             click.echo(format_records(flat, form) + "\n")

@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from .autotuned_families import AUTOTUNED_FAMILIES
 from .gems_families import GEMS_FAMILIES
 from .grid_families import GRID_FAMILIES
 from .instruction_families import INSTRUCTION_FAMILIES
@@ -27,6 +26,7 @@ from .product_families import PRODUCT_FAMILIES
 from .relaxation_families import RELAXATION_FAMILIES
 from .study_families import STUDY_FAMILIES
 from .teaching_families import TEACHING_FAMILIES
+from .template_families import TEMPLATE_FAMILIES
 from .transform_families import TRANSFORM_FAMILIES
 from .vector_families import VECTOR_FAMILIES
 from .wgmma_families import WGMMA_FAMILIES
@@ -34,7 +34,6 @@ from .wgmma_families import WGMMA_FAMILIES
 Maker = Callable[[Row, Path | None], Timed | SuiteLaunch]
 #: Family -> what makes a launch of one of its rows, given a checkout of the original or None.
 FAMILIES: Mapping[str, Maker] = {
-    **AUTOTUNED_FAMILIES,
     **GEMS_FAMILIES,
     **GRID_FAMILIES,
     **INSTRUCTION_FAMILIES,
@@ -49,6 +48,7 @@ FAMILIES: Mapping[str, Maker] = {
     **RELAXATION_FAMILIES,
     **STUDY_FAMILIES,
     **TEACHING_FAMILIES,
+    **TEMPLATE_FAMILIES,
     **TRANSFORM_FAMILIES,
     **VECTOR_FAMILIES,
     **WGMMA_FAMILIES,
