@@ -237,4 +237,4 @@ def test_small_sums_between_nodes_wait_for_steps_not_for_bytes() -> None:
     assert times[0].operator.endswith("LL") and "ring, Simple" in times[14].operator
     # Two nodes of one GPU each still launch, and wait for a whole piece.
     pair = linked(node_of(h100), gpus_per_node=1)
-    assert project_collective(h100, Collective("all_reduce", 2, 1 << 20), pair).seconds > 40e-6
+    assert project_collective(h100, Collective("all_reduce", 2, 1 << 20), pair).seconds > 60e-6
