@@ -57,3 +57,18 @@ def chosen(node: Node, generation: str, collective: Collective) -> tuple[str, st
     """Algorithm and protocol."""
     reckoned = choices_us(node, generation, collective)
     return min(reckoned, key=lambda choice: reckoned[choice])
+
+
+def why_chosen(node: Node, generation: str, collective: Collective, algorithm: str) -> str:
+    """In words, why ``algorithm`` is taken."""
+    if algorithm == "peers":
+        return "sends and receives between all pairs: NCCL has no other"
+    if algorithm in ("one-shot", "two-shot"):
+        return "by the message's size, as the frameworks' kernels do"
+    if collective.gpus > collective.in_a_node(node.gpus):
+        return "between nodes: the faster of LL and Simple; two nodes whose switch sums take a tree from 128 MiB on"
+    reckoned = sorted(choices_us(node, generation, collective).items(), key=lambda each: each[1])
+    (name, protocol), us = reckoned[0]
+    (other, others), more = reckoned[1]
+    words = f"NCCL reckons {us:.4g} us for {name} {protocol}, {more:.4g} for {other} {others}"
+    return f"faster than {name} {protocol}, which NCCL would take without it" if algorithm == "NVLS" else words

@@ -16,7 +16,7 @@ from typing import Any
 import simpy
 
 from gpusim.collective.figures import Figures
-from gpusim.collective.project import card_bytes, network_hops, peers_base_us, time_of
+from gpusim.collective.project import card_bytes, peers_base_us, summed_between, time_of, two_nodes_sum_in_a_tree
 from gpusim.collective.shape import Collective
 from gpusim.collective.topology import Path, Topology
 from gpusim.errors import SpecError
@@ -186,10 +186,17 @@ class Exchange:
         inside = Collective(self.collective.kind, each, self.collective.message_bytes, self.collective.dtype, "nccl") if each > 1 else None  # fmt: skip
         if inside is not None:
             self.timing = time_of(node, self._generation, self._figures, inside)
+        within = self.timing.seconds if inside is not None else 0.0
         waits: list[simpy.Event] = []
+        exchanged = self.collective.kind in ("alltoall", "send_recv")
+        alone = None if exchanged else summed_between(node, self._figures, self.collective, each, len(by_node), within)
+        if alone is not None and alone.protocol == "LL":
+            # Latencies count, not what others send.
+            yield self._wait(1e6 * alone.seconds)
+            return
         if inside is not None:
             waits += [self._environment.process(self._within(inside, own)) for own in by_node]
-        if self.collective.kind in ("alltoall", "send_recv"):
+        if alone is None:
             part = message if self.collective.kind == "send_recv" else message / len(self.members)
             pairs = [(self.members[0], self.members[1])] if self.collective.kind == "send_recv" else itertools.permutations(self.members, 2)  # fmt: skip
             for source, target in pairs:
@@ -198,13 +205,14 @@ class Exchange:
                     waits.append(self._fabric.send(path.links, part, path.latency_seconds, path.loads))
             yield simpy.AllOf(self._environment, waits)
             return
-        sent = card_bytes(self.collective, each, len(by_node))
+        tree = two_nodes_sum_in_a_tree(node, self.collective, len(by_node))
+        sent = card_bytes(self.collective, each, len(by_node), tree)
         for place, own in enumerate(by_node):
             for rank, gpu in enumerate(own):
                 path = self._topology.path(gpu, by_node[(place + 1) % len(by_node)][rank])
                 waits.append(self._fabric.send(path.links, sent, 0.0, path.loads))
         yield simpy.AllOf(self._environment, waits)
-        yield self._wait(node.network_latency_us * network_hops(self.collective, len(by_node)))
+        yield self._wait(1e6 * (alone.seconds - max(within, sent / node.network_bytes_per_second)))
 
 
 def _telling(event: simpy.Event) -> Callable[[simpy.Event], object]:

@@ -36,7 +36,9 @@ class Node:
     """``link_bytes_per_second``: one way, of a GPU; ``channels``: rings that NCCL lays; ``ring_gb_per_second``: what
     its choice reckons with; ``switch_sums``: NVLS;
     ``network_bytes_per_second``: of data, one way, of its card; ``link_latency_us``: of a store, one way;
-    ``packet_overhead_bytes``: on the link beside a packet's data."""
+    ``packet_overhead_bytes``: on the link beside a packet's data; ``over_pcie``: its GPUs have no faster links;
+    ``ring_share``: of what NCCL's rings and trees reach over NVLink, as a share of the links' rate, what they reach
+    here; ``card_gb_per_second``: of a GPU's network card, nominal."""
 
     gpus: int
     link_bytes_per_second: float
@@ -48,22 +50,16 @@ class Node:
     link_latency_us: float
     packet_overhead_bytes: float
     measured: bool
-
-    @property
-    def over_pcie(self) -> bool:
-        """Whether its GPUs have no faster links than PCIe's."""
-        return self.link_bytes_per_second <= _PCIE_BYTES_PER_SECOND
-
-    @property
-    def ring_share(self) -> float:
-        """Of what NCCL's rings and trees reach over NVLink, as a share of the links' rate, what they reach here."""
-        return _PCIE_RING_SHARE if self.over_pcie else 1.0
+    over_pcie: bool
+    ring_share: float
+    card_gb_per_second: float
 
 
 def node_of(spec: GpuSpec) -> Node:
     """The links of ``spec``, in seconds as the collectives are timed; ``measured`` where they are those of a GPU whose
     collectives were."""
     own = spec.node
+    over_pcie = own.link_bytes_per_ns * 1e9 <= _PCIE_BYTES_PER_SECOND
     return Node(
         gpus=own.gpus,
         link_bytes_per_second=own.link_bytes_per_ns * 1e9,
@@ -75,6 +71,9 @@ def node_of(spec: GpuSpec) -> Node:
         link_latency_us=own.link_latency_ns / 1e3,
         packet_overhead_bytes=own.packet_overhead_bytes,
         measured=own in _measured_nodes(),
+        over_pcie=over_pcie,
+        ring_share=_PCIE_RING_SHARE if over_pcie else 1.0,
+        card_gb_per_second=own.network_bytes_per_ns,
     )
 
 

@@ -1,0 +1,69 @@
+"""What a user says of a machine's links beside what the GPU's file has: bridges, no peer access, nodes, network cards.
+
+Mental model: a GPU's file knows a board; what connects boards is the machine's. A bridge is NVLink between two GPUs;
+GPUs without peer access send through the host's memory; a node has so many GPUs, and a network card's share for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpusim.collective.node import Node
+from gpusim.errors import SpecError
+
+#: ``file``: as the GPU's file has them; ``peer``: PCIe, each reaching all others' memory; ``host``: PCIe, through the
+#: host's memory; ``bridge``: NVLink between two.
+LINKS = ("file", "peer", "host", "bridge")
+#: Of NVLink's share of a link's rate, what rings reach over PCIe. With peer access four and six RTX 4090 reach 24.6 to
+#: 25.3 GB/s of 32 and eight over two sockets 20.6, which is 1.1 and 0.9. Through the host eight RTX 4090 reach 14.9 of
+#: 32 and four V100 7.2 of 16: 0.63 both (traces/library/collectives/published_tests.csv).
+_PEER_SHARE, _HOST_SHARE = 1.0, 0.63
+#: Over a bridge NCCL lays as many rings as over other NVLinks, and reckons with 0.8 of its rate
+#: (gpusim/gpus/make_links.py).
+_BRIDGE_CHANNELS, _BRIDGE_RING_SHARE, _BRIDGED_GPUS = 24, 0.8, 2
+
+
+def linked(
+    node: Node,
+    links: str = "file",
+    link_gb_per_s: float | None = None,
+    gpus_per_node: int | None = None,
+    network_gb_per_s: float | None = None,
+    gpus: int = 2,
+) -> Node:
+    """``node`` with ``links``, of ``link_gb_per_s`` one way a GPU, ``gpus_per_node`` GPUs, and ``network_gb_per_s`` one
+    way of all cards of a node, for a collective among ``gpus``. Raises SpecError for what cannot be."""
+    if links == "bridge" and link_gb_per_s is None:
+        raise SpecError("a bridge needs its rate: --link-gb-per-s, one way (A100 PCIe 300, RTX 3090 56.25)")
+    if links == "bridge" and gpus > _BRIDGED_GPUS:
+        raise SpecError(f"a bridge joins 2 GPUs, not {gpus}: of more the slower link counts, say --links peer or host")
+    if links in ("peer", "host") and not node.over_pcie and link_gb_per_s is None:
+        raise SpecError(f"{links} is said of PCIe, and this GPU has NVLink: give PCIe's --link-gb-per-s, one way")
+    found = node
+    if link_gb_per_s is not None:
+        scale = 1e9 * link_gb_per_s / node.link_bytes_per_second
+        found = replace(
+            found,
+            link_bytes_per_second=1e9 * link_gb_per_s,
+            ring_gb_per_second=node.ring_gb_per_second * scale,
+            measured=False,
+        )
+    if links == "bridge":
+        found = replace(
+            found,
+            channels=_BRIDGE_CHANNELS,
+            ring_gb_per_second=_BRIDGE_RING_SHARE * link_gb_per_s,
+            ring_share=1.0,
+            switch_sums=False,
+            over_pcie=False,
+        )
+    if links in ("peer", "host"):
+        share = _PEER_SHARE if links == "peer" else _HOST_SHARE
+        found = replace(found, ring_share=share, switch_sums=False, over_pcie=True)
+    if gpus_per_node is not None:
+        found = replace(found, gpus=gpus_per_node)
+    if network_gb_per_s is not None:
+        members = min(gpus, found.gpus)
+        rate = node.network_bytes_per_second * network_gb_per_s / members / node.card_gb_per_second
+        found = replace(found, network_bytes_per_second=rate, card_gb_per_second=network_gb_per_s / members)
+    return found
