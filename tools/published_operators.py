@@ -26,6 +26,8 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
+from gpusim.collective.links import linked
+from gpusim.collective.node import node_of
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
 from gpusim.gpus.load import load_gpu
@@ -56,19 +58,23 @@ LIKE: dict[str, tuple[str, tuple[str, ...]]] = {
 class Method:
     """How a source measured products: ``warm``: the second operand lies in L2 where it fits; ``launches`` of a run (0:
     as the generation's rows); ``watts`` of a board whose limit is not its own; ``measured_by``: a name of
-    :mod:`gpusim.silicon.methods` where what measured it is in the times, "" where it is not."""
+    :mod:`gpusim.silicon.methods` where what measured it is in the times, "" where it is not; ``bridge_gb_per_s`` one
+    way of a bridge between two GPUs, None where the GPU's file has the links."""
 
     warm: bool = True
     launches: int = 0
     watts: float | None = None
     measured_by: str = ""
+    bridge_gb_per_s: float | None = None
 
 
 #: Azure: 10,000 launches before 1,000 that count; bench_nvfp4_gemm.py and torch loops repeat one product; tritonbench
-#: and TLX flush L2 (triton.testing.do_bench), and so does PyTorch's compiler when it tunes.
+#: and TLX flush L2 (triton.testing.do_bench), and so does PyTorch's compiler when it tunes. Bridges by their
+#: datasheets: two links of 25 GB/s one way on an RTX 2080 Ti, 600 GB/s both ways on an H100 PCIe.
 METHODS = {
     "azure-gb200": Method(launches=11_000), "azure-h200": Method(launches=11_000), "azure-h100": Method(launches=11_000), "azure-a100": Method(launches=11_000),
     "tlx-740": Method(warm=False), "tlx-854": Method(warm=False, watts=750.0),
+    "nccl-tests-44": Method(bridge_gb_per_s=50.0), "nccl-1161": Method(bridge_gb_per_s=300.0),
     "inductor-h100": Method(warm=False, measured_by="events-behind-memset"),
     "inductor-l40s": Method(warm=False, measured_by="events-behind-memset"),
 }  # fmt: skip
@@ -138,7 +144,9 @@ def projected(row: Any) -> float:
     spec = gpu_of(row.gpu)
     if row.operator == "all_reduce":
         gpus, size = map(int, row.shape.split())
-        seconds = project_collective(spec, Collective("all_reduce", gpus, size, row.dtype)).seconds
+        bridge = METHODS.get(row.source, Method()).bridge_gb_per_s
+        node = linked(node_of(spec), "bridge", bridge) if bridge else None
+        seconds = project_collective(spec, Collective("all_reduce", gpus, size, row.dtype), node).seconds
         return 2e-9 * (gpus - 1) / gpus * size / seconds
     if row.metric == "us":
         return 1e6 * (_grouped if row.operator == "grouped" else _experts)(spec, row)
