@@ -27,10 +27,10 @@ CYCLES = {
     "softmax-a100_80gb.trace": 8186,
     "histogram-a100_80gb.trace": 7277,
     "matmul_tiled-a100_80gb.trace": 5977,
-    "saxpy-h200.trace": 3295,
+    "saxpy-h200.trace": 3285,
     "softmax-h200.trace": 10062,
-    "histogram-h200.trace": 8572,
-    "matmul_tiled-h200.trace": 7289,
+    "histogram-h200.trace": 8798,
+    "matmul_tiled-h200.trace": 7755,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -139,9 +140,17 @@ def test_fold_spreads_neighbours():
 
 
 def test_half_of_the_sms_are_wired_to_each_partition():
-    for gpcs in (0, 8):
-        assert Counter(partition_of_sm(sm, 2, gpcs) for sm in range(132)) == {0: 66, 1: 66}
+    """Of eight groups the first four, of which the first two have a TPC more."""
+    for gpcs, halves in ((0, {0: 66, 1: 66}), (8, {0: 68, 1: 64})):
+        assert Counter(partition_of_sm(sm, 2, gpcs) for sm in range(132)) == halves
         assert {partition_of_sm(sm, 1, gpcs) for sm in range(132)} == {0}
+
+
+def test_most_neighbouring_blocks_share_a_half_and_few_blocks_use_both():
+    order = service_order(load_gpu("h200"), 1)
+    halves = [partition_of_sm(int(sm), 2, 8) for sm in order]
+    assert set(halves[:8]) == {0, 1}
+    assert sum(one == other for one, other in itertools.pairwise(halves)) > 0.7 * len(halves)
 
 
 def test_a_cluster_lies_in_one_group_of_sms_and_leaves_those_out_that_are_too_few():
