@@ -68,8 +68,6 @@ EXPERTS_OVER_ELSE = {"megatron-bridge-experts": 8}
 WITH_GRADIENT = ("llmq",)
 #: Sources whose rows of prompts say in ``batch`` how many tokens of one prompt a step reads.
 PIECES = ("llama.cpp-pulls", "llama.cpp-pulls-later")
-#: Formats of experts, by source and network, where they are not the rest's (llama.cpp's GPT-OSS: MXFP4 beside Q8_0).
-EXPERTS_DTYPES = {"llama.cpp-pulls-later gpt_oss_20b": "mxfp4_wo"}
 #: Sources that sum by NCCL (FasterTransformer's guide: tensor parallelism by NCCL).
 BY_NCCL = ("fastertransformer",)
 #: Networks of sources between nodes, bytes a nanosecond of a GPU, where they say another than the GPU's: BigScience's
@@ -94,7 +92,7 @@ def projected(row: Any, prices: Prices) -> tuple[float, float, float]:
     over = EXPERTS_OVER.get(row.source, {}).get(f"{row.gpu} {row.model}", EXPERTS_OVER_ELSE.get(row.source, 1))
     pieces = row.source in PIECES and row.phase == "prefill"
     plan = Plan(
-        row.phase, batch=1 if pieces else row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), expert_parallel=over, dtype=row.dtype, experts_dtype=EXPERTS_DTYPES.get(f"{row.source} {row.model}", ""),
+        row.phase, batch=1 if pieces else row.batch, sequence=row.sequence, output=row.output, tensor_parallel=row.tp, pipeline_parallel=row.pp, data_parallel=row.gpus // (row.tp * row.pp), expert_parallel=over, dtype=row.dtype,
         kv_dtype=row.kv_dtype, micro_batches=row.micro_batches, virtual_stages=row.virtual_stages, recompute=row.recompute, zero=row.zero, reads=row.reads, framework=row.framework,
         engine=ENGINES.get(f"{row.source} {row.gpu}", ENGINES.get(row.source, "")), launch=LAUNCHES.get(row.source, "default"),
         all_reduce="nccl" if row.source in BY_NCCL or (row.source in ENGINES and row.gpu in OVER_PCIE) else "custom",
