@@ -67,7 +67,7 @@ EXPERTS_OVER_ELSE = {"megatron-bridge-experts": 8}
 #: Sources whose loss is one kernel with its gradient (IST-DASLab/llmq, src/kernels/fused_classifier.cu).
 WITH_GRADIENT = ("llmq",)
 #: Sources whose rows of prompts say in ``batch`` how many tokens of one prompt a step reads.
-PIECES = ("llama.cpp-pulls",)
+PIECES = ("llama.cpp-pulls", "llama.cpp-pulls-later")
 #: Sources that sum by NCCL (FasterTransformer's guide: tensor parallelism by NCCL).
 BY_NCCL = ("fastertransformer",)
 #: Networks of sources between nodes, bytes a nanosecond of a GPU, where they say another than the GPU's: BigScience's
