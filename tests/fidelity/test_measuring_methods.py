@@ -58,7 +58,8 @@ def test_a_memset_that_writes_through_leaves_nothing_else_and_its_first_lines_to
     read, evicted, size = "dram__bytes_read.sum", "l2__evicted_dirty_sectors.sum", spec.l2.total_bytes
     swept = simulate(trace, spec, code=trace)
     whole, half = (simulate(trace, spec, code=trace, overwritten_bytes=each).counters for each in (size, size // 2))
-    assert whole[read] == swept.counters[read] > 0
+    # Both halves may ask DRAM for a sector before either has it: as often as their requests happen to meet.
+    assert whole[read] == pytest.approx(swept.counters[read], rel=0.1) and whole[read] > 0
     assert half[read] == 0  # half of L2 had been free: what the launch had brought is still there
     # What a small launch displaces is dirty, and would not be if the newest lines were.
     newest = override_gpu(spec, ["l2.memset_writes_through=false"])
