@@ -199,6 +199,16 @@ def test_links_inside_the_repository_lead_somewhere(page: str) -> None:
             assert (ROOT / target).exists(), f"{page} links to {target}"
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_every_row_of_a_table_has_the_columns_of_its_heading(page: str) -> None:
+    """A cell too many is dropped by the renderer, one too few leaves its neighbours under the wrong heading."""
+    prose = re.sub(r"^```.*?^```", "", PAGES[page].read_text(), flags=re.MULTILINE | re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", prose, re.MULTILINE):
+        rows = [re.sub(r"`[^`]*`", "", row).replace("\\|", "") for row in table.splitlines()]
+        wrong = [row for row in rows if row.count("|") != rows[0].count("|")]
+        assert not wrong, f"{page}: {wrong[0][:120]}"
+
+
 def test_the_readme_is_short() -> None:
     """One screen and a half."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100

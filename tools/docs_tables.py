@@ -8,6 +8,7 @@ them. Each function makes one table of Markdown; ``write_docs.py`` puts it into 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -39,10 +40,16 @@ def tile_errors(name: str) -> dict[str, Any]:
     return json.loads((TILE / f"{name}_errors.json").read_text("utf-8"))
 
 
+def _cell(value: Any) -> str:
+    """``value`` as a table's cell: a bar is no column's edge. In a code span Python-Markdown takes it as it stands."""
+    parts = re.split(r"(`[^`]*`)", str(value))
+    return "".join(part if part.startswith("`") else part.replace("|", "\\|") for part in parts)
+
+
 def table(head: list[str], rows: list[list[Any]], numbers: frozenset[int] = frozenset()) -> str:
     """A Markdown table; the columns ``numbers`` are set to the right."""
     rule = ["---:" if column in numbers else "---" for column in range(len(head))]
-    return "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in (head, rule, *rows))
+    return "\n".join("| " + " | ".join(map(_cell, cells)) + " |" for cells in (head, rule, *rows))
 
 
 def accuracy() -> str:
