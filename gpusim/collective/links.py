@@ -6,10 +6,11 @@ GPUs without peer access send through the host's memory; a node has so many GPUs
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from gpusim.collective.node import Node
+from gpusim.collective.node import Node, node_of
 from gpusim.errors import SpecError
+from gpusim.gpus.spec import GpuSpec
 
 #: ``file``: as the GPU's file has them; ``peer``: PCIe, each reaching all others' memory; ``host``: PCIe, through the
 #: host's memory; ``bridge``: NVLink between two.
@@ -30,13 +31,18 @@ def linked(
     gpus_per_node: int | None = None,
     network_gb_per_s: float | None = None,
     gpus: int = 2,
+    network_latency_us: float | None = None,
 ) -> Node:
-    """``node`` with ``links``, of ``link_gb_per_s`` one way a GPU, ``gpus_per_node`` GPUs, and ``network_gb_per_s`` one
-    way of all cards of a node, for a collective among ``gpus``. Raises SpecError for what cannot be."""
+    """``node`` with ``links``, of ``link_gb_per_s`` one way a GPU, ``gpus_per_node`` GPUs, ``network_gb_per_s`` one way
+    of all cards of a node and ``network_latency_us`` from node to node, where ``gpus`` work together. Raises SpecError
+    for what cannot be."""
     if links == "bridge" and link_gb_per_s is None:
         raise SpecError("a bridge needs its rate: --link-gb-per-s, one way (A100 PCIe 300, RTX 3090 56.25)")
-    if links == "bridge" and gpus > _BRIDGED_GPUS:
-        raise SpecError(f"a bridge joins 2 GPUs, not {gpus}: of more the slower link counts, say --links peer or host")
+    together = min(gpus, gpus_per_node or node.gpus)
+    if links == "bridge" and together > _BRIDGED_GPUS:
+        raise SpecError(
+            f"a bridge joins 2 GPUs, not {together}: of more the slower link counts, say --links peer or host"
+        )
     if links in ("peer", "host") and not node.over_pcie and link_gb_per_s is None:
         raise SpecError(f"{links} is said of PCIe, and this GPU has NVLink: give PCIe's --link-gb-per-s, one way")
     found = node
@@ -56,14 +62,56 @@ def linked(
             ring_share=1.0,
             switch_sums=False,
             over_pcie=False,
+            peer_access=True,
         )
     if links in ("peer", "host"):
         share = _PEER_SHARE if links == "peer" else _HOST_SHARE
-        found = replace(found, ring_share=share, switch_sums=False, over_pcie=True)
+        found = replace(found, ring_share=share, switch_sums=False, over_pcie=True, peer_access=links == "peer")
     if gpus_per_node is not None:
         found = replace(found, gpus=gpus_per_node)
     if network_gb_per_s is not None:
-        members = min(gpus, found.gpus)
-        rate = node.network_bytes_per_second * network_gb_per_s / members / node.card_gb_per_second
-        found = replace(found, network_bytes_per_second=rate, card_gb_per_second=network_gb_per_s / members)
+        # Fewer GPUs than a node has do not use its cards.
+        card = network_gb_per_s / found.gpus
+        rate = node.network_bytes_per_second * card / node.card_gb_per_second
+        found = replace(found, network_bytes_per_second=rate, card_gb_per_second=card)
+    if network_latency_us is not None:
+        found = replace(found, network_latency_us=network_latency_us)
     return found
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a user says of a machine beside its GPUs' file; of what is None the file says."""
+
+    links: str = "file"
+    link_gb_per_s: float | None = None
+    gpus_per_node: int | None = None
+    network_gb_per_s: float | None = None
+    network_latency_us: float | None = None
+
+    def node(self, spec: GpuSpec, gpus: int = 2) -> Node:
+        """Of GPUs like ``spec``, of which ``gpus`` work together. Raises SpecError for what cannot be."""
+        return linked(
+            node_of(spec),
+            self.links,
+            self.link_gb_per_s,
+            self.gpus_per_node,
+            self.network_gb_per_s,
+            gpus,
+            self.network_latency_us,
+        )
+
+    def faster(self, factor: float) -> Machine:
+        """With the rates that are said ``factor`` times as high."""
+        link, network = (
+            None if rate is None else factor * rate for rate in (self.link_gb_per_s, self.network_gb_per_s)
+        )
+        return replace(self, link_gb_per_s=link, network_gb_per_s=network)
+
+    def said(self) -> dict[str, str | float]:
+        """What is said, by option."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if value is not None and (name, value) != ("links", "file")
+        }

@@ -38,7 +38,7 @@ class Node:
     ``network_bytes_per_second``: of data, one way, of its card; ``link_latency_us``: of a store, one way;
     ``packet_overhead_bytes``: on the link beside a packet's data; ``over_pcie``: its GPUs have no faster links;
     ``ring_share``: of what NCCL's rings and trees reach over NVLink, as a share of the links' rate, what they reach
-    here; ``card_gb_per_second``: of a GPU's network card, nominal."""
+    here; ``card_gb_per_second``: of a GPU's network card, nominal; ``peer_access``: a GPU reaches others' memory."""
 
     gpus: int
     link_bytes_per_second: float
@@ -53,6 +53,7 @@ class Node:
     over_pcie: bool
     ring_share: float
     card_gb_per_second: float
+    peer_access: bool = True
 
 
 def node_of(spec: GpuSpec) -> Node:

@@ -98,8 +98,8 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
 
 def _reaches_peers(node: Node, collective: Collective) -> bool:
     """Whether frameworks take kernels of their own, which read other GPUs' memory, or call NCCL: over PCIe they do it
-    between two GPUs at most."""
-    return not node.over_pcie or collective.gpus <= _PCIE_GPUS
+    between two GPUs at most, and not where GPUs do not reach each other (vLLM asks each pair, _can_p2p)."""
+    return node.peer_access and (not node.over_pcie or collective.gpus <= _PCIE_GPUS)
 
 
 def _ring_or_tree(node: Node, generation: str, figures: Figures, collective: Collective) -> Timing:
