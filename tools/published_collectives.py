@@ -3,6 +3,7 @@
     python tools/published_collectives.py            of the learning half: a mean for each system and collective, below and from 1 MiB
     python tools/published_collectives.py --final    of the final half
     python tools/published_collectives.py --plain    without what is said of links within a node: as a GPU's file has them
+    python tools/published_collectives.py --later    of tables that were found later, of other systems (published_tests_later.csv)
 
 A row is of the learning half by the hash of its source, GPUs, links, collective and size. What a table says of its
 nodes and their network is given as a user would give it.
@@ -25,6 +26,7 @@ from gpusim.gpus.load import load_gpu
 from gpusim.gpus.spec import GpuSpec
 
 ROWS = Path(__file__).parents[1] / "traces" / "library" / "collectives" / "published_tests.csv"
+LATER = ROWS.with_name("published_tests_later.csv")
 #: nccl-tests without graphs, microseconds a GPU that one thread launches for: eight bytes take 42 us with eight RTX 4090,
 #: 48 with eight V100, 39 with two nodes of eight H100, 23 with four V100, 18 with four RTX 4090, 12 with two H100.
 _LAUNCH_US = 5.3
@@ -75,10 +77,11 @@ def summary(found: pd.DataFrame) -> pd.DataFrame:
 @click.command()
 @click.option("--final", is_flag=True, help="The final half.")
 @click.option("--plain", is_flag=True, help="Links within a node as a GPU's file has them.")
+@click.option("--later", is_flag=True, help="Tables that were found later.")
 @click.option("--each", is_flag=True, help="Every row.")
-def main(final: bool, plain: bool, each: bool) -> None:
+def main(final: bool, plain: bool, later: bool, each: bool) -> None:
     """Compare published collectives."""
-    rows = pd.read_csv(ROWS, keep_default_na=False, na_values={"network_gb_per_s": [""]})
+    rows = pd.read_csv(LATER if later else ROWS, keep_default_na=False, na_values={"network_gb_per_s": [""]})
     learning = pd.Series([learns(row) for row in rows.itertuples(index=False)])
     found = errors(rows[(learning != final) & (rows["left_out"] == "")], plain)
     if each:
