@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpusim.collective.bridges import BRIDGES, bridge_channels, bridge_of
 from gpusim.collective.node import Node, node_of
 from gpusim.errors import SpecError
 from gpusim.gpus.spec import GpuSpec
@@ -19,9 +20,8 @@ LINKS = ("file", "peer", "host", "bridge")
 #: 25.3 GB/s of 32 and eight over two sockets 20.6, which is 1.1 and 0.9. Through the host eight RTX 4090 reach 14.9 of
 #: 32 and four V100 7.2 of 16: 0.63 both (traces/library/collectives/published_tests.csv).
 _PEER_SHARE, _HOST_SHARE = 1.0, 0.63
-#: Over a bridge NCCL lays as many rings as over other NVLinks, and reckons with 0.8 of its rate
-#: (gpusim/gpus/make_links.py).
-_BRIDGE_CHANNELS, _BRIDGE_RING_SHARE, _BRIDGED_GPUS = 24, 0.8, 2
+#: Of a bridge's rate NCCL reckons with 0.8, as of other NVLinks (gpusim/gpus/make_links.py).
+_BRIDGE_RING_SHARE, _BRIDGED_GPUS = 0.8, 2
 
 
 def linked(
@@ -37,7 +37,8 @@ def linked(
     of all cards of a node and ``network_latency_us`` from node to node, where ``gpus`` work together. Raises SpecError
     for what cannot be."""
     if links == "bridge" and link_gb_per_s is None:
-        raise SpecError("a bridge needs its rate: --link-gb-per-s, one way (A100 PCIe 300, RTX 3090 56.25)")
+        known = ", ".join(sorted(BRIDGES))
+        raise SpecError(f"a bridge needs its rate: --link-gb-per-s, one way (known are those of {known})")
     together = min(gpus, gpus_per_node or node.gpus)
     if links == "bridge" and together > _BRIDGED_GPUS:
         raise SpecError(
@@ -57,7 +58,7 @@ def linked(
     if links == "bridge":
         found = replace(
             found,
-            channels=_BRIDGE_CHANNELS,
+            channels=bridge_channels(link_gb_per_s),
             ring_gb_per_second=_BRIDGE_RING_SHARE * link_gb_per_s,
             ring_share=1.0,
             switch_sums=False,
@@ -91,15 +92,17 @@ class Machine:
 
     def node(self, spec: GpuSpec, gpus: int = 2) -> Node:
         """Of GPUs like ``spec``, of which ``gpus`` work together. Raises SpecError for what cannot be."""
-        return linked(
+        known = bridge_of(spec.name) if self.links == "bridge" and self.link_gb_per_s is None else None
+        found = linked(
             node_of(spec),
             self.links,
-            self.link_gb_per_s,
+            known[1] if known else self.link_gb_per_s,
             self.gpus_per_node,
             self.network_gb_per_s,
             gpus,
             self.network_latency_us,
         )
+        return replace(found, channels=bridge_channels(known[1], known[0])) if known else found
 
     def faster(self, factor: float) -> Machine:
         """With the rates that are said ``factor`` times as high."""

@@ -68,5 +68,5 @@ def collective(
       gpusim project collective all_reduce --bytes 64MiB --gpus 8 --gpu h100
       gpusim project collective all_reduce --bytes 32KiB --library custom --gpu a100_80gb
       gpusim project collective alltoall --bytes 16MB --gpus 4 --format json
-      gpusim project collective all_reduce --bytes 1GiB --gpu a100_pcie_40gb:2 --links bridge --link-gb-per-s 300
+      gpusim project collective all_reduce --bytes 1GiB --gpu a100_pcie_40gb:2 --links bridge
     """

@@ -202,7 +202,7 @@ def test_links_that_a_machine_has_beside_its_gpus_file() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--gpu", "rtx3090:2", "--links", "bridge"], "a bridge needs its rate"),
+        (["--gpu", "rtx4090:2", "--links", "bridge"], "a bridge needs its rate"),
         (["--gpu", "rtx3090:4", "--links", "bridge", "--link-gb-per-s", "56.25"], "joins 2 GPUs, not 4"),
         (["--gpu", "h100:4", "--links", "host"], "this GPU has NVLink"),
         (["--gpu", "h100:4", "--network-gb-per-s", "0"], "not in the range"),

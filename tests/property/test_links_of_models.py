@@ -87,7 +87,7 @@ def test_gpus_without_peer_access_sum_by_nccl_alone() -> None:
     ("words", "why"),
     [
         (["--gpu", "rtx3090:4", "--links", "bridge", "--link-gb-per-s", "56.25"], "joins 2 GPUs, not 4"),
-        (["--gpu", "rtx3090:2", "--links", "bridge"], "a bridge needs its rate"),
+        (["--gpu", "rtx4090:2", "--links", "bridge"], "a bridge needs its rate"),
         (["--gpu", "h100:4", "--link-gb-per-s", "100", "--set", "node.link_bytes_per_ns=300"], "say it once"),
         (["--gpu", "h100:4", "--gpus-per-node", "2", "--what-if", "node.gpus=4"], "say it once"),
         (["--sweep", "tp=4", "--gpu", "rtx3090", "--links", "bridge", "--link-gb-per-s", "50"], "joins 2 GPUs"),
@@ -106,6 +106,15 @@ def test_bridged_pairs_may_be_nodes_and_a_sweep_says_its_links(capsys: pytest.Ca
     assert run([*DECODE, "--gpu", "a100_pcie_40gb", *pairs, "--sweep", "tp=2,4", "--format", "csv"]) == 0
     two, four = capsys.readouterr().out.splitlines()[1:]
     assert "bridge" in two and "bridge" in four
+
+
+def test_bridges_of_known_boards_need_no_rate() -> None:
+    summed = Collective("all_reduce", 2, 1 << 28)
+    for name, rate, channels in (("rtx3090", 56.25, 8), ("rtx2080ti", 50.0, 4), ("a100_pcie_40gb", 300.0, 24)):
+        spec = load_gpu(name)
+        known, said = Machine("bridge").node(spec), Machine("bridge", rate).node(spec)
+        assert known.channels == channels
+        assert project_collective(spec, summed, known).seconds == project_collective(spec, summed, said).seconds
 
 
 def test_a_replay_goes_over_the_links_that_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
