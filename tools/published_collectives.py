@@ -19,7 +19,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from gpusim.collective.links import linked
+from gpusim.collective.links import Machine
 from gpusim.collective.node import Node, node_of
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
@@ -54,7 +54,7 @@ def described(row: Any, spec: GpuSpec, plain: bool, latency_us: float | None = N
     if links in ("peer", "host") and not node_of(spec).over_pcie:
         own = _PCIE_3_GB_PER_S
     network = None if pd.isna(row.network_gb_per_s) else row.network_gb_per_s
-    return linked(node_of(spec), links, own, max(row.gpus // row.nodes, 1), network, row.gpus, latency_us)
+    return Machine(links, own, max(row.gpus // row.nodes, 1), network, latency_us).node(spec, row.gpus)
 
 
 def projected(row: Any, plain: bool, latency_us: float | None = None) -> Projection:

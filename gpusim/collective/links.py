@@ -22,6 +22,9 @@ LINKS = ("file", "peer", "host", "bridge")
 _PEER_SHARE, _HOST_SHARE = 1.0, 0.63
 #: Of a bridge's rate NCCL reckons with 0.8, as of other NVLinks (gpusim/gpus/make_links.py).
 _BRIDGE_RING_SHARE, _BRIDGED_GPUS = 0.8, 2
+#: GB/s one way that a GPU's port has for cards, however many there are: 16 lanes of PCIe 3, 4 and 5; of Blackwell 6,
+#: which B300's have. One H100 with four cards of 50 reaches 41 to 50 (NVIDIA/nccl-tests, issue 232).
+_PORT_GB_PER_S = {"volta": 16.0, "turing": 16.0, "ampere": 32.0, "ada": 32.0, "hopper": 64.0, "blackwell": 128.0}
 
 
 def linked(
@@ -55,7 +58,7 @@ def linked(
             ring_gb_per_second=node.ring_gb_per_second * scale,
             measured=False,
         )
-    if links == "bridge":
+    if links == "bridge" and link_gb_per_s is not None:
         found = replace(
             found,
             channels=bridge_channels(link_gb_per_s),
@@ -92,13 +95,18 @@ class Machine:
 
     def node(self, spec: GpuSpec, gpus: int = 2) -> Node:
         """Of GPUs like ``spec``, of which ``gpus`` work together. Raises SpecError for what cannot be."""
+        board = node_of(spec)
+        network = self.network_gb_per_s
+        port = _PORT_GB_PER_S.get(spec.generation)
+        if network is not None and port is not None:
+            network = min(network, port * (self.gpus_per_node or board.gpus))
         known = bridge_of(spec.name) if self.links == "bridge" and self.link_gb_per_s is None else None
         found = linked(
-            node_of(spec),
+            board,
             self.links,
             known[1] if known else self.link_gb_per_s,
             self.gpus_per_node,
-            self.network_gb_per_s,
+            network,
             gpus,
             self.network_latency_us,
         )

@@ -58,6 +58,15 @@ def test_cards_of_a_node_are_shared_by_its_gpus_whatever_a_collectives_size() ->
     assert waits.seconds > project_collective(spec, Collective("all_reduce", 16, 8)).seconds + 45e-6
 
 
+def test_a_gpu_alone_drives_no_more_cards_than_its_port_has_lanes_for() -> None:
+    spec, pair = load_gpu("h100"), Collective("all_reduce", 2, 1 << 26)
+    one, four = (Machine(gpus_per_node=1, network_gb_per_s=rate).node(spec) for rate in (50.0, 200.0))
+    assert one.card_gb_per_second == 50.0 and four.card_gb_per_second == 64.0
+    rate = pair.wire_bytes / project_collective(spec, pair, four).seconds / 1e9
+    assert 45 < rate < 62  # NVIDIA/nccl-tests, issue 232: 41 to 50
+    assert Machine(network_gb_per_s=400.0).node(spec).card_gb_per_second == 50.0
+
+
 def test_training_over_a_slower_network_takes_longer_and_nodes_of_four_are_several(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
