@@ -15,8 +15,9 @@ from typing import Any
 
 import simpy
 
+from gpusim.collective.between import card_bytes, summed_between
 from gpusim.collective.figures import Figures
-from gpusim.collective.project import card_bytes, peers_base_us, summed_between, time_of, two_nodes_sum_in_a_tree
+from gpusim.collective.project import peers_base_us, time_of
 from gpusim.collective.shape import Collective
 from gpusim.collective.topology import Path, Topology
 from gpusim.errors import SpecError
@@ -189,7 +190,7 @@ class Exchange:
         within = self.timing.seconds if inside is not None else 0.0
         waits: list[simpy.Event] = []
         exchanged = self.collective.kind in ("alltoall", "send_recv")
-        alone = None if exchanged else summed_between(node, self._figures, self.collective, each, len(by_node), within)
+        alone = None if exchanged else summed_between(node, self._generation, self._figures, self.collective, each, len(by_node), within)  # fmt: skip
         if alone is not None and alone.protocol == "LL":
             # Latencies count, not what others send.
             yield self._wait(1e6 * alone.seconds)
@@ -205,8 +206,7 @@ class Exchange:
                     waits.append(self._fabric.send(path.links, part, path.latency_seconds, path.loads))
             yield simpy.AllOf(self._environment, waits)
             return
-        tree = two_nodes_sum_in_a_tree(node, self.collective, len(by_node))
-        sent = card_bytes(self.collective, each, len(by_node), tree)
+        sent = card_bytes(self.collective, each, alone.algorithm == "NVLS tree")
         for place, own in enumerate(by_node):
             for rank, gpu in enumerate(own):
                 path = self._topology.path(gpu, by_node[(place + 1) % len(by_node)][rank])

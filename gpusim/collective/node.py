@@ -28,7 +28,7 @@ _PCIE_RING_SHARE = 0.8
 #: Of a network card's rate that is left for data. NCCL's maintainers measure all-reduces of 192 GB/s over a node's
 #: eight cards of 25 (NVIDIA/nccl, issue 812: DGX A100) and expect 46 to 48 of a card of 50 (NVIDIA/nccl-tests, issue
 #: 290); two clusters with four cards of 25 a node reach 95 to 97 (issues 119, of 24 A100s, and 252).
-_CARD_SHARE = 0.96
+CARD_SHARE = 0.96
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Node:
     ``network_bytes_per_second``: of data, one way, of its card; ``link_latency_us``: of a store, one way;
     ``packet_overhead_bytes``: on the link beside a packet's data; ``over_pcie``: its GPUs have no faster links;
     ``ring_share``: of what NCCL's rings and trees reach over NVLink, as a share of the links' rate, what they reach
-    here; ``card_gb_per_second``: of a GPU's network card, nominal."""
+    here; ``card_gb_per_second``: of a GPU's network card, nominal; ``peer_access``: a GPU reaches others' memory."""
 
     gpus: int
     link_bytes_per_second: float
@@ -53,6 +53,7 @@ class Node:
     over_pcie: bool
     ring_share: float
     card_gb_per_second: float
+    peer_access: bool = True
 
 
 def node_of(spec: GpuSpec) -> Node:
@@ -66,7 +67,7 @@ def node_of(spec: GpuSpec) -> Node:
         channels=own.channels,
         ring_gb_per_second=own.ring_bytes_per_ns,
         switch_sums=own.switch_sums,
-        network_bytes_per_second=own.network_bytes_per_ns * 1e9 * _CARD_SHARE,
+        network_bytes_per_second=own.network_bytes_per_ns * 1e9 * CARD_SHARE,
         network_latency_us=own.network_latency_ns / 1e3,
         link_latency_us=own.link_latency_ns / 1e3,
         packet_overhead_bytes=own.packet_overhead_bytes,

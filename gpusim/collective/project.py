@@ -9,14 +9,13 @@ piece passes one after another add a latency each.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 from gpusim.collective.bands import collective_band
+from gpusim.collective.between import summed_between, sums_in_switch
 from gpusim.collective.choice import chosen
 from gpusim.collective.figures import Figures, figures_of
 from gpusim.collective.node import Node, node_of
 from gpusim.collective.shape import Collective, most_bytes
+from gpusim.collective.timing import Timing
 from gpusim.gpus.spec import GpuSpec
 from gpusim.tile.projection import Projection
 
@@ -43,22 +42,6 @@ _COPIED_US, _COPIED_GPU_US, _COPIED_BYTES_PER_SECOND = 2.6, 0.6, 68e9 * (24 * 10
 _COPY_US, _COPY_BYTES_PER_SECOND, _GAP_US = 2.2, 1.2e12, 2.1
 #: All-to-all: from this size of a peer's part on copies are pipelined over more channels, with their start.
 _LATE_PART_BYTES = 32 << 10
-#: Between nodes. NCCL reckons 14 us for a step of Simple over a network (src/graph/tuning.cc, hwLat), its wait for a
-#: whole piece, beside what the card takes. LL over the network: 2 to 6 GB/s of bus bandwidth from 64 to 256 KiB on five
-#: clusters of H100 and H200. Two nodes whose switches sum change from rings to trees between 64 and 128 MiB on three of
-#: them (traces/library/collectives/published_tests.csv); where none does, rings reach 93 of 100 GB/s on two nodes
-#: (NVIDIA/nccl-tests, issue 152).
-_SIMPLE_HOP_US, _LL_BYTES_PER_SECOND, _TREE_FROM_BYTES = 14.0, 5e9, 128 << 20
-
-
-@dataclass(frozen=True)
-class Timing:
-    """``seconds`` of ``algorithm`` with ``protocol``, in which one GPU sends ``sent_bytes``."""
-
-    seconds: float
-    algorithm: str
-    protocol: str
-    sent_bytes: float
 
 
 def project_collective(spec: GpuSpec, collective: Collective, node: Node | None = None) -> Projection:
@@ -90,7 +73,7 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
     if collective.kind in ("alltoall", "send_recv"):
         return _peers(node, figures, collective)
     found = _ring_or_tree(node, generation, figures, collective)
-    if node.switch_sums and collective.kind == "all_reduce" and collective.gpus > 4:
+    if collective.kind == "all_reduce" and sums_in_switch(node, collective.gpus):
         summed = _in_switch(node, figures, collective)
         return min((found, summed), key=lambda timing: timing.seconds)
     return found
@@ -98,8 +81,8 @@ def time_of(node: Node, generation: str, figures: Figures, collective: Collectiv
 
 def _reaches_peers(node: Node, collective: Collective) -> bool:
     """Whether frameworks take kernels of their own, which read other GPUs' memory, or call NCCL: over PCIe they do it
-    between two GPUs at most."""
-    return not node.over_pcie or collective.gpus <= _PCIE_GPUS
+    between two GPUs at most, and not where GPUs do not reach each other (vLLM asks each pair, _can_p2p)."""
+    return node.peer_access and (not node.over_pcie or collective.gpus <= _PCIE_GPUS)
 
 
 def _ring_or_tree(node: Node, generation: str, figures: Figures, collective: Collective) -> Timing:
@@ -184,54 +167,4 @@ def _between_nodes(node: Node, generation: str, figures: Figures, collective: Co
         )
         across = away / node.network_bytes_per_second + 1e-6 * node.network_latency_us
         return Timing(max(within, across), "peers", "Simple", collective.wire_bytes)
-    return summed_between(node, figures, collective, members, nodes, within)
-
-
-def summed_between(
-    node: Node, figures: Figures, collective: Collective, members: int, nodes: int, within: float
-) -> Timing:
-    """Of ``members`` GPUs in each of ``nodes``, which within a node takes ``within`` seconds: the least of LL, whose
-    flags go with each 8 bytes, and Simple, whose steps wait for whole pieces."""
-    summed = collective.kind == "all_reduce"
-    around = (nodes - 1) * (2 if summed else 1)
-    hops = network_hops(collective, nodes)
-    inside = 2 * (members - 1) if summed else members - 1
-    small = (
-        1e-6 * (figures.base_ll_us + inside * figures.step_ll_us + hops * node.network_latency_us)
-        + collective.wire_bytes / _LL_BYTES_PER_SECOND
-    )
-    # Of a ring over two nodes; more nodes sum in a tree, which adds hops alone.
-    steps = (2 * members - 2) * (2 if summed else 1)
-    start = figures.base_simple_us + steps * figures.step_simple_us
-    tree = two_nodes_sum_in_a_tree(node, collective, nodes)
-    if not tree and not summed:
-        hops = around
-    across = card_bytes(collective, members, nodes, tree) / node.network_bytes_per_second
-    waiting = hops * (node.network_latency_us + _SIMPLE_HOP_US)
-    large = max(within, across + 1e-6 * start) + 1e-6 * waiting
-    if small < large:
-        return Timing(small, "tree" if summed else "ring", "LL", collective.wire_bytes)
-    return Timing(large, "NVLS tree" if tree else "ring", "Simple", collective.wire_bytes)
-
-
-def two_nodes_sum_in_a_tree(node: Node, collective: Collective, nodes: int) -> bool:
-    """Whether large sums pass between two nodes once each way, having been summed by the switch."""
-    return (
-        collective.kind == "all_reduce"
-        and nodes == 2
-        and node.switch_sums
-        and collective.message_bytes >= _TREE_FROM_BYTES
-    )
-
-
-def card_bytes(collective: Collective, members: int, nodes: int, tree: bool) -> float:
-    """That each of the ``members`` cards of a node sends: their share of what passes from node to node of a ring, or of
-    the message, which a ``tree`` of two nodes passes once each way."""
-    if tree:
-        return collective.message_bytes / members
-    return collective.wire_bytes / members
-
-
-def network_hops(collective: Collective, nodes: int) -> int:
-    """From node to node, one after another: up and down a tree for sums, else around a ring."""
-    return 2 * math.ceil(math.log2(nodes)) if collective.kind == "all_reduce" else nodes - 1
+    return summed_between(node, generation, figures, collective, members, nodes, within)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpusim.errors import UsageError
+from gpusim.collective.links import Machine
+from gpusim.errors import SpecError, UsageError
 from gpusim.project.decoder import Decoder
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
@@ -73,7 +74,29 @@ def refuse_of_others(options: Mapping[str, Any]) -> None:
         raise UsageError("--overlap, --traces and --chunk are of one step: leave them out with --phase serve")
 
 
+#: Options of links, and the value of a GPU's file that each replaces.
+_REPLACED = {
+    "link_gb_per_s": "node.link_bytes_per_ns",
+    "gpus_per_node": "node.gpus",
+    "network_gb_per_s": "node.network_bytes_per_ns",
+    "network_latency_us": "node.network_latency_ns",
+}
+
+
+def machine_of(options: Mapping[str, Any]) -> Machine:
+    """As the options of links say. Raises UsageError where a setting of the GPU says the same."""
+    for name, key in _REPLACED.items():
+        both = [*options["settings"], *options["what_if"]] if options[name] is not None else []
+        if any(setting.partition("=")[0].strip() == key for setting in both):
+            raise UsageError(f"{key} and --{name.replace('_', '-')} are the same: say it once")
+    return Machine(options["links"], *(options[name] for name in _REPLACED))
+
+
 def projected(prices: Prices, network: Decoder, plan: Plan, options: Mapping[str, Any]) -> Projected:
+    try:
+        prices.machine.node(prices.spec, plan.gpus)
+    except SpecError as error:
+        raise UsageError(str(error)) from error
     if plan.phase == "serve":
         return project_serving(
             prices, network, plan, options["requests"], options["step_tokens"], options["memory_share"]

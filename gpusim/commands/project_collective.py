@@ -6,14 +6,12 @@ import re
 
 import click
 
-from gpusim.collective.links import LINKS
 from gpusim.collective.shape import KINDS, LIBRARIES
 from gpusim.commands.later import done_by
+from gpusim.commands.links_options import links_options
 from gpusim.commands.options import Count, Name, format_option, gpu_option
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-
-_RATE = click.FloatRange(min=0.01, max=1e5)
 
 
 class Bytes(click.ParamType):
@@ -52,22 +50,13 @@ class Bytes(click.ParamType):
     show_default=True,
     help="NCCL, or the all-reduce kernels of serving frameworks: custom of today, copied of TensorRT-LLM before 2025.",
 )
-@click.option(
-    "--links",
-    type=Name(LINKS),
-    default="file",
-    show_default=True,
-    help="Within a node: as the GPU's file has them; PCIe with peer access, or through the host's memory; an NVLink bridge.",
-)
-@click.option("--link-gb-per-s", type=_RATE, help="Of a GPU's link, one way.  [default: the GPU's]")
-@click.option("--gpus-per-node", type=Count(1, 1 << 10), help="[default: the GPU's]")
-@click.option("--network-gb-per-s", type=_RATE, help="Of all network cards of a node, one way.  [default: the GPU's]")
+@links_options
 @gpu_option("h100")
 @format_option()
 @done_by("projecting_collectives")
 def collective(
     kind: str, message_bytes: int, gpus: int | None, library: str, links: str, link_gb_per_s: float | None, gpus_per_node: int | None,
-    network_gb_per_s: float | None, gpu: str, form: str,
+    network_gb_per_s: float | None, network_latency_us: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     """Time of a collective among GPUs of one node, or of several.
 
@@ -79,5 +68,5 @@ def collective(
       gpusim project collective all_reduce --bytes 64MiB --gpus 8 --gpu h100
       gpusim project collective all_reduce --bytes 32KiB --library custom --gpu a100_80gb
       gpusim project collective alltoall --bytes 16MB --gpus 4 --format json
-      gpusim project collective all_reduce --bytes 1GiB --gpu a100_pcie_40gb:2 --links bridge --link-gb-per-s 300
+      gpusim project collective all_reduce --bytes 1GiB --gpu a100_pcie_40gb:2 --links bridge
     """

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gpusim.commands.later import done_by
+from gpusim.commands.links_options import links_options
 from gpusim.commands.options import Count, Name, format_option, gpu_option, power_limit_option, set_option
 from gpusim.project.plan import (
     ALL_REDUCES,
@@ -235,6 +236,7 @@ class TokensOption(click.Option):
 )
 @gpu_option("h100", instead="; for several: --sweep gpu=h100:8,b200:4")
 @set_option()
+@links_options
 @power_limit_option
 @click.option(
     "--one-clock",
@@ -317,6 +319,7 @@ def model(**options: object) -> None:
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --overlap two-batch
       gpusim project llama3_70b --gpu h100:8 --phase decode --what-if dram.peak_bytes_per_ns=4800
       gpusim project llama3_70b --gpu h100:8 --phase prefill --batch 8 --power-limit-watts 500 --one-clock
+      gpusim project llama3_8b --gpu rtx4090:8 --phase decode --batch 16 --links host
       gpusim project llama3_70b --gpu h100:8 --phase decode --batch 32 --traces step
       gpusim project llama3_8b --gpu h100:1 --sweep batch=1..256 --sweep gpu=a100_80gb,h100 --pareto
       gpusim project llama3_70b --gpu h100:8 --sweep batch=1..256 --sweep tp=1..8 --sweep dp=1..8 --ttft-ms 1000 --tpot-ms 30

@@ -8,6 +8,7 @@ import click
 
 from gpusim.collective.shape import SIMULATED
 from gpusim.commands.later import done_by
+from gpusim.commands.links_options import links_options
 from gpusim.commands.options import Count, Name, format_option, gpu_option, power_limit_option, set_option
 
 _PATHS = click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))  # fmt: skip
@@ -22,10 +23,12 @@ _PATHS = click.argument("paths", metavar="TRACE...", nargs=-1, required=True, ty
 @click.option("--show", type=Name(("ranks", "path", "nodes")), default="ranks", show_default=True, help="A row a rank, what the critical path consists of, or every node.")  # fmt: skip
 @gpu_option("h100")
 @set_option()
+@links_options
 @format_option()
 @done_by("replaying")
 def replay(
-    paths: tuple[Path, ...], groups: Path | None, ranks: int | None, library: str, alone: bool, show: str, gpu: str, settings: tuple[str, ...], form: str
+    paths: tuple[Path, ...], groups: Path | None, ranks: int | None, library: str, alone: bool, show: str, gpu: str, settings: tuple[str, ...], links: str,
+    link_gb_per_s: float | None, gpus_per_node: int | None, network_gb_per_s: float | None, network_latency_us: float | None, form: str,
 ) -> None:  # fmt: skip
     """Replay Chakra execution traces (.et), a file a rank or a folder of them, on GPUs and their links.
 

@@ -6,8 +6,7 @@ import click
 
 from gpusim.collective.choice import why_chosen
 from gpusim.collective.figures import figures_of
-from gpusim.collective.links import linked
-from gpusim.collective.node import node_of
+from gpusim.collective.links import Machine
 from gpusim.collective.project import project_collective, time_of
 from gpusim.collective.shape import Collective
 from gpusim.commands.planned_models import gpu_and_count
@@ -22,7 +21,7 @@ _GPUS = 8
 
 def collective(
     kind: str, message_bytes: int, gpus: int | None, library: str, links: str, link_gb_per_s: float | None, gpus_per_node: int | None,
-    network_gb_per_s: float | None, gpu: str, form: str,
+    network_gb_per_s: float | None, network_latency_us: float | None, gpu: str, form: str,
 ) -> None:  # fmt: skip
     gpu, count = gpu_and_count(gpu)
     if count is not None and gpus is not None and count != gpus:
@@ -32,7 +31,7 @@ def collective(
         raise UsageError("a collective is among 2 GPUs at least")
     spec = load_gpu(gpu)
     shape = Collective(kind, gpus, message_bytes, library=library)
-    node = linked(node_of(spec), links, link_gb_per_s, gpus_per_node, network_gb_per_s, gpus)
+    node = Machine(links, link_gb_per_s, gpus_per_node, network_gb_per_s, network_latency_us).node(spec, gpus)
     found = project_collective(spec, shape, node)
     timing = time_of(node, spec.generation, figures_of(spec.generation), shape)
     us, low_us, high_us = (1e6 * each for each in (found.seconds, found.low_seconds, found.high_seconds))

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.commands.output_file import open_output, page_or_data
-from gpusim.commands.planned_models import gpu_and_count, plan_of, projected, record_of, refuse, refuse_of_others
+from gpusim.commands.planned_models import (
+    gpu_and_count,
+    machine_of,
+    plan_of,
+    projected,
+    record_of,
+    refuse,
+    refuse_of_others,
+)
 from gpusim.commands.sweeping_models import sweep_models
 from gpusim.errors import UsageError
 from gpusim.execution.chakra_file import GROUPS, written
@@ -23,8 +31,8 @@ from gpusim.project.limits import remedies
 from gpusim.project.network import decoder_of
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.records import operator_records, power_record
-from gpusim.project.settings import power_of
+from gpusim.project.records import operator_records, run_record
+from gpusim.project.settings import links_of, power_of
 from gpusim.project.shown import step_of
 from gpusim.project.text import lines_of, remedy_lines
 from gpusim.report.model_page import render_model
@@ -54,13 +62,14 @@ def _project(network: Decoder, options: dict[str, Any], put: Callable[[str], Non
     plan = plan_of(options, count)
     refuse_of_others(options)
     limit_watts = options["power_limit_watts"]
-    prices = Prices(spec, limit_watts, options["one_clock"])
+    machine = machine_of(options)
+    prices = Prices(spec, limit_watts, options["one_clock"], machine=machine)
     with shown():
         found = projected(prices, network, plan, options)
         changed = None
         if options["what_if"]:
             changed = projected(
-                Prices(override_gpu(spec, options["what_if"]), limit_watts, options["one_clock"]),
+                Prices(override_gpu(spec, options["what_if"]), limit_watts, options["one_clock"], machine=machine),
                 network,
                 plan,
                 options,
@@ -70,7 +79,7 @@ def _project(network: Decoder, options: dict[str, Any], put: Callable[[str], Non
         helping = remedies(prices, network, step.plan, step) if asked else []
         if options["traces"] is not None:
             _write_traces(options["traces"], prices, network, plan)
-    conditions = power_of(prices)
+    conditions = power_of(prices) + links_of(prices)
     if options["page"] is not None:
         evidence = dict(evidence_of_gpu(gpu).most_common())
         page = render_model(found, helping, spec, changed, own_claims(gpu), conditions, network.source, evidence)
@@ -78,7 +87,7 @@ def _project(network: Decoder, options: dict[str, Any], put: Callable[[str], Non
     if options["operators"]:
         put(format_records(operator_records(step), options["form"]))
     elif options["form"] in ("json", "csv"):
-        records = [record_of(each) | power_record(prices) for each in (found, changed) if each is not None]
+        records = [record_of(each) | run_record(prices) for each in (found, changed) if each is not None]
         put(format_records(records, options["form"]))
     else:
         lines = lines_of(found, conditions) + (remedy_lines(helping) if helping else [])

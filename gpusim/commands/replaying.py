@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gpusim.collective.node import node_of
+from gpusim.collective.links import Machine
 from gpusim.errors import NoDataError, UsageError
 from gpusim.execution.chakra_file import GROUPS, read_groups, read_trace, with_durations
 from gpusim.execution.replay import replayed
@@ -25,16 +25,19 @@ _SHOWN = {"ranks": rank_records, "path": path_records, "nodes": node_records}
 
 
 def replay(
-    paths: tuple[Path, ...], groups: Path | None, ranks: int | None, library: str, alone: bool, show: str, gpu: str, settings: tuple[str, ...], form: str
+    paths: tuple[Path, ...], groups: Path | None, ranks: int | None, library: str, alone: bool, show: str, gpu: str, settings: tuple[str, ...], links: str,
+    link_gb_per_s: float | None, gpus_per_node: int | None, network_gb_per_s: float | None, network_latency_us: float | None, form: str,
 ) -> None:  # fmt: skip
     spec = override_gpu(load_gpu(gpu), settings)
+    machine = Machine(links, link_gb_per_s, gpus_per_node, network_gb_per_s, network_latency_us)
     files = _files(paths)
     beside = next((path.parent / GROUPS for path in files.values() if (path.parent / GROUPS).exists()), None)
     table = groups or beside
     with shown():
         traces = [read_trace(path, rank) for rank, path in files.items()]
         members = read_groups(table) if table else {}
-        found = replayed(spec, node_of(spec), traces, members, ranks=ranks or 0, library=library, alone=alone)
+        node = machine.node(spec, max(ranks or 0, len(traces)))
+        found = replayed(spec, node, traces, members, ranks=ranks or 0, library=library, alone=alone)
     click.echo(format_records(_SHOWN[show](found), form))
     if form == "table":
         times = found.times()

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from gpusim.commands.output_place import refuse_no_place
-from gpusim.commands.planned_models import gpu_and_count, plan_of, projected, record_of, refuse_of_others
+from gpusim.commands.planned_models import gpu_and_count, machine_of, plan_of, projected, record_of, refuse_of_others
 from gpusim.errors import NoDataError, UsageError
 from gpusim.gpus.load import load_gpu, own_claims
 from gpusim.gpus.override import override_gpu
@@ -26,7 +26,7 @@ from gpusim.project.decoder import Decoder
 from gpusim.project.limits import remedies
 from gpusim.project.plan import Plan
 from gpusim.project.prices import Prices
-from gpusim.project.records import power_record
+from gpusim.project.records import run_record
 from gpusim.project.server import as_many_as_fit
 from gpusim.project.shown import step_of
 from gpusim.project.sweep import AXES, Kept, axes_of, combinations, identity, pareto
@@ -175,7 +175,7 @@ def _swept(network: Decoder, options: Mapping[str, Any], axes: Mapping[str, Sequ
             row = kept.get(key)
             if row is None:
                 try:
-                    row = record_of(projected(prices, network, plan, options)) | power_record(prices)
+                    row = record_of(projected(prices, network, plan, options)) | run_record(prices)
                 except (UsageError, NoDataError) as error:
                     swept.refused.append(str(error))
                     continue
@@ -199,7 +199,10 @@ def _machine(name: str, network: Decoder, options: Mapping[str, Any]) -> tuple[P
     described += " one clock" if options["one_clock"] else ""
     server = tuple(options[name] for name in ("requests", "step_tokens", "memory_share"))
     described += f" {server!r}" if any(server) else ""
-    return Prices(spec, limit_watts, options["one_clock"]), hashlib.sha256(described.encode()).hexdigest()
+    machine = machine_of(options)
+    described += f" {machine.said()!r}" if machine.said() else ""
+    prices = Prices(spec, limit_watts, options["one_clock"], machine=machine)
+    return prices, hashlib.sha256(described.encode()).hexdigest()
 
 
 def _write_page(
@@ -238,7 +241,7 @@ def _write_page(
 
 
 #: What a page says of all plans where they have it alike.
-_ALIKE = ("model", "phase", "gpus", "batch", "sequence", "output", "tp", "pp", "dp", "ep", "dtype", "experts_dtype", "attention_dtype", "kv_dtype", "chunk", "micro_batches", "virtual_stages", "overlap", "recompute", "zero", "scores", "loss", "framework", "launch", "power_limit_watts", "one_clock")  # fmt: skip
+_ALIKE = ("model", "phase", "gpus", "batch", "sequence", "output", "tp", "pp", "dp", "ep", "dtype", "experts_dtype", "attention_dtype", "kv_dtype", "chunk", "micro_batches", "virtual_stages", "overlap", "recompute", "zero", "scores", "loss", "framework", "launch", "power_limit_watts", "one_clock", "links", "link_gb_per_s", "gpus_per_node", "network_gb_per_s", "network_latency_us")  # fmt: skip
 
 
 def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

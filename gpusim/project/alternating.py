@@ -13,7 +13,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpusim.collective.node import node_of
 from gpusim.collective.shape import Collective
 from gpusim.execution.interference import Beside, Rates, rates_by_figures
 from gpusim.execution.replay import replayed
@@ -67,9 +66,7 @@ def taken_in_turns(prices: Prices, halves: Sequence[list[list[Operator]]]) -> Tu
         "nccl",
     )
     trace = ExecutionTrace(0, nodes, groups, "halves of a batch")
-    found = replayed(
-        prices.spec, node_of(prices.spec), [trace], {}, library=library, alone=True, rates=_rates(prices, products)
-    )
+    found = replayed(prices.spec, prices.node, [trace], {}, library=library, alone=True, rates=_rates(prices, products))
     return Turns(found.seconds, found.times()[0].exposed)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusim.collective.links import Machine
 from gpusim.energy.power import power_limit
 from gpusim.errors import GpusimError
 from gpusim.gpus.override import override_gpu
@@ -71,8 +72,9 @@ def _settings(spec: GpuSpec) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-def _changed(prices: Prices, settings: tuple[str, ...]) -> Prices:
-    return Prices(override_gpu(prices.spec, settings), prices.limit_watts, prices.one_clock)
+def _changed(prices: Prices, settings: tuple[str, ...], machine: Machine | None = None) -> Prices:
+    spec = override_gpu(prices.spec, settings)
+    return Prices(spec, prices.limit_watts, prices.one_clock, machine=machine or prices.machine)
 
 
 def remedies(prices: Prices, config: Decoder, plan: Plan, now: ModelProjection) -> list[Remedy]:
@@ -82,12 +84,12 @@ def remedies(prices: Prices, config: Decoder, plan: Plan, now: ModelProjection) 
         node = prices.spec.node
         rates = ("link_bytes_per_ns", "network_bytes_per_ns")
         settings = tuple(f"node.{rate}={FACTOR * getattr(node, rate):g}" for rate in rates)
-        better = project_model(_changed(prices, settings), config, plan)
+        better = project_model(_changed(prices, settings, prices.machine.faster(FACTOR)), config, plan)
         found.append(Remedy("links", settings, 1.0 - better.step.seconds / now.step.seconds))
     limit = power_limit(prices.spec, prices.limit_watts)
     if limit is not None:
         watts = FACTOR * limit.limit_watts
-        better = project_model(Prices(prices.spec, watts, prices.one_clock), config, plan)
+        better = project_model(Prices(prices.spec, watts, prices.one_clock, machine=prices.machine), config, plan)
         found.append(Remedy("power limit", (f"a limit of {watts:g} W",), 1.0 - better.step.seconds / now.step.seconds))
     for name, settings in _settings(prices.spec):
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from gpusim.collective.links import Machine
 from gpusim.collective.project import project_collective
 from gpusim.collective.shape import Collective
 from gpusim.energy.power import held_limit
@@ -54,12 +55,15 @@ class Prices:
     """Projections on ``spec``, by shape. ``limit_watts``: another power limit than the board's, of each GPU;
     ``one_clock``: it acts on the mean of a step (:mod:`gpusim.project.one_clock`), not on each operator; in either case
     it has held since before the step, whose GPUs are busy for seconds (``held_watts``), where a launch alone is over
-    before; ``share``: of the clock at which energies are known that of ``spec`` is."""
+    before; ``share``: of the clock at which energies are known that of ``spec`` is; ``machine``: what is said of links
+    beside the GPU's file."""
 
     def __init__(
-        self, spec: GpuSpec, limit_watts: float | None = None, one_clock: bool = False, share: float = 1.0
-    ) -> None:
+        self, spec: GpuSpec, limit_watts: float | None = None, one_clock: bool = False, share: float = 1.0, machine: Machine | None = None,
+    ) -> None:  # fmt: skip
         self.spec, self.limit_watts, self.one_clock, self.share = spec, limit_watts, one_clock, share
+        self.machine = machine or Machine()
+        self.node = self.machine.node(spec)
         self.held_watts = held_limit(spec, limit_watts)
         self._known: dict[Shape, Projection] = {}
         self._beside: dict[tuple[GemmOp, int, float], Shares] = {}
@@ -67,7 +71,7 @@ class Prices:
 
     def at_share(self, share: float) -> Prices:
         """The same GPU at a share of its clock, and no limit."""
-        return Prices(at_clock(self.spec, share * self.spec.clock_hz), math.inf, share=share)
+        return Prices(at_clock(self.spec, share * self.spec.clock_hz), math.inf, share=share, machine=self.machine)
 
     def of(self, op: Shape) -> Projection:
         """Raises SpecError where the GPU has no such operation, or nothing is known of its generation."""
@@ -84,7 +88,7 @@ class Prices:
         found = self._known.get(op)
         if found is None:
             if isinstance(op, Collective):
-                found = project_collective(self.spec, op)
+                found = project_collective(self.spec, op, self.node)
             elif isinstance(op, EarlierAttention):
                 found = project_earlier(self.spec, op, self._attention)
             else:

@@ -43,12 +43,13 @@ def _plan(found: ModelProjection) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def power_record(prices: Prices) -> dict[str, Any]:
-    """Of the run's power limit, where it is another than the board's own or acts on the mean of a step."""
+def run_record(prices: Prices) -> dict[str, Any]:
+    """Of the run's power limit, where it is another than the board's own or acts on the mean of a step, and of what is
+    said of the machine's links."""
     found: dict[str, Any] = {}
     if prices.limit_watts is not None:
         found["power_limit_watts"] = figure(prices.limit_watts)
-    return found | ({"one_clock": True} if prices.one_clock else {})
+    return found | ({"one_clock": True} if prices.one_clock else {}) | prices.machine.said()
 
 
 def _memory(found: ModelProjection) -> dict[str, Any]:

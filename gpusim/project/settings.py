@@ -22,6 +22,11 @@ _ATTENTION = {
     "eager": "attention's scores in memory",
 }
 _TURNS = "halves of the batch take turns, one computes while the other's collectives run"
+_LINKS = {
+    "peer": "PCIe with peer access",
+    "host": "PCIe through the host's memory",
+    "bridge": "a bridge between two GPUs",
+}
 _LAUNCHED = {"eager": "kernels launched one by one", "graphs": "kernels replayed as a CUDA graph"}
 
 
@@ -40,6 +45,22 @@ def power_of(prices: Prices) -> list[tuple[str, str]]:
     if prices.one_clock:
         said.append("one clock for all operators of a step, by their mean power")
     return [("power limit", "; ".join(said))] if said else []
+
+
+def links_of(prices: Prices) -> list[tuple[str, str]]:
+    """A line of what is said of the machine's links beside the GPU's file."""
+    machine, said = prices.machine, []
+    if machine.links != "file":
+        said.append(_LINKS[machine.links])
+    if machine.link_gb_per_s is not None:
+        said.append(f"{machine.link_gb_per_s:g} GB/s one way of a GPU")
+    if machine.gpus_per_node is not None:
+        said.append(f"{machine.gpus_per_node} GPUs a node")
+    if machine.network_gb_per_s is not None:
+        said.append(f"{machine.network_gb_per_s:g} GB/s one way of a node's network cards")
+    if machine.network_latency_us is not None:
+        said.append(f"{machine.network_latency_us:g} us from node to node")
+    return [("links", "; ".join(said))] if said else []
 
 
 def _training(plan: Plan) -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpusim.collective.node import node_of
 from gpusim.collective.overlap import rates_together
 from gpusim.collective.shape import Collective
 from gpusim.execution.interference import DRAM_BYTES_A_SENT
@@ -75,7 +74,7 @@ def hidden_seconds(prices: Prices, items: tuple[Priced, ...], like: Collective, 
     if not alone or not seconds:
         return 0.0
     spec, dram = prices.spec, prices.spec.dram.stream_bytes_per_ns * 1e9
-    channels = min(node_of(spec).channels, spec.sm_count - 1)
+    channels = min(prices.node.channels, spec.sm_count - 1)
     moved = min(dram, DRAM_BYTES_A_SENT * like.wire_bytes / prices.of(like).seconds)
     beside = exchanged = 0.0
     for item in computed:
